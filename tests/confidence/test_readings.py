@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
+from uec_rag.base.text import About
 from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.readings import (
     ASK,
     FEATURES,
     LONGEST_LABEL,
     MOST_READINGS,
-    candidates_of,
+    Candidates,
     features,
     readings,
     shipped_underspecified,
     underspecified,
 )
-from uec_rag.stores.base import Passage
 
 IDF = {"when": 0.5, "Elkins": 4.0, "founded": 2.0, "Arkansas": 5.0}
 PLACES = ("Elkins, West Virginia", "Elkins, Arkansas")
@@ -31,9 +31,11 @@ def candidates(titles, words=None, logits=None, idf=IDF, sources=None, documents
     said = zip(titles, sources or [""] * count, documents or [""] * count, strict=True)
     texts = [f"{title} was founded in {1800 + i}." for i, title in enumerate(titles)]
     texts = options.pop("texts", texts)
-    rows = enumerate(zip(texts, said, strict=True))
-    return candidates_of(
-        [Passage(f"p{i}", text, dict(zip(keys, one, strict=True))) for i, (text, one) in rows],
+    metadatas = [dict(zip(keys, one, strict=True)) for one in said]
+    return Candidates(
+        [f"p{i}" for i in range(count)],
+        texts,
+        [About.from_passage(*one) for one in zip(metadatas, texts, strict=True)],
         np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
         [frozenset(row) for row in words or [()] * count],
         idf,

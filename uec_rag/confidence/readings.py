@@ -1,7 +1,7 @@
 """The readings of a question, and the evidence that it does not say which is meant.
 
-`candidates_of` computes what is known of the hits and their subjects, `features` the evidence that
-the question is ambiguous, `underspecified` the probability, and `readings` what it may mean.
+`Candidates` computes what is known of the hits and their subjects, `features` the evidence that the
+question is ambiguous, `underspecified` the probability, and `readings` what it may mean.
 
 A reading is a subject of some of the hits; several passages on one subject are one reading. A
 question is underspecified if the corpus has different answers to several of its readings, and the
@@ -15,17 +15,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import PurePath
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.properties import cached_property
 from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
@@ -60,7 +60,6 @@ _OF_OPTIONS = frozenset({"option", "options", "flag", "switch", "argument", "par
 MOST_READINGS, LONGEST_LABEL = 4, 60
 _LEAST = 0.02  # likelihood from which a reading is offered
 _CERTAIN = 0.9  # likelihood of a reading above which nothing else is meant
-_DEEPEST = 32  # number of parts of a path to tell it from others
 _SENTENCE = 25  # number of words up to which a passage is told from others by its own words
 _ENDS = " :?？"  # which a label does not end with
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
@@ -94,100 +93,23 @@ class Reading:
     ids: tuple[str, ...]
     probability: float
 
-    @property
-    def filter(self) -> dict[str, Any]:
-        """The filter that restricts a search to the passages of this reading."""
-        return {"$id": [*self.ids]}
-
-
-class Described(Protocol):
-    """A passage that says what it is about."""
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def text(self) -> str:
-        """Its text."""
-
-    @property
-    def about(self) -> About:
-        """The subject, source and words that it names itself."""
-
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The first m hits of one question, best first, and their s subjects: see `candidates_of`.
-
-    Attributes
-    ----------
-    ids, texts : sequence of m str
-    about : sequence of m About
-        What each hit says about itself.
-    idf : mapping of str to float
-        Inverse document frequency of each of the question's w words.
-    size : int
-        N, the number of passages that were searched.
-    function_words : frozenset of str
-        Those of the question's language.
-    words : sequence of m collections of str
-        Words of the question that each hit contains.
-    stems : dict of str to float
-        The stems of the question's words except function words and options, with their idf.
-    rarity : array, shape (w,)
-        The idf of each word as a share of that of a word that no passage has; a quarter of it for
-        a function word.
-    bearers : Counter of str
-        The number of sources that have each title, by its `_plain` form.
-    subject : array, shape (m,)
-        The number of each hit's subject from 0, in the order of their first hits.
-    weights : array, shape (m,)
-        The posterior of each hit, up to a factor.
-    mass : array, shape (s,)
-        The posterior of each subject, summed over its hits.
-    coverage : array, shape (3, s, w)
-        True if a subject has a word in its texts, its heads and its titles. A head is a title and
-        the opening words of a text.
-    """
-
-    ids: Sequence[str]
-    texts: Sequence[str]
-    about: Sequence[About]
-    idf: Mapping[str, float]
-    size: int
-    function_words: frozenset[str]
-    words: Sequence[Collection[str]]
-    stems: dict[str, float]
-    rarity: NDArray[np.float64]
-    bearers: Counter[str]
-    subject: NDArray[np.intp]
-    weights: NDArray[np.float64]
-    mass: NDArray[np.float64]
-    coverage: NDArray[np.bool_]
-
-
-def candidates_of(
-    passages: Sequence[Described],
-    logits: FloatArray,
-    words: Sequence[Collection[str]],
-    idf: Mapping[str, float],
-    size: int,
-    vectors: FloatArray | None = None,
-    function_words: frozenset[str] = FUNCTION_WORDS,
-) -> Candidates:
-    """Compute from the first m hits of a question, best first, what its readings depend on.
+    """The first m hits of one question, best first, and their s subjects.
 
     Parameters
     ----------
-    passages : sequence of m passages
+    ids, texts : sequence of m str
+    described : sequence of m About
+        What each hit says about itself.
     logits : array, shape (m,)
         Logits of the posterior over the hits, up to a constant.
     words : sequence of m collections of str
         Words of the question that each hit contains, spelled as in `idf`.
     idf : mapping of str to float
-        Inverse document frequency of every word of the question, including those that no passage
-        has: ``log(1 + (N - n + 1/2) / (n + 1/2))``.
+        Inverse document frequency of each of the question's w words, including those that no
+        passage has: ``log(1 + (N - n + 1/2) / (n + 1/2))``.
     size : int
         N, the number of passages that were searched.
     vectors : array, shape (m, d), optional
@@ -195,117 +117,134 @@ def candidates_of(
     function_words : frozenset of str
         Those of the question's language.
     """
-    about = _distinct([passage.about for passage in passages])
-    stems = _stems_with_idf(idf, function_words)
-    bearers = _bearers(about)
-    texts = [passage.text for passage in passages]
-    subject = _subjects(about, texts, bearers, stems.keys(), vectors)
-    weights = np.exp(np.asarray(logits, np.float64) - np.float64(np.max(logits)))
-    return Candidates(
-        ids=[passage.id for passage in passages],
-        texts=texts,
-        about=about,
-        idf=idf,
-        size=size,
-        function_words=function_words,
-        words=words,
-        stems=stems,
-        rarity=_rarity(idf, size, function_words),
-        bearers=bearers,
-        subject=subject,
-        weights=weights,
-        mass=np.bincount(subject, weights / weights.sum()).astype(np.float64),
-        coverage=_coverage(about, words, subject, idf),
-    )
 
+    ids: Sequence[str]
+    texts: Sequence[str]
+    described: Sequence[About]
+    logits: FloatArray
+    words: Sequence[Collection[str]]
+    idf: Mapping[str, float]
+    size: int
+    vectors: FloatArray | None = None
+    function_words: frozenset[str] = FUNCTION_WORDS
 
-def _distinct(about: Sequence[About]) -> list[About]:
-    """Name the heading above in each title that a source has below several headings."""
-    above = defaultdict[tuple[str, str], set[str]](set)
-    for description in about:
-        above[description.subject, description.source].add(description.above)
-    return [
-        one.below() if one.above and len(above[one.subject, one.source]) > 1 else one
-        for one in about
-    ]
+    @cached_property
+    def about(self) -> list[About]:
+        """What each hit is about, with the heading above a title that a source has repeatedly."""
+        above = defaultdict[tuple[str, str], set[str]](set)
+        for one in self.described:
+            above[one.subject, one.source].add(one.above)
+        return [
+            one.below() if one.above and len(above[one.subject, one.source]) > 1 else one
+            for one in self.described
+        ]
 
+    @cached_property
+    def content(self) -> list[str]:
+        """The words of the question that are neither options ("-n") nor function words."""
+        words, without = self.idf, self.function_words
+        return [w for w in words if not w.startswith("-") and w.casefold() not in without]
 
-def _stems_with_idf(idf: Mapping[str, float], function_words: frozenset[str]) -> dict[str, float]:
-    rare: dict[str, float] = {}
-    content = _content_of(idf, function_words)
-    for word, of_word in zip(content, map(stems, content), strict=True):
-        for stem in of_word:
-            rare[stem] = max(idf[word], rare.get(stem, 0.0))
-    return rare
+    @cached_property
+    def stems(self) -> dict[str, float]:
+        """The stems of `content`, with the highest idf of a word."""
+        rare: dict[str, float] = {}
+        for word in self.content:
+            for stem in stems(word):
+                rare[stem] = max(self.idf[word], rare.get(stem, 0.0))
+        return rare
 
+    @cached_property
+    def rarity(self) -> NDArray[np.float64]:
+        """The idf of each word by that of a word that no passage has, shape (w,).
 
-def _content_of(words: Iterable[str], function_words: frozenset[str]) -> list[str]:
-    """List the words that are neither options nor function words."""
-    return [w for w in words if not w.startswith("-") and w.casefold() not in function_words]
+        A quarter of it for a function word. The corpus size cancels.
+        """
+        unknown = float(np.log1p(2 * self.size + 1))
+        without = self.function_words
+        telling = [_FUNCTION if word.casefold() in without else 1.0 for word in self.idf]
+        rarity: NDArray[np.float64] = np.array([*self.idf.values()], float) * telling / unknown
+        return rarity
 
+    @cached_property
+    def bearers(self) -> Counter[str]:
+        """The number of sources that have each title, by its `_plain` form."""
+        pairs = {(_plain(description.subject), description.source) for description in self.about}
+        return Counter(title for title, _ in pairs)
 
-def _rarity(
-    idf: Mapping[str, float], size: int, function_words: frozenset[str]
-) -> NDArray[np.float64]:
-    unknown = float(np.log1p(2 * size + 1))
-    telling = [_FUNCTION if word.casefold() in function_words else 1.0 for word in idf]
-    rarity: NDArray[np.float64] = np.array([*idf.values()], np.float64) * telling / unknown
-    return rarity
+    @cached_property
+    def subject(self) -> NDArray[np.intp]:
+        """The number of each hit's subject from 0, in the order of their first hits, shape (m,).
 
+        Hits with the same title and source share a subject. A title that several sources have, or
+        one in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits
+        under the title of their document, and of all hits in a file whose name has a word of the
+        question. Hits without a title share a subject if they are as similar to each other as
+        passages of one text, and do not say the same with other numbers.
+        """
+        alike = self._alike
+        numbers: dict[object, int] = {}
+        leaders: list[int] = []
+        subject = []
+        for row, one in enumerate(self.about):
+            title = _plain(one.subject)
+            is_section = self.bearers[title] > 1 or one.subject.isupper()
+            is_section |= title == _plain(one.document)
+            key: object = (one.subject, one.source)
+            if not one.subject:
+                similar = [before for before in leaders if alike[row, before]]
+                text, texts = self.texts[row], self.texts
+                key = next((b for b in similar if not _is_variant(text, texts[b])), row)
+                if key == row:
+                    leaders.append(row)
+            elif one.source and (
+                is_section or not self.stems.keys().isdisjoint(one.source_stems.split())
+            ):
+                key = one.source
+            subject.append(numbers.setdefault(key, len(numbers)))
+        return np.array(subject, dtype=np.intp)
 
-def _bearers(about: Sequence[About]) -> Counter[str]:
-    pairs = {(_plain(description.subject), description.source) for description in about}
-    return Counter(title for title, _ in pairs)
+    @property
+    def _alike(self) -> NDArray[np.bool_]:
+        """Whether two hits are as similar as passages of one text, shape (m, m)."""
+        if self.vectors is None:
+            return np.zeros((len(self.ids), len(self.ids)), dtype=bool)
+        vectors = np.asarray(self.vectors, np.float32)
+        norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        unit = vectors / norms
+        return np.asarray(unit @ unit.T >= _ALIKE)
 
+    @cached_property
+    def weights(self) -> NDArray[np.float64]:
+        """The posterior of each hit, up to a factor, shape (m,)."""
+        logits = np.asarray(self.logits, np.float64)
+        return np.asarray(np.exp(logits - logits.max()))
 
-def _subjects(
-    about: Sequence[About],
-    texts: Sequence[str],
-    bearers: Mapping[str, int],
-    asked: Set[str],
-    vectors: FloatArray | None,
-) -> NDArray[np.intp]:
-    """Number the subject of each hit; `asked`: the stems of the question.
+    @cached_property
+    def mass(self) -> NDArray[np.float64]:
+        """The posterior of each subject, summed over its hits, shape (s,)."""
+        return np.bincount(self.subject, self.weights / self.weights.sum()).astype(np.float64)
 
-    Hits with the same title and source share a subject. A title that several sources have, or one
-    in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits under
-    the title of their document, and of all hits in a file whose name has a word of the question.
-    Hits without a title share a subject if they are as similar to each other as passages of one
-    text, and do not say the same with other numbers.
-    """
-    alike = [] if vectors is None else _alike(vectors)
-    numbers: dict[object, int] = {}
-    leaders: list[int] = []
-    subject = []
-    for row, description in enumerate(about):
-        title = _plain(description.subject)
-        is_section = (
-            bearers[title] > 1
-            or description.subject.isupper()
-            or title == _plain(description.document)
-        )
-        key: object = (description.subject, description.source)
-        if not description.subject:
-            similar = (before for before in leaders if alike and alike[row][before])
-            leader = next((b for b in similar if not _is_variant(texts[row], texts[b])), row)
-            if leader == row:
-                leaders.append(row)
-            key = (leader,)
-        elif description.source and (
-            is_section or not asked.isdisjoint(description.source_stems.split())
-        ):
-            key = description.source
-        subject.append(numbers.setdefault(key, len(numbers)))
-    return np.array(subject, dtype=np.intp)
+    @cached_property
+    def coverage(self) -> NDArray[np.bool_]:
+        """Whether a subject has a word in its texts, heads and titles, shape (3, s, w).
 
-
-def _alike(vectors: FloatArray) -> list[list[bool]]:
-    """Return for each pair of vectors whether they are as similar as those of one text."""
-    vectors = np.asarray(vectors, np.float32)
-    norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
-    unit = vectors / norms
-    alike: list[list[bool]] = (unit @ unit.T >= _ALIKE).tolist()
-    return alike
+        A head is a title and the opening words of a text.
+        """
+        table = np.zeros((3, int(self.subject.max()) + 1, len(self.idf)), dtype=bool)
+        # A word that is not ASCII, such as a Chinese one, may be a part of another.
+        spellings = [
+            [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
+            for forms in singular_and_plural(map(str.casefold, self.idf))
+        ]
+        for one, of_hit, number in zip(self.about, self.words, self.subject, strict=True):
+            for position, word in enumerate(self.idf):
+                if word in of_hit:
+                    forms = spellings[position]
+                    title = any(form in one.subject_words for form in forms)
+                    head = title or any(form in one.opening_words for form in forms)
+                    table[:, number, position] |= (True, head, title)
+        return table
 
 
 def _is_variant(text: str, other: str) -> bool:
@@ -321,38 +260,11 @@ def _numbers(text: str) -> set[str]:
     return {number.casefold() for number in _NUMBER.findall(text)}
 
 
-def _coverage(
-    about: Sequence[About],
-    words: Sequence[Collection[str]],
-    subject: NDArray[np.intp],
-    idf: Mapping[str, float],
-) -> NDArray[np.bool_]:
-    # Lists: setting single elements of an array takes several times as long.
-    subjects = range(int(subject.max()) + 1)
-    anywhere, opening, title = ([[False] * len(idf) for _ in subjects] for _ in range(3))
-    # A word that is not ASCII, such as a Chinese one, may be a part of another.
-    spellings = [
-        [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
-        for forms in singular_and_plural(map(str.casefold, idf))
-    ]
-    for description, of_hit, number in zip(about, words, subject.tolist(), strict=True):
-        for position, word in enumerate(idf):
-            if word not in of_hit:
-                continue
-            anywhere[number][position] = True
-            if any(map(description.subject_words.__contains__, spellings[position])):
-                title[number][position] = opening[number][position] = True
-            elif any(map(description.opening_words.__contains__, spellings[position])):
-                opening[number][position] = True
-    return np.array([anywhere, opening, title], dtype=bool)
-
-
 def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:
     """Compute the evidence that a question does not say which reading is meant, shape (6,).
 
     The six are `FEATURES`, each a function of this module. `turns`: the turns before the question,
-    which may have its referent. All idf are divided by that of a word that no passage has, so that
-    the corpus size cancels; that of a function word counts a quarter.
+    which may have its referent.
     """
     context = "\n".join([*turns, question])
     return np.array(
@@ -387,8 +299,7 @@ def brief(candidates: Candidates) -> float:
     It is minus the log of the number of its words, without function words; an option ("-n") counts
     once, and a pair of characters, in a script without spaces, `_PAIR`.
     """
-    content = _content_of(candidates.idf, candidates.function_words)
-    length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in content)
+    length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in candidates.content)
     return -float(np.log(max(length, 1)))
 
 
@@ -410,8 +321,53 @@ def namesakes(candidates: Candidates) -> float:
     least 0. If the question is about an option and nothing else, see `_shared_options`; if another
     subject says the same with other numbers, `_shared_statement`.
     """
-    shared = max(_shared_titles(candidates), _shared_options(candidates))
-    return max(shared, _shared_statement(candidates))
+    idf, (in_text, _, in_title) = candidates.rarity, candidates.coverage
+    titles = zip(candidates.subject.tolist(), candidates.about, strict=True)
+    best = next((number for number, about in titles if about.subject), 0)
+    lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
+    names = (in_title & in_title[best]) - lacks
+    shared = np.delete(names @ idf**2, best)
+    titled = float(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12))
+    return max(titled, _shared_options(candidates), _shared_statement(candidates))
+
+
+def _shared_options(candidates: Candidates) -> float:
+    """Return P(an option of another subject than the likeliest is meant); 0 if more is said.
+
+    It is the share of the posterior over the hits with the option that is not of the likeliest
+    subject ("What does -n do?").
+    """
+    options = {word for word in candidates.idf if word.startswith("-")}
+    option_words = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
+    if not options or any(word.casefold() not in option_words for word in candidates.content):
+        return 0.0
+    mass = Counter[int]()
+    for row, words in enumerate(candidates.words):
+        if options <= {*words}:
+            mass[int(candidates.subject[row])] += candidates.weights[row]
+    return 1 - max(mass.values()) / mass.total() if mass else 0.0
+
+
+def _shared_statement(candidates: Candidates) -> float:
+    """Return P(another is meant) of a statement that other subjects make with other numbers.
+
+    It is 0 if the best hit has a word or a number of the question that the others lack.
+    """
+    asked, said = _numbers(" ".join(candidates.idf)), {*candidates.words[0]}
+    texts = candidates.texts
+
+    def named(row: int) -> set[str]:
+        about = candidates.about[row]
+        return _numbers(f"{about.subject} {about.source} {texts[row]}") & asked
+
+    shares = any(
+        number != candidates.subject[0]
+        and said <= {*candidates.words[row]}
+        and named(row) == named(0)
+        and _is_variant(texts[0], texts[row])
+        for row, number in enumerate(candidates.subject)
+    )
+    return _VARIANT if shares else 0.0
 
 
 def names_subject(question: str, context: str, candidates: Candidates) -> bool:
@@ -449,10 +405,7 @@ def _names_title(candidates: Candidates) -> bool:
     """
     idf, weights, about = candidates.stems, candidates.weights, candidates.about
     least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
-    for names in (
-        [description.subject_stems for description in about],
-        [description.source_stems for description in about],
-    ):
+    for names in ([one.subject_stems for one in about], [one.source_stems for one in about]):
         mass, bearers = Counter[str](), defaultdict[str, set[str]](set)
         for name, one, weight in zip(names, about, weights, strict=True):
             words = name.split()
@@ -462,59 +415,6 @@ def _names_title(candidates: Candidates) -> bool:
         if any(mass[name] >= least and len(bearers[name]) == 1 for name in mass):
             return True
     return False
-
-
-def _shared_titles(candidates: Candidates) -> float:
-    """Return how far the question is a name that several subjects share; see `namesakes`."""
-    idf, (in_text, _, in_title) = candidates.rarity, candidates.coverage
-    titles = zip(candidates.subject.tolist(), candidates.about, strict=True)
-    best = next((number for number, about in titles if about.subject), 0)
-    lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
-    names = (in_title & in_title[best]) - lacks
-    shared = np.delete(names @ idf**2, best)
-    return float(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12))
-
-
-def _shared_options(candidates: Candidates) -> float:
-    """Return P(an option of another subject than the likeliest is meant); 0 if more is said.
-
-    It is the share of the posterior over the hits with the option that is not of the likeliest
-    subject ("What does -n do?").
-    """
-    options = {word for word in candidates.idf if word.startswith("-")}
-    option_words = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
-    content = _content_of(candidates.idf, candidates.function_words)
-    if not options or any(word.casefold() not in option_words for word in content):
-        return 0.0
-    mass = Counter[int]()
-    for row, words in enumerate(candidates.words):
-        if options <= {*words}:
-            mass[int(candidates.subject[row])] += candidates.weights[row]
-    return 1 - max(mass.values()) / mass.total() if mass else 0.0
-
-
-def _shared_statement(candidates: Candidates) -> float:
-    """Return P(another is meant) of a statement that other subjects make with other numbers.
-
-    It is 0 if the best hit has a word or a number of the question that the others lack.
-    """
-    first, said = candidates.texts[0], {*candidates.words[0]}
-    asked = _numbers(" ".join(candidates.idf))
-    for row, text in enumerate(candidates.texts):
-        if (
-            candidates.subject[row] != candidates.subject[0]
-            and said <= {*candidates.words[row]}
-            and _numbers(_named(candidates, row)) & asked == _numbers(_named(candidates, 0)) & asked
-            and _is_variant(first, text)
-        ):
-            return _VARIANT
-    return 0.0
-
-
-def _named(candidates: Candidates, row: int) -> str:
-    """Return the text of a hit with its title and source."""
-    about = candidates.about[row]
-    return f"{about.subject} {about.source} {candidates.texts[row]}"
 
 
 @cache
@@ -568,61 +468,55 @@ def readings(candidates: Candidates) -> list[Reading]:
     mass /= mass.sum()
     count = max(int((mass >= _LEAST).sum()), 2)
     chosen = np.argsort(-mass, kind="stable")[: min(count, MOST_READINGS)].tolist()
-    rows = {number: np.flatnonzero(subject == number).tolist() for number in sorted(chosen)}
-    only_files = all(candidates.about[some[0]].is_file for some in rows.values())
+    groups = [np.flatnonzero(subject == number).tolist() for number in sorted(chosen)]
+    only_files = all(candidates.about[rows[0]].is_file for rows in groups)
     if mass.max() > _CERTAIN or (only_files and not _shared_statement(candidates)):
-        rows = {chosen[0]: rows[chosen[0]]}
-    labels = _labels(candidates, rows)
+        groups = [np.flatnonzero(subject == chosen[0]).tolist()]
     return [
         Reading(
-            labels[number],
-            tuple(candidates.ids[row] for row in some),
-            float(mass[number]),
+            title,
+            tuple(candidates.ids[row] for row in rows),
+            float(mass[subject[rows[0]]]),
         )
-        for number, some in rows.items()
+        for title, rows in zip(_titles(candidates, groups), groups, strict=True)
     ]
 
 
-def _labels(candidates: Candidates, rows: Mapping[int, Sequence[int]]) -> dict[int, str]:
-    """Label each group of hits by its title, with that of its document if the title says little."""
-    about = {number: candidates.about[some[0]] for number, some in rows.items()}
-    titles = {
-        number: without_number(about[number].subject)
-        if len({candidates.about[row].subject for row in some}) == 1
+def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str]:
+    """Name each group of hits by its title, with that of its document if the title says little."""
+    about, titles = candidates.about, list[str]()
+    own = [
+        without_number(about[rows[0]].subject)
+        if len({about[row].subject for row in rows}) == 1
         else ""
-        for number, some in rows.items()
-    }
-    bearers = Counter(_plain(title) for title in titles.values())
-    source_labels = _source_labels(candidates.about)
-    labels: dict[int, str] = {}
-    for number, some in rows.items():
-        description, title = about[number], titles[number]
-        source = source_labels[description.source]
-        vague = (
-            title.isupper()
-            or bool(_PAGE.fullmatch(title))
-            or description.subject == description.source
-        )
-        vague |= max(bearers[_plain(title)], candidates.bearers[_plain(description.subject)]) > 1
-        if source and (
-            not title or description.subject == description.source or len(bearers) == 1 < len(rows)
-        ):
+        for rows in groups
+    ]
+    bearers = Counter(map(_plain, own))
+    sources = _source_titles(about)
+    for title, rows in zip(own, groups, strict=True):
+        one = about[rows[0]]
+        source, is_file = sources[one.source], one.subject == one.source
+        says_little = title.isupper() or bool(_PAGE.fullmatch(title)) or is_file
+        says_little |= max(bearers[_plain(title)], candidates.bearers[_plain(one.subject)]) > 1
+        if source and (not title or is_file or len(bearers) == 1 < len(groups)):
             title = source
-        elif source and vague:
+        elif source and says_little:
             room = max(LONGEST_LABEL - len(title) - 2, LONGEST_LABEL // 3)
             title = f"{shorten(source, room)}: {title}"
-        label = shorten(title or _opening(candidates, some, rows) or candidates.ids[some[0]])
-        labels[number] = f"{label} ({number + 1})" if label in labels.values() else label
-    return labels
+        title = title or _opening(candidates, rows, groups) or candidates.ids[rows[0]]
+        title = shorten(title)
+        number = int(candidates.subject[rows[0]]) + 1
+        titles.append(f"{title} ({number})" if title in titles else title)
+    return titles
 
 
-def _source_labels(about: Sequence[About]) -> dict[str, str]:
-    """Label each source: the title of its document, else the end of its path.
+def _source_titles(about: Sequence[About]) -> dict[str, str]:
+    """Name each source: by the title of its document, else by the end of its path.
 
     A title that several documents have is not used. A file is named by the end of its path that no
     other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
     """
-    titled = {(description.source, description.document) for description in about}
+    titled = {(one.source, one.document) for one in about}
     of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
     # "docs//loans.md" is the same file as "docs/loans.md".
     ends_of = {one.source: _path_ends(one.source) for one in about if one.source}
@@ -634,19 +528,17 @@ def _source_labels(about: Sequence[About]) -> dict[str, str]:
     return names | {source: title for source, title in unique if source and title}
 
 
-def _opening(candidates: Candidates, some: Sequence[int], rows: Mapping[int, Sequence[int]]) -> str:
+def _opening(candidates: Candidates, rows: Sequence[int], groups: Iterable[Sequence[int]]) -> str:
     """Return the first words of a long passage; of a short one, those that the others lack."""
-    text = candidates.texts[some[0]]
-    words = text.split()
-    if len(words) > _SENTENCE:
+    texts = candidates.texts
+    text = texts[rows[0]]
+    if len(text.split()) > _SENTENCE:
         return text
-    others = [
-        candidates.texts[row] for group in rows.values() if group is not some for row in group
-    ]
-    common = {word.casefold() for word in candidates.idf} | candidates.function_words
-    common.update(word.casefold() for other in others for word in split_words(other))
-    own = [word for word in split_words(text) if word.casefold() not in common and len(word) > 1]
-    return own[0] if own else text
+    others = [texts[row] for group in groups if group is not rows for row in group]
+    said = [*candidates.idf, *candidates.function_words, *split_words("\n".join(others))]
+    common = {word.casefold() for word in said}
+    own = (word for word in split_words(text) if word.casefold() not in common and len(word) > 1)
+    return next(own, text)
 
 
 @lru_cache(4096)
@@ -658,8 +550,8 @@ def _path_ends(source: str) -> tuple[str, ...]:
     path = PurePath(source)
     stem = path.with_suffix("") if path.suffix.lower() in DOCUMENTS else path
     parts = (stem.parent if is_index(path) else stem).parts
-    depths = range(1, min(max(len(parts), 1), _DEEPEST) + 1)
-    return *(PurePath(*parts[-depth:]).as_posix() for depth in depths), path.as_posix()
+    ends = (PurePath(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1))
+    return (*ends, path.as_posix())
 
 
 @lru_cache(4096)

@@ -41,7 +41,7 @@ from uec_rag.confidence.model import (
     Probabilities,
     features,
 )
-from uec_rag.confidence.readings import ASK, Candidates, Reading, candidates_of
+from uec_rag.confidence.readings import ASK, Candidates, Reading
 from uec_rag.confidence.sentences import Code
 from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
@@ -669,8 +669,10 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
         words, idf = match(query.lines, [p.searched for p in passages], len(ranking.view))
     else:
         words, idf = [ranking.words[row][column] for column in near], ranking.idf[row]
-    competing = candidates_of(
-        passages,
+    competing = Candidates(
+        [passage.id for passage in passages],
+        [passage.text for passage in passages],
+        [passage.about for passage in passages],
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         known.relevance[row, : len(near), 1],
