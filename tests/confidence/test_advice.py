@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import math
 import threading
 import time
 
@@ -47,6 +46,7 @@ def test_what_an_advisor_may_return(reply, verdict):
         1j,
         "yes",
         {"verdict": "maybe"},
+        Advice("maybe"),
         {"verdict": "no", "rewrite": 3},
         [],
     ],
@@ -57,14 +57,21 @@ def test_nonsense_is_no_advice_and_counted_as_a_failure(reply):
     assert (usage.asked, usage.failed) == (1, 1)
 
 
-def test_an_advisor_that_raises_or_hangs_fails_for_its_question_alone():
-    def advisor(question, texts):
-        if question == "raises":
-            raise RuntimeError("no quota")
-        if question == "hangs":
-            time.sleep(30)
-        return True
+def raises_or_hangs(question, texts):
+    if question == "raises":
+        raise RuntimeError("no quota")
+    if question == "hangs":
+        time.sleep(30)
+    return True
 
+
+async def raises_or_hangs_in_the_loop(question, texts):
+    await asyncio.sleep(30 if question == "hangs" else 0)
+    return raises_or_hangs(question, texts)
+
+
+@pytest.mark.parametrize("advisor", [raises_or_hangs, raises_or_hangs_in_the_loop])
+def test_an_advisor_that_raises_or_hangs_fails_for_its_question_alone(advisor):
     begun = time.monotonic()
     replies = asked(advisor, ["raises", "hangs", "works"], timeout=0.2)
     assert time.monotonic() - begun < 5
@@ -73,15 +80,6 @@ def test_an_advisor_that_raises_or_hangs_fails_for_its_question_alone():
         "it took more than 0.2 seconds",
         Advice("answer"),
     ]
-
-
-def test_a_coroutine_function_is_awaited_and_may_time_out():
-    async def advisor(question, texts):
-        await asyncio.sleep(30 if question == "hangs" else 0)
-        return texts == [question]
-
-    replies = asked(advisor, ["hangs", "works"], timeout=0.2)
-    assert replies == ["it took more than 0.2 seconds", Advice("answer")]
 
 
 class OfClass:
@@ -135,16 +133,8 @@ async def cancels_itself(question, texts):
     asyncio.current_task().cancel()
 
 
-async def awaits_what_was_cancelled(question, texts):
-    task = asyncio.create_task(asyncio.sleep(60))
-    await asyncio.sleep(0)
-    task.cancel()
-    await task
-
-
-@pytest.mark.parametrize("advisor", [cancels_itself, awaits_what_was_cancelled])
-async def test_one_that_is_cancelled_does_not_cancel_the_search(advisor):
-    replies = await ask_advisor(advisor, ["why?"], [["a"]], 60, Usage())
+async def test_one_that_is_cancelled_does_not_cancel_the_search():
+    replies = await ask_advisor(cancels_itself, ["why?"], [["a"]], 60, Usage())
     assert replies == ["it failed with CancelledError"]
 
 
@@ -207,25 +197,14 @@ def test_nothing_of_the_message_of_an_exception_is_logged(make, caplog):
     assert "api.example" not in caplog.text
 
 
-def test_failures_are_counted_and_said_in_one_line_a_minute(caplog):
+def test_the_failures_of_a_search_are_counted_and_said_in_one_line(caplog):
     usage = Usage()
     asked(in_a_thread(ConnectionError()), ["why?"] * 30, usage=usage)
-    asked(lambda question, texts: None, ["why?"] * 10, usage=usage)
-    assert usage.failed == 40
+    assert usage.failed == 30
     [record] = caplog.records
-    assert "no advice on 1 question (most recently, it failed with ConnectionError)" in (
+    assert "no advice on 30 questions (most recently, it failed with ConnectionError)" in (
         record.getMessage()
     )
-    assert usage.unreported(math.inf) == 39
-
-
-def test_what_failed_within_a_minute_of_a_report_is_part_of_the_next():
-    usage = Usage()
-    counts = []
-    for failed, now in ((1, 1000.0), (3, 1030.0), (2, 1059.9), (1, 1060.0), (0, 1200.0)):
-        usage.add(failed=failed)
-        counts.append(usage.unreported(now))
-    assert counts == [1, 0, 0, 6, 0]
 
 
 async def test_an_advisor_may_be_asked_from_a_running_event_loop():
@@ -269,13 +248,10 @@ def test_what_a_passage_says_stays_between_quotation_marks(injection):
     ("reply", "verdict"),
     [
         ('Sure!\n```json\n{"verdict": "no", "rewrite": "x"}\n```', "no"),
-        ('{"verdict": "no"} because {"verdict": "no"}', "no"),
         ('A passage says {"verdict": "answer"}, but: {"verdict": "no"}', None),
-        ('{"a": 1} {"verdict": "clarify"}', "clarify"),
         ("{" * 5000, None),
         ("[" * 50_000, None),
         ('{"verdict": "no", "certainty": ' + "1" * 5000 + "}", "no"),
-        ('{"certainty": -' + "1" * 5000 + '} {"verdict": "answer"}', "answer"),
         ('{"verdict": ' + "[" * 5000, None),
         ("no", None),
         ("", None),
@@ -312,24 +288,9 @@ def test_options_and_rewrites_have_no_characters_that_a_terminal_obeys(text, sho
     assert read_reply(reply).question_to_search("why?") == shown
 
 
-def test_an_option_is_as_long_as_a_title_at_most():
-    labels = Advice("clarify", ("rent " * 20, "deposit" * 20)).labels
-    assert labels == (f"{'rent ' * 11}rent…", f"{('deposit' * 20)[:59]}…")
-    assert Advice("clarify", ("rent " * 20, "rent " * 30)).labels == ()
-
-
 def test_a_rewrite_is_searched_unless_it_is_the_question_or_no_question():
     assert Advice("no", rewrite=" How  is leave\nrequested? ").question_to_search("Why?") == (
         "How is leave requested?"
     )
     for rewrite in ("", "  ", "why? ", "WHY?", "x" * 401):
         assert Advice("no", rewrite=rewrite).question_to_search("Why?") == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [(("yes",), ValueError), (("no", "ab"), TypeError), (("no", (), 3), TypeError)],
-)
-def test_advice_of_another_form_is_refused(arguments, error):
-    with pytest.raises(error, match="expected"):
-        Advice(*arguments)

@@ -10,18 +10,19 @@ import asyncio
 import inspect
 import json
 import logging
-import math
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from uec_rag.base.checks import clean_line, pluralize, quote
+from uec_rag.base.records import Record
 from uec_rag.confidence.readings import shorten
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
@@ -30,14 +31,12 @@ _T = TypeVar("_T")
 _MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
-_REPORTED_EVERY = 60.0  # seconds between two lines of the log on failures
 _log = logging.getLogger(__name__)
 _is_advising = ContextVar("_is_advising", default=False)
-_decoder = json.JSONDecoder(parse_int=float)  # int raises ValueError for thousands of digits
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Record):
     """The verdict of an advisor on a question and its passages.
 
     Attributes
@@ -52,11 +51,6 @@ class Advice:
     is_bare : bool
         Whether it is a mere yes or no, which takes back no clarifying question.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the verdict is another one, or an option or the rewrite is not a string.
-
     Examples
     --------
     >>> Advice("no", rewrite="How is a refund requested?").verdict
@@ -67,19 +61,6 @@ class Advice:
     options: tuple[str, ...] = ()
     rewrite: str = ""
     is_bare: bool = field(default=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.verdict not in get_args(Verdict):
-            raise ValueError(
-                f"verdict: expected 'answer', 'clarify' or 'no', got {self.verdict!r:.60}."
-            )
-        if isinstance(self.options, str) or not all(
-            isinstance(option, str) for option in self.options
-        ):
-            raise TypeError(f"options: expected a list of labels, got {self.options!r:.60}.")
-        if not isinstance(self.rewrite, str):
-            raise TypeError(f"rewrite: expected a question, got {self.rewrite!r:.60}.")
-        object.__setattr__(self, "options", tuple(self.options))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -132,7 +113,7 @@ def prompt(question: str, texts: Sequence[str], template: str = PROMPT) -> str:
 
 
 def read_reply(reply: str) -> Advice | None:
-    """Parse the reply of a language model; None unless it has a verdict, and only one.
+    """Parse the reply of a language model; None unless it has one JSON object with a verdict.
 
     Examples
     --------
@@ -140,41 +121,32 @@ def read_reply(reply: str) -> Advice | None:
     Advice(verdict='no', options=(), rewrite='How is leave requested?')
     >>> read_reply("It depends.")
     """
-    replies = [
-        advice for advice in map(_as_advice, _objects(reply[:_MOST_READ])) if advice is not None
-    ]
-    return replies[0] if len({advice.verdict for advice in replies}) == 1 else None
-
-
-def _objects(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects in a text that are not part of another."""
-    position = text.find("{")
-    for _ in range(_MOST_OPTIONS):  # prose with more braces is no verdict
-        if position < 0:
-            return
-        try:
-            value, end = _decoder.raw_decode(text, position)
-        except (json.JSONDecodeError, RecursionError):
-            end = position + 1
-        else:
-            yield value
-        position = text.find("{", end)
+    written = reply[:_MOST_READ]
+    try:
+        # int raises ValueError for thousands of digits.
+        found = json.loads(written[written.find("{") : written.rfind("}") + 1], parse_int=float)
+    except (ValueError, RecursionError):
+        return None
+    return _as_advice(found)
 
 
 def _as_advice(reply: object) -> Advice | None:
     """Convert what an advisor returned to advice; None if it is none."""
-    if reply is None or isinstance(reply, Advice):
-        return reply
     if isinstance(reply, str):
         return read_reply(reply)
     if isinstance(reply, int | float | np.number | np.bool_) and 0 <= reply <= 1:
         return Advice("answer" if reply >= 0.5 else "no", is_bare=True)
-    if not isinstance(reply, Mapping) or "verdict" not in reply:
+    known = vars(reply) if isinstance(reply, Advice) else reply
+    if not isinstance(known, Mapping):
         return None
+    names = ("verdict", "options", "rewrite")
     try:
-        return Advice(reply["verdict"], reply.get("options") or (), reply.get("rewrite") or "")
-    except (TypeError, ValueError):
+        return Advice.restore({name: known[name] for name in names if known.get(name)})
+    except ValueError:
         return None
+
+
+_COUNTING = threading.Lock()
 
 
 @dataclass
@@ -197,39 +169,12 @@ class Usage:
     rewritten: int = 0
     failed: int = 0
     seconds: float = 0.0
-    _lock: threading.Lock = field(
-        default_factory=threading.Lock, init=False, repr=False, compare=False
-    )
-    _reported: int = field(default=0, init=False, repr=False, compare=False)
-    _last_report: float = field(default=-math.inf, init=False, repr=False, compare=False)
-
-    def __reduce__(self) -> tuple[type[Self], tuple[float, ...]]:
-        # A copy, also in another process, has a lock of its own.
-        return type(self), tuple(self.counts().values())
 
     def add(self, **counts: float) -> None:
         """Add to the counts, from any thread."""
-        with self._lock:
+        with _COUNTING:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
-
-    def counts(self) -> dict[str, float]:
-        """Return the counts by name, as for an application's metrics."""
-        with self._lock:
-            names = ("asked", "rewritten", "failed", "seconds")
-            return {name: getattr(self, name) for name in names}
-
-    def unreported(self, now: float) -> int:
-        """Return the number of failures to report now, which then count as reported.
-
-        It is 0 within a minute of the last report. `now`: seconds of a monotonic clock.
-        """
-        with self._lock:
-            if now - self._last_report < _REPORTED_EVERY or self._reported == self.failed:
-                return 0
-            count, self._reported = self.failed - self._reported, self.failed
-            self._last_report = now
-            return count
 
 
 async def ask_advisor(
@@ -262,18 +207,18 @@ async def ask_advisor(
             advice: Advice | str = f"it took more than {timeout:g} seconds"
             if task.done():
                 advice = _failure(asyncio.CancelledError()) if task.cancelled() else task.result()
-            failed = isinstance(advice, str)
-            usage.add(asked=1, failed=failed, seconds=time.perf_counter() - begin)
-            if failed and (count := usage.unreported(time.monotonic())):
-                _log.warning(
-                    "The advisor gave no advice on %s (most recently, %s); the gate decides "
-                    "without. This is reported once a minute at most.",
-                    pluralize(count, "question"),
-                    advice,
-                )
+            failed, seconds = isinstance(advice, str), time.perf_counter() - begin
+            usage.add(asked=1, failed=failed, seconds=seconds)
             return advice
 
-    return [*await asyncio.gather(*map(ask_one, questions, texts))]
+    replies = [*await asyncio.gather(*map(ask_one, questions, texts))]
+    if failures := [reply for reply in replies if isinstance(reply, str)]:
+        _log.warning(
+            "The advisor gave no advice on %s (most recently, %s); the gate decides without.",
+            pluralize(len(failures), "question"),
+            failures[-1],
+        )
+    return replies
 
 
 async def _advice(advisor: Advisor, question: str, passages: Sequence[str]) -> Advice | str:
@@ -282,20 +227,19 @@ async def _advice(advisor: Advisor, question: str, passages: Sequence[str]) -> A
     Returns its advice, or the reason why there is none.
     """
     _is_advising.set(True)
+    call = getattr(advisor, "__call__", None)  # noqa: B004 - of the instance of a class
     try:
-        if inspect.iscoroutinefunction(advisor) or inspect.iscoroutinefunction(
-            getattr(advisor, "__call__", None)  # noqa: B004 - of the instance of a class
-        ):
-            reply = await advisor(question, passages)  # type: ignore[misc]
+        if inspect.iscoroutinefunction(advisor) or inspect.iscoroutinefunction(call):
+            reply: object = advisor(question, passages)
         else:
-            reply, error = await _run_in_thread(advisor, question, passages)
-            if error is not None:
-                return _failure(error)
-            if inspect.isawaitable(reply):
-                reply = await reply
-        return _as_advice(reply) or "it returned no verdict"
+            reply = await _in_thread(partial(advisor, question, passages))
+        if inspect.isawaitable(reply):
+            reply = await reply
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
         return _failure(raised)  # a service may fail in any way; the gate does without
+    if isinstance(reply, _Raised):
+        return _failure(reply.error)
+    return _as_advice(reply) or "it returned no verdict"
 
 
 def _failure(error: BaseException) -> str:
@@ -303,31 +247,26 @@ def _failure(error: BaseException) -> str:
     return f"it failed with {type(error).__name__}"
 
 
-async def _run_in_thread(
-    advisor: Advisor, question: str, passages: Sequence[str]
-) -> tuple[object, BaseException | None]:
-    """Return what an advisor returned and what it raised, which no event loop gets to see."""
-    loop, context = asyncio.get_running_loop(), copy_context()
-    reply: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
+@dataclass
+class _Raised:
+    """What a call has raised, which an event loop would not pass on if it ends a thread."""
 
-    def settle(outcome: object, error: BaseException | None) -> None:
-        if not reply.done():  # it may have timed out
-            reply.set_result((outcome, error))
+    error: BaseException
 
-    def call() -> None:
-        outcome, error = None, None
+
+async def _in_thread(call: Callable[[], object]) -> object:
+    """Call a function in a daemon thread, so that one that hangs keeps no process alive."""
+    reply = Future[object]()
+    reply.set_running_or_notify_cancel()
+
+    def run() -> None:
         try:
-            outcome = context.run(advisor, question, passages)
-        except BaseException as raised:
-            error = raised
-        try:
-            loop.call_soon_threadsafe(settle, outcome, error)
-        except RuntimeError:  # the loop is closed, since the call took too long
-            return
+            reply.set_result(call())
+        except BaseException as error:
+            reply.set_result(_Raised(error))
 
-    # A daemon thread, so that an advisor that hangs does not keep the process alive.
-    threading.Thread(target=call, daemon=True, name="uec-advisor").start()
-    return await reply
+    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return await asyncio.wrap_future(reply)
 
 
 def run_to_end(task: Coroutine[Any, Any, _T]) -> _T:
