@@ -11,7 +11,7 @@ Printed are
   it does on each, if the others chose it.
 
 With --write, the thresholds go into `uec_rag/confidence/shipped.json`, and the share of right
-answers over confidence: a line in log odds for each collection, of which the mean and the
+answers at a confidence of 0.6: of a line in log odds for each collection, the mean and the
 covariance over collections are found by EM.
 """
 
@@ -52,6 +52,8 @@ THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 WRONG = (0.02, 0.05, 0.1, 0.15, 0.2)
 KEPT = 0.8  # share of the collections on which a threshold keeps a share of wrong answers
 _STEPS = 40
+_EXAMPLE = float(np.log(0.6 / 0.4))  # log odds of the confidence whose meaning is shipped
+_DEVIATIONS = 1.645  # of a Gaussian, on either side of its mean: 90 % are within
 _PRIOR = (np.array([1.0, 0.0]), np.diag([1.0, 2.0]))  # of `Calibrator.recalibrate`
 
 
@@ -127,10 +129,11 @@ def level_of(collections: Sequence[Asked]) -> Level:
     """What collections teach."""
     (slope, offset), covariance = distribution(collections)
     kept = [np.quantile([one.lowest(wrong) for one in collections], KEPT) for wrong in WRONG]
-    numbers = (slope, offset, covariance[0, 0], covariance[1, 1], covariance[0, 1])
-    rounded = [round(float(number), 4) for number in numbers]
+    at = np.array([_EXAMPLE, 1.0])
+    mean, width = float(at @ [slope, offset]), _DEVIATIONS * float(np.sqrt(at @ covariance @ at))
+    low, high = (round(float(expit(mean + side)), 4) for side in (-width, width))
     thresholds = tuple(round(float(threshold), 3) for threshold in kept)
-    return Level(*rounded, len(collections), SHIPPED, WRONG, thresholds)
+    return Level(len(collections), SHIPPED, low, high, WRONG, thresholds)
 
 
 def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> Level:

@@ -34,7 +34,6 @@ from benchmarks.quality.proof import MOST
 from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, sampled, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC
-from uec_rag.confidence.model import view_examples
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
@@ -88,10 +87,8 @@ def moments_of(uec: UEC, fitted: Fitted, pairs: Sequence[tuple[str, str]]) -> tu
     views = posteriors.fit_queries(fitted, 0).views(fitted)
     model = fitted.confidence_model
     assert model is not None
-    logits = [
-        model.in_corpus.logits(view_examples(view, model, 1).features.in_corpus) for view in views
-    ]
-    joined = np.concatenate(logits)
+    features = np.concatenate([view.in_corpus(model.temperature) for view in views])
+    joined = model.in_corpus.logits(features)
     return float(joined.mean()), float(joined.std())
 
 

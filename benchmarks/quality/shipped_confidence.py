@@ -37,6 +37,7 @@ from uec_rag.confidence.model import (
     ConfidenceModel,
     Examples,
     FitView,
+    fit_calibrator,
     fit_temperature,
     shipped_model,
 )
@@ -266,7 +267,7 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         relevant = np.zeros(logits.shape, dtype=bool)
         for row, query in enumerate(queries):
             relevant[row, [place[id_] for id_ in collection.relevant[query]]] = True
-        views.append(FitView(logits, np.zeros_like(logits), relevant))
+        views.append(FitView(logits, relevant))
     return fit_temperature(views)
 
 
@@ -293,7 +294,18 @@ def learn(
         for cell in cells
     ]
     gone = (mix["removed"] + mix["other"]) / sum(mix.values())
-    return replace(start.relearn(Examples.concatenate(weighted)), unanswerable=gone)
+    joined = Examples.concatenate(weighted)
+    there, own, relevant = joined.answerable, joined.features, joined.relevant[joined.answerable]
+    _, found, right, weight = joined.at_cutoffs()
+    of_hits = np.broadcast_to(joined.weight[there, None], relevant.shape)
+    return replace(
+        start,
+        relevance=fit_calibrator(own.relevance[there], relevant, weights=of_hits),
+        in_corpus=fit_calibrator(own.in_corpus, there, weights=joined.weight),
+        found=fit_calibrator(found, right, weights=weight),
+        per_count=0.0,
+        unanswerable=gone,
+    )
 
 
 def certainty(model: ConfidenceModel, examples: Examples) -> tuple[np.ndarray, ...]:

@@ -19,7 +19,6 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uec_rag.base.checks import LARGEST
 from uec_rag.base.gaussian import FloatArray, probit
 from uec_rag.base.records import Record
 
@@ -57,12 +56,6 @@ class Features:
     in_corpus: FloatArray
     found: FloatArray
     relevance: FloatArray
-
-    @property
-    def posterior(self) -> FloatArray:
-        """The share of each hit in the softmax, shape (n, k)."""
-        shares: FloatArray = np.exp(self.relevance[..., 1])
-        return shares
 
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
@@ -154,12 +147,6 @@ class Calibrator(Record):
     slope: float = 1.0
     offset: float = 0.0
 
-    def __post_init__(self) -> None:
-        if not len(self.weights) == len(self.location) == len(self.spread):
-            raise ValueError("weights, location, spread: expected one of each per feature.")
-        if not all(value > 0 for value in self.spread):
-            raise ValueError(f"spread: expected numbers > 0, got {self.spread}.")
-
     def logits(self, features: FloatArray) -> FloatArray:
         """Compute log odds, shape (...), from features (..., F); NaN counts as the mean."""
         location = np.asarray(self.location, np.float32)
@@ -228,7 +215,7 @@ def fit_calibrator(
         If all labels are equal, or there are none.
     """
     flat = features.reshape(-1, features.shape[-1]).astype(np.float64)
-    right = _labels(labels)
+    right = np.asarray(labels, dtype=bool).ravel()
     if right.all() or not right.any():
         raise ValueError(
             f"labels: expected some of either kind, got {len(right)} times {bool(right.any())}."
@@ -243,12 +230,9 @@ def fit_calibrator(
     spread = np.maximum(spread, 1e-3)
     standard = np.nan_to_num(np.clip((flat - location) / spread, -_RANGE, _RANGE))
     strength = 2 * penalty * len(right)
-    weights_of_features, bias = _logistic(
-        standard, right, counts, (0.0,) * flat.shape[1], strength, 0.0
-    )
-    return Calibrator(
-        tuple(weights_of_features.tolist()), tuple(location.tolist()), tuple(spread.tolist()), bias
-    )
+    learned, bias = _logistic(standard, right, counts, np.zeros(flat.shape[1]), strength, 0.0)
+    weights_, location_, spread_ = (tuple(each.tolist()) for each in (learned, location, spread))
+    return Calibrator(weights_, location_, spread_, bias)
 
 
 def sigmoid(logits: FloatArray) -> FloatArray:
@@ -259,13 +243,6 @@ def sigmoid(logits: FloatArray) -> FloatArray:
     return probability
 
 
-def _labels(labels: ArrayLike) -> NDArray[np.bool_]:
-    flat = np.asarray(labels, dtype=bool).ravel()
-    if not len(flat):
-        raise ValueError("labels: expected at least one, got none.")
-    return flat
-
-
 def _line(
     scores: FloatArray, labels: ArrayLike, weights: ArrayLike | None
 ) -> tuple[NDArray[np.float64], float]:
@@ -273,9 +250,10 @@ def _line(
 
     `scores`: array, shape (..., F), with log odds in the first column.
     """
-    right, flat = _labels(labels), scores.reshape(-1, scores.shape[-1]).astype(np.float64)
+    flat = scores.reshape(-1, scores.shape[-1]).astype(np.float64)
+    right = np.asarray(labels, dtype=bool).ravel()
     counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
-    start = (1.0, *(0.0,) * (flat.shape[1] - 1))
+    start = np.eye(1, flat.shape[1])[0]
     return _logistic(flat, right, counts, start, strength=1.0, offset_strength=0.5)
 
 
@@ -283,7 +261,7 @@ def _logistic(
     features: NDArray[np.float64],
     labels: NDArray[np.bool_],
     counts: NDArray[np.float64],
-    start: tuple[float, ...],
+    start: NDArray[np.float64],
     strength: float,
     offset_strength: float,
 ) -> tuple[NDArray[np.float64], float]:
@@ -291,7 +269,7 @@ def _logistic(
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    origin = np.array([*start, 0.0])
+    origin = np.append(start, 0.0)
     stiffness = np.array([strength] * len(start) + [offset_strength])
 
     def loss(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -394,20 +372,20 @@ class Examples:
         """Concatenate examples of several corpora; if one has fewer texts, repeat its last one."""
         most = max(part.relevant.shape[1] for part in parts)
 
-        def padded(values: NDArray[Any]) -> NDArray[Any]:
-            missing = most - values.shape[1]
-            return np.concatenate([values, np.repeat(values[:, -1:], missing, axis=1)], axis=1)
+        def padded(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+            columns = np.arange(most)
+            return np.concatenate([a[:, np.minimum(columns, a.shape[1] - 1)] for a in arrays])
 
         own = [part.features for part in parts]
         return cls(
             Features(
-                in_corpus=np.concatenate([one.in_corpus for one in own]),
-                found=np.concatenate([padded(one.found) for one in own]),
-                relevance=np.concatenate([padded(one.relevance) for one in own]),
+                np.concatenate([one.in_corpus for one in own]),
+                padded([one.found for one in own]),
+                padded([one.relevance for one in own]),
             ),
-            relevant=np.concatenate([padded(part.relevant) for part in parts]),
-            answerable=np.concatenate([part.answerable for part in parts]),
-            weight=np.concatenate([part.weight for part in parts]),
+            padded([part.relevant for part in parts]),
+            np.concatenate([part.answerable for part in parts]),
+            np.concatenate([part.weight for part in parts]),
         )
 
     @property
@@ -415,31 +393,18 @@ class Examples:
         """The share of the queries that the corpus does not answer."""
         return float(1 - np.average(self.answerable, weights=self.weight))
 
-    @property
-    def counts(self) -> list[int]:
-        """The numbers of hits for which `found` is learned."""
-        last = self.features.found.shape[1]
-        return sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
+    def at_cutoffs(self) -> tuple[list[int], FloatArray, NDArray[np.bool_], FloatArray]:
+        """Return what `found` is learned from, of answerable questions.
 
-    @property
-    def questions(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """The features of `in_corpus`, the labels and the weights of questions."""
-        return self.features.in_corpus, self.answerable, self.weight
-
-    def hits(self, first: int) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Return features, labels and weights of the hits of answerable questions from `first`."""
-        there = self.answerable
-        relevant = self.relevant[there, first:]
-        weight = np.broadcast_to(self.weight[there, None], relevant.shape)
-        return self.features.relevance[there, first:], relevant, weight
-
-    def cutoffs(self) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
-        """Return features (n, c, F), labels and weights (n, c) of `found` at the c `counts`."""
-        at = self.counts
-        columns = [cutoff - 1 for cutoff in at]
-        right = np.logical_or.accumulate(self.relevant, axis=1)[:, columns]
-        weight = np.repeat(self.weight[:, None], len(at), axis=1) / np.float32(len(at))
-        return self.features.found[:, columns], right, weight
+        Numbers of hits, and for each question features (n, c, F), whether one of so many hits is
+        relevant (n, c), and weights (n, c).
+        """
+        last, there = self.relevant.shape[1], self.answerable
+        counts = sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
+        columns = np.array(counts) - 1
+        right = np.logical_or.accumulate(self.relevant, axis=1)
+        weight = np.repeat(self.weight[there, None], len(counts), axis=1) / np.float32(len(counts))
+        return counts, self.features.found[there][:, columns], right[there][:, columns], weight
 
 
 @dataclass(frozen=True)
@@ -480,14 +445,6 @@ class ConfidenceModel(Record):
     standardised: bool = False
     per_count: float = 0.0
 
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: expected a number > 0, got {self.temperature}.")
-        if not 0 <= self.unanswerable <= 1:
-            raise ValueError(f"unanswerable: expected a share, got {self.unanswerable}.")
-        if not 0 <= self.per_count <= LARGEST:
-            raise ValueError(f"per_count: expected a float32 number >= 0, got {self.per_count}.")
-
     def probabilities(self, features: Features, unanswerable: float | None = None) -> Probabilities:
         """Compute the probabilities of n questions and their hits.
 
@@ -502,8 +459,9 @@ class ConfidenceModel(Record):
         in_any = self.in_corpus.predict(features.in_corpus)
         if unanswerable is not None:
             in_any = shift_prior(in_any, self.unanswerable, unanswerable)
-        counts = np.arange(1, features.found.shape[1] + 1)
-        among = self.found_among(features.found, counts).astype(np.float64)
+        logs: FloatArray = np.log(np.arange(1, features.found.shape[1] + 1, dtype=np.float32))
+        odds = self.found.logits(features.found) + np.float32(self.per_count) * logs
+        among = sigmoid(odds).astype(np.float64)
         # No hit may add more than the one before, or it would be more relevant than the first.
         added = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
         added = np.maximum(added, 0)
@@ -513,14 +471,6 @@ class ConfidenceModel(Record):
         each = in_any[:, None] * np.minimum.accumulate(alone, axis=1)
         single = np.float32
         return Probabilities(in_any.astype(single), at_k.astype(single), each.astype(single))
-
-    def found_among(self, features: FloatArray, counts: ArrayLike) -> FloatArray:
-        """Compute P(an answer in the corpus is among the first hits), shape (n, c).
-
-        `features`: array, shape (n, c, F), for c numbers of hits, `counts`.
-        """
-        logs: FloatArray = np.log(np.asarray(counts, dtype=np.float32))
-        return sigmoid(self.found.logits(features) + np.float32(self.per_count) * logs)
 
     def recalibrate(self, examples: Examples) -> Self:
         """Return this model recalibrated on the examples of a user's corpus.
@@ -535,47 +485,27 @@ class ConfidenceModel(Record):
                 "calibration: none of the hits is relevant, expected at least one; check that "
                 "relevant ids are those of the index."
             )
-        features, right, weight = examples.cutoffs()
-        there, log = examples.answerable, np.log(np.asarray(examples.counts, dtype=np.float32))
-        odds = self.found.logits(features) + np.float32(self.per_count) * log
+        counts, found, right, weight = examples.at_cutoffs()
+        there, log = examples.answerable, np.log(np.asarray(counts, dtype=np.float32))
+        odds = self.found.logits(found) + np.float32(self.per_count) * log
         scores = np.stack([odds, np.broadcast_to(log, odds.shape)], axis=-1)
-        (slope, per_count), offset = _line(scores[there], right[there], weight[there])
-        relevance = self.relevance  # the first hit has no part in it: its relevance is C(1)
-        if examples.relevant.shape[1] > 1:
-            relevance = relevance.recalibrate(*examples.hits(first=1))
+        (slope, per_count), offset = _line(scores, right, weight)
+        relevance, behind = self.relevance, examples.relevant[there, 1:]
+        if behind.size:  # the first hit has no part in it: its relevance is C(1)
+            of_hits = np.broadcast_to(examples.weight[there, None], behind.shape)
+            relevance = relevance.recalibrate(
+                examples.features.relevance[there, 1:], behind, of_hits
+            )
         return replace(
             self,
             relevance=relevance,
-            in_corpus=self.in_corpus.recalibrate(*examples.questions),
+            in_corpus=self.in_corpus.recalibrate(
+                examples.features.in_corpus, there, examples.weight
+            ),
             found=self.found.with_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),
             unanswerable=examples.unanswerable,
         )
-
-    def relearn(self, examples: Examples) -> Self:
-        """Return a model learned from examples alone, at the temperature of this one.
-
-        If all labels of a calibrator are equal, as when every answer is found, the existing one is
-        recalibrated instead.
-        """
-        features, right, weight = examples.cutoffs()
-        there = examples.answerable
-        return replace(
-            self,
-            relevance=_learned(self.relevance, *examples.hits(first=0)),
-            in_corpus=_learned(self.in_corpus, *examples.questions),
-            found=_learned(self.found, features[there], right[there], weight[there]),
-            per_count=0.0,
-            unanswerable=examples.unanswerable,
-        )
-
-
-def _learned(
-    calibrator: Calibrator, features: FloatArray, labels: NDArray[np.bool_], weights: FloatArray
-) -> Calibrator:
-    if labels.all() or not labels.any():
-        return calibrator.recalibrate(features, labels, weights)
-    return fit_calibrator(features, labels, weights=weights)
 
 
 def log_odds(probability: NDArray[_Float]) -> NDArray[_Float]:
@@ -630,18 +560,26 @@ class FitView:
 
     Attributes
     ----------
-    logits, variance : array, shape (n, N)
-        Mean and variance of the ensemble's logit of every passage.
+    logits : array, shape (n, N)
+        The ensemble's logit of every passage.
     relevant : array of bool, shape (n, N)
         Whether a passage answers a query; a row without any True is an unanswerable query.
-    members : array, shape (K, n, N), or None
+    members : array, shape (n, N, K), or None
         Logit of each block for every passage; None before the fit, which gives them.
     """
 
     logits: FloatArray
-    variance: FloatArray
     relevant: NDArray[np.bool_]
     members: FloatArray | None = None
+
+    def in_corpus(self, temperature: float) -> FloatArray:
+        """Compute the features of `in_corpus` of the queries, shape (n, F)."""
+        best = np.argsort(-self.logits, axis=1, kind="stable")[:, :NEAREST]
+        logits = np.take_along_axis(self.logits, best, axis=1)
+        first = logits[:, :1]
+        if self.members is not None:
+            first = self.members[np.arange(len(best)), best[:, 0]]
+        return features(logits, np.zeros_like(logits), first, temperature).in_corpus
 
 
 def keep_level(
@@ -667,9 +605,7 @@ def keep_level(
     """
     model = replace(known, temperature=temperature)
     wanted, own = (
-        each.in_corpus.logits(
-            np.concatenate([view_examples(view, each, 1).features.in_corpus for view in views])
-        )
+        each.in_corpus.logits(np.concatenate([view.in_corpus(each.temperature) for view in views]))
         for each, views in ((known, before), (model, after))
     )
     slope = float(wanted.std() / max(own.std(), _LEAST_SHARE))
@@ -677,31 +613,8 @@ def keep_level(
     return replace(model, in_corpus=model.in_corpus.with_line(slope, offset))
 
 
-def view_examples(view: FitView, model: ConfidenceModel, k: int) -> Examples:
-    """Compute the features of a view's queries and their k best hits, with their labels."""
-    size = view.logits.shape[1]
-    near = min(max(k, NEAREST), size)
-    best = np.argpartition(-view.logits, near - 1, axis=1)[:, :near]
-    order = np.argsort(-np.take_along_axis(view.logits, best, axis=1), axis=1, kind="stable")
-    hits = np.take_along_axis(best, order, axis=1)
-    logits = np.take_along_axis(view.logits, hits, axis=1)
-    variance = np.take_along_axis(view.variance, hits, axis=1)
-    members = logits[:, :1]
-    if view.members is not None:
-        members = view.members[:, np.arange(len(hits)), hits[:, 0]].T
-    return Examples(
-        features(logits, variance, members, model.temperature).first(k),
-        relevant=np.take_along_axis(view.relevant, hits[:, :k], axis=1),
-        answerable=np.asarray(view.relevant.any(axis=1)),
-        weight=np.ones(len(logits), dtype=np.float32),
-    )
-
-
 def fit_temperature(views: Sequence[FitView]) -> float:
-    """Find the temperature that maximises the relevant passages' share of the posterior.
-
-    Raises ValueError if no query is answerable.
-    """
+    """Find the temperature that maximises the relevant passages' share of the posterior."""
     from scipy.optimize import minimize_scalar
 
     answerable = [
@@ -709,8 +622,6 @@ def fit_temperature(views: Sequence[FitView]) -> float:
         for view in views
         if (rows := view.relevant.any(axis=1)).any()
     ]
-    if not answerable:
-        raise ValueError("views: expected at least one query with a relevant passage.")
 
     def loss(log_scale: float) -> float:
         # A prior: if every answer ranks first, the likelihood alone would drive it to 0.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -21,7 +20,6 @@ from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import log_odds
 
-_SMALLEST = 1e-5  # smallest target that is accepted
 _REWRITTEN = math.log(0.85 / 0.15)  # log odds above those of a yes that a rewrite takes
 _FEW = 50  # labels below which to advise more
 _STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
@@ -47,11 +45,6 @@ class Guarantee(Record):
         Number of them that are answered, and number of wrong ones among these.
     needed : int
         Smallest number of calibration queries that would suffice if all answers were right.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is out of range.
     """
 
     threshold: float
@@ -61,19 +54,6 @@ class Guarantee(Record):
     answered: int
     wrong: int
     needed: int
-
-    def __post_init__(self) -> None:
-        if math.isnan(self.threshold):
-            raise ValueError("threshold: expected a confidence, or infinity, got NaN.")
-        for name in ("risk", "delta"):
-            if name == "risk" or self.delta is not None:
-                check_share(getattr(self, name), name, "a number from 0 to 1")
-        counts = (0, self.wrong, self.answered, self.queries)
-        if any(low > high for low, high in pairwise(counts)) or self.needed < 0:
-            raise ValueError(
-                "queries, answered, wrong, needed: expected counts, of which the first three do "
-                f"not increase, got {self.queries}, {self.answered}, {self.wrong}, {self.needed}."
-            )
 
     @property
     def is_controlled(self) -> bool:
@@ -186,17 +166,12 @@ def queries_needed(risk: float, delta: float, wrong: int = 0) -> int:
     >>> queries_needed(risk=0.05, delta=0.05), queries_needed(risk=0.05, delta=0.05, wrong=1)
     (59, 93)
     """
-    from scipy.special import bdtr
+    from scipy.stats import nbinom
 
-    _check_share("risk", risk)
-    _check_share("delta", delta)
-    least, most = 0, wrong + 1
-    while bdtr(wrong, most, risk) > delta:
-        least, most = most, 2 * most
-    while most - least > 1:
-        middle = (least + most) // 2
-        least, most = (least, middle) if bdtr(wrong, middle, risk) <= delta else (middle, most)
-    return most
+    for name, value in (("risk", risk), ("delta", delta)):
+        check_share(value, name, "a number in (0, 1)")
+    # As many answers as it takes, with probability 1 - delta, to see one more wrong one.
+    return wrong + 1 + int(nbinom.isf(delta, wrong + 1, risk))
 
 
 def risk_threshold(
@@ -224,8 +199,8 @@ def risk_threshold(
     Raises
     ------
     ValueError
-        If a target is outside (0, 1) or below 1e-5, the arrays differ in length or are empty, or a
-        confidence is NaN.
+        If a target is outside (0, 1), the arrays differ in length or are empty, or a confidence is
+        NaN.
 
     Notes
     -----
@@ -248,7 +223,7 @@ def risk_threshold(
     (True, 0)
     """
     needed = queries_needed(risk, delta)
-    values, right = _vectors(confidence=confidence, correct=correct)
+    values, right = _vectors("confidence", confidence, correct)
     order = np.argsort(-values, kind="stable")
     values, wrong = values[order], np.cumsum(~right[order])
     # The number of queries strictly above each distinct confidence; below the lowest, all of them.
@@ -325,8 +300,7 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     Raises
     ------
     ValueError
-        If the share is outside (0, 1) or below 1e-5, the arrays differ in length or are empty, or a
-        score is NaN.
+        If the share is outside (0, 1), the arrays differ in length or are empty, or a score is NaN.
 
     Notes
     -----
@@ -343,8 +317,8 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     >>> found.answered, found.wrong
     (59, 9)
     """
-    _check_share("share", share)
-    values, harm = _vectors(score=score, harmful=harmful)
+    check_share(share, "share", "a number in (0, 1)")
+    values, harm = _vectors("score", score, harmful)
     # The tolerance absorbs rounding errors: 7 % of 100 is 7.
     allowed = math.floor(share * (len(values) + 1) - 1 + 1e-9)
     needed = math.ceil(1 / share - 1e-9) - 1
@@ -480,25 +454,14 @@ def _confidence_at(level: float, gain: float, confidence: NDArray[np.float64]) -
     return min(at, float(np.nextafter(confidence[above].min(initial=1.0), 0)))
 
 
-def _check_share(name: str, value: float) -> None:
-    if not _SMALLEST <= value < 1:
-        raise ValueError(
-            f"{name}: expected a number between 0 and 1, both excluded, and not below {_SMALLEST}, "
-            f"got {value}."
-        )
-
-
-def _vectors(**arrays: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Check two arguments, numbers and booleans, and return them as arrays."""
-    (name, numbers), (other, truths) = arrays.items()
-    try:
-        values = np.asarray(numbers, dtype=np.float64)
-    except OverflowError as error:
-        raise ValueError(f"{name}: expected numbers that a float holds ({error}).") from error
-    true = np.asarray(truths, dtype=bool)
+def _vectors(
+    name: str, numbers: ArrayLike, truths: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Check numbers and as many booleans, and return them as arrays."""
+    values, true = np.asarray(numbers, dtype=np.float64), np.asarray(truths, dtype=bool)
     if values.ndim != 1 or not len(values) or values.shape != true.shape:
         raise ValueError(
-            f"{name}, {other}: expected vectors of the same length, at least 1, got shapes "
+            f"{name}: expected a vector of at least one number, and as many labels, got shapes "
             f"{values.shape} and {true.shape}."
         )
     if np.isnan(values).any():
@@ -507,7 +470,6 @@ def _vectors(**arrays: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_
 
 
 _BINS = 10
-_Z = 1.96  # normal quantile of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -572,14 +534,13 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
     >>> [(bin.count, bin.right) for bin in reliability([0.1, 0.9, 0.8], [False, True, True])]
     [(1, 0.0), (1, 1.0), (1, 1.0)]
     """
+    from scipy.stats import binomtest
+
     values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     bins = []
     for rows in np.array_split(np.argsort(values, kind="stable"), min(_BINS, max(len(values), 1))):
-        if not len(rows):
-            continue
-        n, share = len(rows), float(right[rows].mean())
-        extra = _Z**2 / n
-        half = math.sqrt(extra * (share * (1 - share) + extra / 4))
-        low, high = ((share + extra / 2 + side) / (1 + extra) for side in (-half, half))
-        bins.append(Bin(n, float(values[rows].mean()), share, max(low, 0.0), min(high, 1.0)))
+        if len(rows):
+            count, found = len(rows), int(right[rows].sum())
+            low, high = binomtest(found, count).proportion_ci(method="wilson")
+            bins.append(Bin(count, float(values[rows].mean()), found / count, low, high))
     return bins

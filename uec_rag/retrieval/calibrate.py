@@ -20,8 +20,6 @@ from uec_rag.retrieval.search import Method, rank
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.local import LocalStore
 
-_ENOUGH = 100  # labels from which an unfitted ensemble learns more than the shipped model knows
-
 FEWEST = 20
 """The smallest number of queries, labelled or generated, for a calibration."""
 
@@ -128,8 +126,7 @@ def calibrate_with_labels(
 
     The log odds of three events are rescaled linearly (Platt scaling): the corpus answers the
     query, the first hits do, given that, with a weight for the number of hits, and a hit is
-    relevant. The model is that of the fitted ensemble. An unfitted ensemble uses the shipped model,
-    or learns a new one from 100 or more labels, if there are unanswerable examples.
+    relevant. The model is that of the fitted ensemble; an unfitted ensemble uses the shipped model.
 
     Parameters
     ----------
@@ -160,9 +157,7 @@ def calibrate_with_labels(
         hidden = without_answers(method, store, queries, parts, wanted, k)
         odds = np.float32(unanswerable_rate / (1 - unanswerable_rate))
         examples += [replace(each, weight=odds * each.weight) for each in hidden]
-    joined = Examples.concatenate(examples)
-    enough = known is None and len(queries) >= _ENOUGH and not joined.answerable.all()
-    model = model.relearn(joined) if enough else model.recalibrate(joined)
+    model = model.recalibrate(Examples.concatenate(examples))
     return CorpusCalibration(model, len(queries), k, fingerprint)
 
 
