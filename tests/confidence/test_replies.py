@@ -85,7 +85,7 @@ def test_the_ids_of_a_chosen_reading_in_every_form():
     [
         ("a", TypeError, "within: expected a Reading, a mapping with its ids"),
         ({"label": "a"}, TypeError, "within: expected a Reading, a mapping with its ids"),
-        ([7], TypeError, "within: expected ids, strings, got 7"),
+        ([7], TypeError, "within: expected a Reading, a mapping with its ids, a list of ids"),
         ([], ValueError, "within: expected the ids of one passage at least, got none"),
     ],
 )

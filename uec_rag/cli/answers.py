@@ -46,7 +46,8 @@ def print_answer(result: Result, *, first: int, others: int) -> None:
             f"variance {result.sigma2[rank]:.2g}[/]\n"
         )
     weights = ", ".join(f"{name} {weight:.2f}" for name, weight in weights_of(result).items())
-    out.print(f"[dim]{decision.figures}; weights: {plain(weights)}[/]\n")
+    sure = f"confidence {decision.confidence:.2f}, in corpus {decision.in_corpus:.2f}"
+    out.print(f"[dim]{sure}; weights: {plain(weights)}[/]\n")
 
 
 def beginning(passage: Passage, characters: int) -> Text:

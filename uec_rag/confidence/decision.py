@@ -13,9 +13,8 @@ from uec_rag.confidence.advice import Advice
 from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
-    UnknownReading,
     clarifying_question,
-    find_readings,
+    find_positions,
     is_clarifying_question,
 )
 from uec_rag.confidence.sentences import Code, sentence
@@ -37,8 +36,7 @@ class Decision:
     ----------
     action : {"answer", "clarify", "abstain"}
     reason : str
-        A sentence for users; for "clarify", the question which reading is meant. `figures` has the
-        numbers behind it.
+        A sentence for users; for "clarify", the question which reading is meant.
     readings : tuple of Reading
         The possible meanings of the question, most probable first, whatever the action.
     confidence : float
@@ -151,30 +149,15 @@ class Decision:
         fields = {"advice": self.advice, "searched_as": self.searched_as}
         return {key: value for key, value in fields.items() if value}
 
-    @property
-    def decision(self) -> Action:
-        """The action, under its name in metadata."""
-        return self.action
-
-    @property
-    def figures(self) -> str:
-        """The numbers that the action is based on, as text."""
-        value, least = self.confidence, self.threshold
-        # As many digits as are needed to tell them apart.
-        digits = next((d for d in range(2, 9) if f"{value:.{d}f}" != f"{least:.{d}f}"), 2)
-        above = "no threshold" if math.isinf(least) else f"threshold {least:.{digits}f}"
-        present = f"an answer is in the documents with probability {self.in_corpus:.2f}"
-        return f"confidence {value:.{digits}f}, {above}; {present}"
-
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     """Return the attributes of decisions for traces: action, confidence, in_corpus."""
-    names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
-    attributes: dict[str, Any] = {}
-    for key, name in names.items():
-        values = [getattr(decision, name) for decision in decisions]
-        attributes[key] = values[0] if len(values) == 1 else values
-    return attributes
+    columns: dict[str, list[Any]] = {
+        "decision": [decision.action for decision in decisions],
+        "confidence": [decision.confidence for decision in decisions],
+        "in_corpus": [decision.in_corpus for decision in decisions],
+    }
+    return {key: each[0] if len(each) == 1 else each for key, each in columns.items()}
 
 
 def needs_clarification(
@@ -228,17 +211,11 @@ def decide_one(
         code = "off_topic"
     elif in_corpus < PLAUSIBLE:
         code = "no_answer"
-    reason = _reason(action, code, readings, language)
+    asks = action == "clarify"
+    reason = clarifying_question(readings, language) if asks else sentence(code, language)
     numbers = (confidence, in_corpus, underspecified, threshold)
     decision = Decision(action, reason, readings, *numbers, code=code, language=language)
     return with_note(decision, unfamiliar) if unfamiliar else decision
-
-
-def _reason(action: Action, code: Code, readings: Sequence[Reading], language: str) -> str:
-    """Return the question to ask for clarification, or the sentence for a code."""
-    return (
-        clarifying_question(readings, language) if action == "clarify" else sentence(code, language)
-    )
 
 
 def with_note(decision: Decision, unfamiliar: str) -> Decision:
@@ -250,15 +227,8 @@ def with_note(decision: Decision, unfamiliar: str) -> Decision:
 
 def decide_again(decision: Decision, threshold: float) -> Decision:
     """Repeat a decision with another threshold; see `decide_one`."""
-    again = decide_one(
-        decision.confidence,
-        decision.underspecified,
-        decision.readings,
-        threshold=threshold,
-        in_corpus=decision.in_corpus,
-        unfamiliar=decision.unfamiliar,
-        language=decision.language,
-    )
+    names = ("confidence", "underspecified", "readings", "in_corpus", "unfamiliar", "language")
+    again = decide_one(**{name: getattr(decision, name) for name in names}, threshold=threshold)
     return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
 
 
@@ -306,9 +276,7 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
 
 def _reading(label: str, readings: Sequence[Reading], count: int) -> Reading:
     """Return the known reading that a label names; if there is none, one without passages."""
-    try:
-        named = find_readings(label, readings)
-    except UnknownReading:
-        named = []
-    ids = named[0].ids if len(named) == 1 else ()
-    return Reading(label, ids, named[0].probability if ids else 1 / count)
+    named = find_positions(label, [reading.title for reading in readings]) or []
+    if len(named) != 1:
+        return Reading(label, (), 1 / count)
+    return replace(readings[named[0]], title=label)

@@ -13,16 +13,14 @@ from uec_rag.confidence.languages import ENGLISH, tables
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.confidence.sentences import (
     SENTENCES,
+    TRANSLATIONS,
     detect_language,
     sentence,
     template,
-    templates,
 )
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
-_ITEM = regex.compile(r"\s*(?:[-*•]|\p{N}{1,2}[.)])\s+(?P<label>\S[^\n?]*)")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
-_MARKS = " .,;*_`\"“”'"  # around a label in a list
 _LONGEST_LIST = MOST_READINGS * (LONGEST_LABEL + 10)
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
@@ -47,14 +45,15 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
         ids = within.ids
     elif isinstance(within, Mapping):
         ids = within.get("ids")
-    if isinstance(ids, str) or not isinstance(ids, Sequence):
+    if (
+        isinstance(ids, str)
+        or not isinstance(ids, Sequence)
+        or not all(isinstance(id_, str) for id_ in ids)
+    ):
         raise TypeError(
             "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
             f"{within!r:.60}."
         )
-    for id_ in ids:
-        if not isinstance(id_, str):
-            raise TypeError(f"within: expected ids, strings, got {id_!r:.60}.")
     if not ids:
         raise ValueError("within: expected the ids of one passage at least, got none.")
     return tuple(ids)
@@ -72,15 +71,11 @@ def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) ->
     """
     if len(readings) < 2:
         return sentence("unclear", language)
-    return _offer([reading.title for reading in readings], language)
-
-
-def _offer(labels: Sequence[str], language: str = ENGLISH) -> str:
     before, between, after, comma = template(language)
     *others, last = [
         # A label that would be misread in a list.
         f"“{label}”" if comma in label or between in label or label.endswith("…") else label
-        for label in labels
+        for label in (reading.title for reading in readings)
     ]
     return f"{before}{comma.join(others)}{between}{last}{after}"
 
@@ -92,32 +87,26 @@ def is_clarifying_question(text: str) -> bool:
 
 @skip_long_texts(None)
 def extract_clarifying_question(answer: str) -> str | None:
-    r"""Return the clarifying question in an answer; None if it does not ask one.
+    """Return the clarifying question in an answer; None if it does not ask one.
 
-    A language model may have put a question of `clarifying_question` in quotation marks, behind a
-    few words or into a list. Another answer is one if it is a single question, unless that only
-    offers further help.
+    A language model may have put a question of `clarifying_question` in quotation marks or behind a
+    few words. Another answer is one if it is a single question, unless that only offers further
+    help.
 
     Examples
     --------
     >>> extract_clarifying_question("Which year do you mean?")
     'What exactly do you mean? Which year do you mean?'
-    >>> extract_clarifying_question("Which one?\n1. **tar**\n2. cp")
-    'Do you mean tar or cp?'
     """
     if is_clarifying_question(answer):
         return answer
-    for before, _, after, _ in templates():
+    for before, _, after, _ in map(template, TRANSLATIONS):
         # Behind a few words, in quotation marks or in bold.
         if repeated := regex.match(
             rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
         ):
             return before + repeated[0].partition(before)[2]
-    items = [item for line in answer.splitlines() if (item := _ITEM.fullmatch(line))]
-    offers = _OFFER.search(answer)
-    if 2 <= len(items) <= 2 * MOST_READINGS and answer.count("?") == 1 and not offers:
-        return _offer([item["label"].strip(_MARKS) for item in items])
-    asks = _ONE_QUESTION.fullmatch(answer.strip()) and not offers
+    asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
     return f"{SENTENCES['unclear']} {answer.strip()}" if asks else None
 
 

@@ -5,8 +5,6 @@ They are in the tables `sentences` of languages.toml.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from uec_rag.confidence.languages import ENGLISH, tables
@@ -56,50 +54,29 @@ def template(language: str = ENGLISH) -> Template:
     Raises ValueError if it has no place for the labels.
     """
     texts = TRANSLATIONS[language]
-    return _split(texts["underspecified"], texts["comma"], language)
-
-
-@lru_cache
-def _split(asked: str, comma: str, language: str) -> Template:
-    before, _, rest = asked.partition("{others}")
+    before, _, rest = texts["underspecified"].partition("{others}")
     between, last, after = rest.partition("{last}")
     if not (before.strip() and between.strip() and last):
-        name = "SENTENCES" if language == ENGLISH else f"TRANSLATIONS[{language!r}]"
         raise ValueError(
-            f'{name}["underspecified"]: expected words, "{{others}}", a word such as "or", and '
-            f'"{{last}}", got {asked!r:.80}.'
+            f'TRANSLATIONS[{language!r}]["underspecified"]: expected words, "{{others}}", a word '
+            f'such as "or", and "{{last}}", got {texts["underspecified"]!r:.80}.'
         )
-    return Template(before, between, after, comma)
-
-
-def templates() -> list[Template]:
-    """List the parts of the clarifying question in each language, English first."""
-    return [template(language) for language in TRANSLATIONS]
+    return Template(before, between, after, texts["comma"])
 
 
 def detect_language(text: str) -> str | None:
     """Return the language of the clarifying question that a text begins with; None if of none."""
-    return _language_with(text, lambda language: (TRANSLATIONS[language]["unclear"],))
+    begins = text.lstrip().startswith
+    for language, texts in TRANSLATIONS.items():
+        if begins((template(language).before, texts["unclear"])):
+            return language
+    return None
 
 
 def language_told_in(reason: str) -> str:
     """Return the language of a decision's reason; English if it is none of these sentences."""
-
-    def is_told(language: str) -> tuple[str, ...]:
-        texts = TRANSLATIONS[language]
-        return tuple(text for key, text in texts.items() if key != "comma" and "{" not in text)
-
-    return _language_with(reason, is_told) or ENGLISH
-
-
-def _language_with(text: str, sentences: Callable[[str], tuple[str, ...]]) -> str | None:
-    """Return the first language whose clarifying question, or a sentence, begins a text."""
-    text = text.lstrip()
-    return next(
-        (
-            language
-            for language in TRANSLATIONS
-            if text.startswith((template(language).before, *sentences(language)))
-        ),
-        None,
-    )
+    for language, texts in TRANSLATIONS.items():
+        whole = (text for key, text in texts.items() if key != "comma" and "{" not in text)
+        if reason.startswith((template(language).before, *whole)):
+            return language
+    return ENGLISH

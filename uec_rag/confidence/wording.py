@@ -9,7 +9,7 @@ below.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 import regex
 
@@ -229,13 +229,10 @@ def _is_description(words: Sequence[str], position: int) -> bool:
     following = words[position + 1] if position + 1 < len(words) else ""
     if words[position] != "the" or following in _UNIQUE or following.endswith("est"):
         return False
-    end = position + 1
-    while (
-        end < len(words)
-        and end - position <= _MOST_WORDS
-        and words[end].isalpha()
-        and words[end] not in FUNCTION_WORDS
-    ):
-        end += 1
-    complement = end < len(words) and words[end] in _COMPLEMENTS
-    return end > position + 1 and not complement
+    start = position + 1
+    named = takewhile(
+        lambda word: word.isalpha() and word not in FUNCTION_WORDS,
+        words[start : start + _MOST_WORDS],
+    )
+    end = start + len([*named])
+    return end > start and _COMPLEMENTS.isdisjoint(words[end : end + 1])
