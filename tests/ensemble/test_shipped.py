@@ -120,7 +120,7 @@ def test_a_damaged_package_is_noticed(preset, known, unfitted, monkeypatch):
 
 def test_words_are_split_as_they_were_when_it_was_fitted(known):
     entry = next(entry for entry in known if entry.name == "bm25")
-    assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py --write"
+    assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py"
 
 
 @pytest.fixture(scope="module")
