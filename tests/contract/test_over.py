@@ -400,6 +400,8 @@ def test_a_fusion_of_retrievers_is_fitted_on_documents_that_are_given(make):
     ask(QUERIES[0])
     assert not over.index.uec.is_fitted
     assert "fit_from" in over.report
+    with pytest.raises(TypeError, match=r"documents\[0\]: .* for strings there is \w+\("):
+        over.fit_from(["text"])
     over.fit_from(documents)
     assert over.index.uec.is_fitted
     [found] = over.index.search([TEXTS[7]])
