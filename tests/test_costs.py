@@ -20,7 +20,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.confidence import replies
 from uec_rag.confidence.readings import Reading
-from uec_rag.retrieval.request import LONGEST_QUERY
+from uec_rag.retrieval.query import LONGEST_QUERY
 
 ROOT = Path(uec_rag.__file__).parent
 METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"}

@@ -28,7 +28,7 @@ from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.request import Diversity
+from uec_rag.retrieval.query import Diversity
 
 TEXTS = list(dict.fromkeys(passages(80)))
 # A first sentence is a question that the rest answers.

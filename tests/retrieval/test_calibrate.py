@@ -21,8 +21,8 @@ from tests.helpers import (
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
-from uec_rag.retrieval.calibrate import FEWEST
-from uec_rag.retrieval.request import Diversity
+from uec_rag.retrieval.labelled import FEWEST
+from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.local import LocalStore
 
 IDS = [f"p{i}" for i in range(150)]
@@ -90,8 +90,8 @@ def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_tex
         lambda: own.calibrate(*labelled(own_texts, 60), unanswerable_rate=share),
     ):
         calibrate()
-        for told in (None, 0.6):
-            found = [own.search(queries, k, unanswerable_rate=told) for k in (1, 4, 10)]
+        for own.unanswerable_rate in (None, 0.6):
+            found = [own.search(queries, k) for k in (1, 4, 10)]
             for k, result in zip((1, 4, 10), found, strict=True):
                 agree(result)
                 np.testing.assert_allclose(result.in_corpus, found[0].in_corpus, rtol=1e-6)
@@ -197,7 +197,6 @@ RELEVANT = [["p1"]] * FEWEST
         ({"relevant_ids": [["?"]] * FEWEST}, ValueError, "1 of 1 ids are not in the index"),
         ({"relevant_ids": [[]] * FEWEST}, ValueError, "no query has a relevant passage"),
         ({"relevant_ids": ["p1"] * FEWEST}, TypeError, "relevant_ids[0]: expected a collection"),
-        ({"relevant_ids": "p1"}, TypeError, "relevant_ids: expected a list of collections"),
         ({"relevant_ids": RELEVANT[1:]}, ValueError, "relevant_ids: expected 20 collections"),
         ({"queries": "badero"}, TypeError, "queries must be a list of strings, got one string"),
         (
@@ -221,7 +220,7 @@ def test_bad_labels_are_refused_before_anything_is_encoded(
     assert retriever.calibration is None
 
 
-def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
+def test_an_index_that_grew_since_warns_once_and_says_what_to_do(
     own, own_texts, fitted, queries, tmp_path
 ):
     own.calibrate(*labelled(own_texts, 60))
@@ -229,8 +228,8 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
         (lambda r: r.add(["badero golugo"], ids=["new"]), lambda r: r.search(["badero"])),
         (lambda r: r.delete(["new", "p3"]), lambda r: r.search(["badero"], diversity=Diversity())),
         (
-            lambda r: r.add(["mapifi"], ids=["p3"]),
-            lambda r: r.with_weights(dict.fromkeys(r.uec.names, 1)).search(["badero"]),
+            lambda r: r.add(["mapifi", "badero", "a"], ids=["p3", "other", "third"]),
+            lambda r: r.with_weights(dict.fromkeys(r.uec.names, 1)).search(["golugo"]),
         ),
     ):
         change(own)
@@ -245,11 +244,10 @@ def test_an_index_that_changed_since_warns_once_and_says_what_to_do(
     assert loaded.calibration == own.calibration
     assert loaded.report == own.report
     with pytest.warns(UserWarning, match="changed after calibration"):
-        assert_same_result(loaded.search(queries), own.search(queries))
+        loaded.search(queries)
     with warnings.catch_warnings(action="error"):
-        loaded.search(["badero"])
+        assert_same_result(loaded.search(queries), own.search(queries))
         loaded.calibrate(*labelled(own_texts[10:], 60)[:1], [["p20"]] * 60)
-        loaded.delete(["nothing"])  # which is no change
         loaded.search(["badero"])
 
 

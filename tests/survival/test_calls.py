@@ -76,7 +76,7 @@ def _methods(index):
         "vectors": (index.vectors, ("ids",)),
         "search": (
             index.search,
-            ("queries", "k", "filter", "unanswerable_rate", "history", "within", "diversity"),
+            ("queries", "k", "filter", "history", "within", "diversity"),
         ),
         "search_vector": (index.search_vector, ("embedding", "k", "filter")),
         "with_weights": (index.with_weights, ("coefficients",)),

@@ -128,7 +128,7 @@ def index(
     else:
         retriever, found = _make(folder, to, model, fit, options, max_characters, store)
         counts = {"passages": len(retriever), "files": len(found.documents)}
-    if not retriever.gate_fits():
+    if (gate := retriever.gate) is not None and not gate.fits(retriever):
         note(OUTDATED)
     left = {"empty": found.empty, "unreadable": found.unreadable}
     if json:
