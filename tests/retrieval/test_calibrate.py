@@ -90,16 +90,15 @@ def test_the_numbers_agree_before_and_after_at_every_number_of_hits(own, own_tex
         lambda: own.calibrate(*labelled(own_texts, 60), unanswerable_rate=share),
     ):
         calibrate()
-        for own.unanswerable_rate in (None, 0.6):
-            found = [own.search(queries, k) for k in (1, 4, 10)]
-            for k, result in zip((1, 4, 10), found, strict=True):
-                agree(result)
-                np.testing.assert_allclose(result.in_corpus, found[0].in_corpus, rtol=1e-6)
-                np.testing.assert_allclose(
-                    [decision.confidence for decision in result.decide(0.5, k)],
-                    found[-1].confidence_at_k[:, k - 1],
-                    rtol=1e-4,
-                )
+        found = [own.search(queries, k) for k in (1, 4, 10)]
+        for k, result in zip((1, 4, 10), found, strict=True):
+            agree(result)
+            np.testing.assert_allclose(result.in_corpus, found[0].in_corpus, rtol=1e-6)
+            np.testing.assert_allclose(
+                [decision.confidence for decision in result.decide(0.5, k)],
+                found[-1].confidence_at_k[:, k - 1],
+                rtol=1e-4,
+            )
 
 
 def test_an_ensemble_that_was_never_fitted_is_calibrated_too(encoders, own_texts):
@@ -171,8 +170,6 @@ def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
         "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits. 10% of "
         "the questions are assumed to be unanswerable."
     )
-    told = Retriever(own.uec, unanswerable_rate=0.25)
-    assert told.report.endswith("Assumed unanswerable share: 25%.")
     assert "so confidence is unreliable" in Retriever(UEC(encoders)).report
 
 

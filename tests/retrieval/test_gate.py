@@ -85,10 +85,8 @@ def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, fu
     with warnings.catch_warnings(action="error"):
         gate.decide_again(decided)
         gate.decide_again(Decision("answer", "without a word on what it rests on"))
-    other = full.snapshot()
-    other.unanswerable_rate = 0.5
-    with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
-        gate.decide_again(other.search(asked)[0].decision)
+    with pytest.warns(UserWarning, match="another calibration or filter"):
+        gate.decide_again(full.search(asked, filter={"even": True})[0].decision)
     with pytest.warns(UserWarning, match="about the first 9 hits, and the gate was made for 4"):
         gate.decide_again(replace(decided, hits=9))
 
@@ -98,14 +96,13 @@ def basis(index, filter=None):
     return index.search(["badero"], filter=filter)[0].decision.basis
 
 
-def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
-    told, calibrated = full.snapshot(), full.snapshot()
-    told.unanswerable_rate = 0.3
-    assert basis(told.snapshot()) == basis(told)
+def test_what_confidence_rests_on_is_told_by_calibration_and_filter(full, texts):
+    calibrated = full.snapshot()
+    assert basis(calibrated) == basis(full)
     calibrated.calibrate(*labelled(texts, 60))
     filters = [None, {"even": True}, {"even": False}, lambda passage: True]
-    each = [*(basis(full, filter) for filter in filters), basis(told), basis(calibrated)]
-    assert len({*each}) == 6
+    each = [*(basis(full, filter) for filter in filters), basis(calibrated)]
+    assert len({*each}) == 5
 
 
 def test_a_filter_written_in_another_order_is_the_same_filter(full):
@@ -188,7 +185,7 @@ def test_a_gate_fits_no_index_of_another_calibration(full, texts):
         assert gate.fits(view)
     view.calibrate(*labelled(texts, 60, seed=6))
     assert not gate.fits(view)
-    with pytest.warns(UserWarning, match="another calibration, share of .* Recalibrate it"):
+    with pytest.warns(UserWarning, match="another calibration or filter .* Recalibrate it"):
         gate.decide(view.search(queries[:3], 4))
 
 

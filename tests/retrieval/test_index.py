@@ -106,7 +106,6 @@ HUGE = 10**400
     [
         (lambda index: index.search_vector([HUGE] * index.uec.dimension), "embedding: expected"),
         (lambda index: index.search_vector([1e39] * index.uec.dimension), "embedding: row 0"),
-        (lambda index: Retriever(index.uec, unanswerable_rate=HUGE), "unanswerable_rate: expected"),
         (lambda index: index.search(["a"], diversity=Diversity(2, HUGE)), "lambda_mult: expected"),
         (
             lambda index: index.with_weights(dict.fromkeys(index.uec.names, HUGE)),

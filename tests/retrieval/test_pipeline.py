@@ -148,16 +148,6 @@ def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders,
     assert there.in_corpus.mean() > elsewhere.in_corpus.mean() + 0.3
 
 
-def test_a_told_share_without_an_answer_lowers_confidence(full, texts):
-    asked = labelled(texts, 60, unanswerable_rate=0.3)[0]
-    told = Retriever(full.uec, full.store, unanswerable_rate=0.7).search(asked)
-    plain = full.search(asked)
-    assert (told.confidence <= plain.confidence).all()
-    assert told.confidence.mean() < plain.confidence.mean()
-    with pytest.raises(ValueError, match=r"unanswerable_rate: expected a share in \[0, 1\)"):
-        Retriever(full.uec, unanswerable_rate=1.0)
-
-
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])
 def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
     full, texts, threshold
@@ -347,13 +337,6 @@ class TestReadings:
         assert result.decisions[0].underspecified > 0.5
         assert len(result.decisions[0].readings) > 1
         assert result.decisions[1].underspecified < 0.5
-
-    def test_nothing_is_asked_back_about_what_the_corpus_does_not_answer(self, with_words, texts):
-        index = with_towns(with_words, texts)
-        index.unanswerable_rate = 0.999
-        decision = index.search(["Elkins"])[0].decision
-        assert decision.in_corpus < 0.1
-        assert decision.action == "abstain"
 
 
 @pytest.mark.parametrize(("question", "penalised"), data_of("names_asked_for.json"))

@@ -87,7 +87,7 @@ def _methods(index):
         "store.search": (store.search, ("query", "k", "beta", "filter")),
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),
-        "Retriever": (Retriever, ("uec", "store", "unanswerable_rate", "language")),
+        "Retriever": (Retriever, ("uec", "store", "language")),
         "UEC": (
             functools.partial(UEC, uec.encoders),
             ("space", "structure", "coefficients", "temperature", "beta", "seed"),

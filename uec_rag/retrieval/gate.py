@@ -401,7 +401,7 @@ class Gate(Record):
         """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.
 
         The decision rests on the confidence of the first `k` hits, however many were found. Warns
-        if the result used another calibration, share, filter or number of passages than the gate,
+        if the result used another calibration, filter or number of passages than the gate,
         or if the confidences so far are distributed differently from those of the calibration.
         """
         return [decision for decision, _ in self.pending(result, result.queries).finish()]
@@ -558,7 +558,7 @@ class Gate(Record):
         basis = known[0].basis if known else ""
         size = max((decision.size for decision in known), default=0)
         if self.basis and basis and self.basis != basis:
-            warn(told.format("another calibration, share of unanswerable questions or filter"))
+            warn(told.format("another calibration or filter"))
         elif self.size and size and self.size != size and OUTDATED not in self._warnings_given:
             self._warn_once(told.format("other passages"))  # an index may grow all day
 

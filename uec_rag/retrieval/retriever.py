@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias, Unpack, cast
+from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import as_list, check_k, check_unanswerable_rate
+from uec_rag.base.checks import as_list, check_k, check_type, check_unanswerable_rate
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -46,7 +47,9 @@ from uec_rag.retrieval.query import Diversity, Options, Query, Request, texts_of
 from uec_rag.retrieval.result import Result, SearchResult, without_findings
 from uec_rag.retrieval.save import (
     check_ensemble,
-    load_index,
+    check_made_with,
+    load_ensemble,
+    open_home,
     read_calibration,
     record,
     record_ensemble,
@@ -58,6 +61,7 @@ from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
+from uec_rag.stores.urls import saved_store
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
@@ -81,9 +85,6 @@ class Retriever(Index):
     uec : UEC
     store : Store, optional
         Where the Gaussians are stored; in memory by default.
-    unanswerable_rate : float, optional
-        Expected share of questions that the corpus does not answer, in [0, 1), if known. By
-        default, the share that confidence was fitted with.
     language : str, optional
         Code of the language of reasons and clarifying questions: "en", "de", "fr", "es", "pt",
         "it", "zh", "ja", "ko", "ar", "ru" or "hi". By default, that of each question, or English if
@@ -125,13 +126,11 @@ class Retriever(Index):
         uec: UEC,
         store: Store | None = None,
         *,
-        unanswerable_rate: float | None = None,
         language: str | None = None,
         fit: bool = True,
     ) -> None:
-        share = None if unanswerable_rate is None else check_unanswerable_rate(unanswerable_rate)
         super().__init__(uec, LocalStore() if store is None else store)
-        self.unanswerable_rate, self.language = share, check_language(language)
+        self.language = check_language(language)
         self.calibration: CorpusCalibration | None = None
         # The index in the folder, which has the settings; of an engine, one without passages.
         self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
@@ -443,14 +442,14 @@ class Retriever(Index):
 
         `filter`: the order of its keys is ignored, and of a callable, everything but its type.
         """
-        fitted, calibration, share = self.uec.fitted, self.calibration, self.unanswerable_rate
+        fitted, calibration = self.uec.fitted, self.calibration
         model = None if calibration is None else calibration.model
         model = model or fitted.confidence_model or shipped_model("unfitted")
         weights = fitted.evidence_weights
         filtered = json.dumps(filter, sort_keys=True, default=_as_text)
-        state = model.fingerprint, weights and weights.fingerprint, share, filtered
+        state = model.fingerprint, weights and weights.fingerprint, filtered
         basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-        return Method(fitted, model, basis, share, calibration is None, self.language)
+        return Method(fitted, model, basis, calibration is None, self.language)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -683,10 +682,9 @@ class Retriever(Index):
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""
         home, before = self._home, self.uec
-        if not self.store.can_list:  # it encodes what it finds
-            source = cast(SourceStore, self.store).with_ensemble(made)
-            source.learn_words(passages)
-            self.store = source
+        if isinstance(self.store, SourceStore):  # it encodes what it finds
+            self.store = self.store.with_ensemble(made)
+            self.store.learn_words(passages)
             record(home, self.store, made, self.calibration)
         else:
             view = self.store.snapshot()
@@ -742,8 +740,6 @@ class Retriever(Index):
                 "that was learned on other ensembles' similarities, standardised over the corpus. "
                 "Call fit_from(passages), which needs no labels, or calibrate."
             )
-        if self.unanswerable_rate is not None:
-            notes = [*notes, f"Assumed unanswerable share: {self.unanswerable_rate:.0%}."]
         if self.store.remote:
             notes = [*notes, _APPROXIMATE]
         return " ".join([rests, *notes])
@@ -840,20 +836,22 @@ class Retriever(Index):
             If an encoder or the store must be passed, if a model needs to be downloaded without
             `trust`, or if torch cannot use the device.
         """
-        home, held, own, reload = load_index(
-            Path(path).absolute(),
-            uec,
-            encoders or {},
-            device,
-            store=store,
-            trust=trust,
-            read_only=read_only,
-        )
-        if not held.can_list:
-            held = cast(SourceStore, held).with_ensemble(own)
-        retriever = cls(own, held, fit=fit)
-        retriever._home, retriever._reload, retriever._settings = home, reload, home.settings
-        retriever.calibration = read_calibration(home)
+        check_type(uec, UEC | None, "uec", "a UEC or None")
+        home = open_home(Path(path).absolute(), read_only=read_only)
+        load = partial(load_ensemble, home, encoders=encoders or {}, device=device, trust=trust)
+        try:
+            elsewhere = saved_store(home.settings, store)
+            own = load() if uec is None else uec
+            check_made_with(home, own)
+            if isinstance(elsewhere, SourceStore):
+                elsewhere = elsewhere.with_ensemble(own)
+            retriever = cls(own, home if elsewhere is None else elsewhere, fit=fit)
+            retriever._home, retriever._settings = home, home.settings
+            retriever._reload = load if uec is None else None
+            retriever.calibration = read_calibration(home)
+        except BaseException:
+            home.close()
+            raise
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever

@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
-from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.save import read_fit, write_ensemble
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import LinkedStore, Store
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
-from uec_rag.stores.urls import STORE, saved_store
+from uec_rag.stores.urls import STORE
 
 KIND = "UEC index"
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
@@ -135,36 +131,12 @@ def check_ensemble(home: LocalStore) -> None:
         read_fit(home.folder / _ENSEMBLES / name)
 
 
-def load_index(
-    path: Path,
-    uec: UEC | None,
-    encoders: Mapping[str, EncoderLike],
-    device: str | None,
-    *,
-    store: Store | None,
-    trust: bool,
-    read_only: bool,
-) -> tuple[LocalStore, Store, UEC, partial[UEC] | None]:
-    """Open an index; see `Retriever.load`.
-
-    Returns the index in the folder, the store of the passages, the ensemble, and what loads it
-    again, if it was loaded.
-    """
-    check_type(uec, UEC | None, "uec", "a UEC or None")
-    home = open_home(path, read_only=read_only)
-    try:
-        elsewhere = saved_store(home.settings, store)
-        held = home if elsewhere is None else elsewhere  # one without passages is false
-        load = partial(load_ensemble, home, encoders=encoders, device=device, trust=trust)
-        own = load() if uec is None else uec
-        expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
-        if expected not in (None, own.fingerprint):
-            raise FingerprintMismatch(
-                f"uec: its fingerprint {own.fingerprint[:12]!r} is not that of the index, "
-                f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
-                "with its own ensemble (uec=None), or build it again with this one."
-            )
-    except BaseException:
-        home.close()
-        raise
-    return home, held, own, load if uec is None else None
+def check_made_with(home: LocalStore, uec: UEC) -> None:
+    """Raise FingerprintMismatch if an index was made with another ensemble."""
+    expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
+    if expected not in (None, uec.fingerprint):
+        raise FingerprintMismatch(
+            f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
+            f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
+            "with its own ensemble (uec=None), or build it again with this one."
+        )

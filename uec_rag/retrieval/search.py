@@ -70,8 +70,6 @@ class Method:
     model : ConfidenceModel
     basis : str
         Fingerprint of everything that confidence depends on.
-    unanswerable_rate : float or None
-        Share of the questions that the corpus does not answer, if known.
     check_familiar : bool
         Whether to detect questions unlike those of the fit; False after `calibrate`.
     language : str or None
@@ -81,7 +79,6 @@ class Method:
     fitted: Fitted
     model: ConfidenceModel
     basis: str = ""
-    unanswerable_rate: float | None = None
     check_familiar: bool = True
     language: str | None = None
 
@@ -596,7 +593,7 @@ def assess(
             yield from [None] * len(queries)
             continue
         method = ranking.method
-        each = method.model.probabilities(ranking.features, method.unanswerable_rate)
+        each = method.model.probabilities(ranking.features)
         for row in range(len(queries)):
             yield _assess_one(ranking, row, each.row(row))
 
