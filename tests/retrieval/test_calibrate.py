@@ -1,7 +1,6 @@
 """Calibrating on one's own corpus, with labels."""
 
 import re
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -143,22 +142,6 @@ def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts
     )
     np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.01)
     np.testing.assert_allclose(found.relevance, plain.relevance, atol=0.01)
-
-
-def test_what_calibrating_holds_does_not_grow_with_the_queries(encoders, own_texts, monkeypatch):
-    """Fitted or not, similarities to all passages are there for some queries at a time."""
-    texts = own_texts + passages(2850, seed=6)
-    retriever = index_of(UEC(encoders), texts)
-    monkeypatch.setattr("uec_rag.retrieval.search._BLOCK", 2**17)
-    peaks = []
-    for count in (50, 400):
-        asked = labelled(own_texts, count)
-        tracemalloc.start()
-        retriever.calibrate(*asked)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 2 * peaks[0]
-    assert peaks[1] < 4 * 400 * len(texts)  # one matrix of all queries and passages
 
 
 def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):

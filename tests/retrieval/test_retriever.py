@@ -1,7 +1,6 @@
 """What a search returns."""
 
 import re
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -161,24 +160,6 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(
     assert sizes == expected
     assert len(blocks.decisions) == len(blocks.queries) == 20
     assert_alike(blocks, whole, rtol=1e-4, atol=1e-6)
-
-
-async def test_an_asynchronous_search_leaves_the_event_loop_to_others(full, queries, monkeypatch):
-    threads, compare = [], View.compare
-
-    class Noting(list):
-        def __iter__(self):
-            threads.append(threading.get_ident())
-            return super().__iter__()
-
-    def noted(store, blocks):
-        threads.append(threading.get_ident())
-        return compare(store, blocks)
-
-    monkeypatch.setattr(View, "compare", noted)
-    await full.asearch(Noting(queries[:2]), history=Noting([["before"], []]))
-    assert len(threads) > 2
-    assert threading.get_ident() not in threads
 
 
 class Roles(LinearHead):

@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import uuid
 import zlib
 from contextlib import closing, suppress
 
@@ -11,7 +10,6 @@ import pytest
 
 from tests.helpers import (
     assert_same_result,
-    by_name,
     change_setting,
     database_of,
     index_of,
@@ -285,15 +283,6 @@ def test_nothing_is_pickled(full, tmp_path):
     full.save(tmp_path / "index")
     for file in (f for f in tmp_path.rglob("*") if f.is_file()):
         assert file.suffix in (".json", ".safetensors") or file.name.startswith(DATABASE)
-
-
-def test_an_ensemble_that_would_not_load_takes_no_saved_ones_place(fitted, tmp_path, monkeypatch):
-    fitted.save(tmp_path / "uec")
-    monkeypatch.setattr("uec_rag.ensemble.save.fingerprint", lambda *given: uuid.uuid4().hex)
-    with pytest.raises(RuntimeError, match=r"does not load again .* has another fingerprint"):
-        fitted.save(tmp_path / "uec")
-    monkeypatch.undo()
-    assert UEC.load(tmp_path / "uec", encoders=by_name(fitted)).fingerprint == fitted.fingerprint
 
 
 def test_an_empty_store_elsewhere_is_not_taken_for_that_of_the_index(full, texts, tmp_path):

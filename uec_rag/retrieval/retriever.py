@@ -19,7 +19,7 @@ import numpy as np
 
 from uec_rag.base.checks import as_list, check_k, check_type, check_unanswerable_rate
 from uec_rag.base.errors import FingerprintMismatch, warn
-from uec_rag.base.gaussian import Gaussian, as_matrix
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Decision, outcome, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language
@@ -488,24 +488,13 @@ class Retriever(Index):
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
         mu, pi = hits.mu[0], Uniform()([query] * len(fitted.names))
-        relevance, told_in = np.clip(mu, 0, 1), self.language or ENGLISH
-        best = float(relevance.max(initial=0.0))
-        decision = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
-        found = [*map(without_findings, hits.passages[0])]
-        moments = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu)
-        chances = relevance, np.maximum.accumulate(relevance)
-        weights = pi[0], fitted.shares(pi)[0]
-        result = Result(
-            "",
-            decision,
-            fitted.names,
-            *weights,
-            found,
-            *moments,
-            *chances,
-            hits.exact,
-            judged=False,
-        )
+        chance, told_in = np.clip(mu, 0, 1), self.language or ENGLISH
+        best = float(chance.max(initial=0.0))
+        told = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
+        found, weights = [*map(without_findings, hits.passages[0])], (pi[0], fitted.shares(pi)[0])
+        at_k: FloatArray = np.maximum.accumulate(chance)
+        numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
+        result = Result("", told, fitted.names, *weights, found, *numbers, hits.exact, judged=False)
         return SearchResult([result])
 
     def snapshot(self) -> Self:
