@@ -23,7 +23,7 @@ def found(decision, confidence, *names, readings=()):
     nodes = [TextNode(id_=name, text=name) for name in names]
     for node in nodes:
         fields = {f"uec_{key}": value for key, value in told.items()}
-        node.__dict__["metadata"] = HitMetadata.from_metadata({}, fields, known)  # as it is
+        node.__dict__["metadata"] = HitMetadata(fields, known)  # as it is
     return [NodeWithScore(node=node, score=0.5) for node in nodes]
 
 

@@ -37,9 +37,7 @@ def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) 
     for rank, hit in enumerate(found.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = HitMetadata.from_metadata(
-            hit.metadata, found.metadata(rank, details), decision
-        )
+        document.metadata = HitMetadata({**hit.metadata, **found.metadata(rank, details)}, decision)
         documents.append(document)
     return documents
 

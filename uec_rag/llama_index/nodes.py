@@ -98,7 +98,7 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
         hit = _HITS.get(type(node), type(node)).model_construct(
             **dict(node)
             | {
-                "metadata": HitMetadata.from_metadata(node.metadata, told, decision),
+                "metadata": HitMetadata({**node.metadata, **told}, decision),
                 "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, *told],
                 "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
             }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -389,28 +389,22 @@ class HitMetadata(dict[str, Any]):
     first of equal ones. A document found by two queries has different `uec_` values in each, but is
     the same document.
 
+    Parameters
+    ----------
+    fields : mapping
+    decision : Decision, optional
+        The whole decision on the query, including what the keys omit; lost on serialisation.
+
     Examples
     --------
-    >>> HitMetadata(page=1, uec_score=0.8) == HitMetadata(page=1, uec_score=0.6)
-    True
-    >>> HitMetadata(page=1, uec_score=0.8) == {"page": 1}
-    False
+    >>> one, other = ({"page": 1, "uec_score": score} for score in (0.8, 0.6))
+    >>> HitMetadata(one) == HitMetadata(other), HitMetadata(one) == {"page": 1}
+    (True, False)
     """
 
-    decision: Decision | None = None
-    """The whole decision on the query, including what the keys omit; lost on serialisation."""
-
-    @classmethod
-    def from_metadata(
-        cls,
-        metadata: Mapping[str, Any],
-        fields: Mapping[str, Any],
-        decision: Decision | None = None,
-    ) -> Self:
-        """Join the own metadata of a hit with those that a search adds."""
-        joined = cls({**metadata, **fields})
-        joined.decision = decision
-        return joined
+    def __init__(self, fields: Mapping[str, Any], decision: Decision | None = None) -> None:
+        super().__init__(fields)
+        self.decision = decision
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, HitMetadata):
