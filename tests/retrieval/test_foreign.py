@@ -1,4 +1,4 @@
-"""A corpus or a question in a language that an ensemble was not fitted on is noticed and named."""
+"""A question in a language that an ensemble was not fitted on is noticed and named."""
 
 import warnings
 
@@ -44,27 +44,6 @@ def chinese():
     return [translated(text) for text in passages(60, seed=3)]
 
 
-def test_a_corpus_that_encoders_cannot_tell_apart_is_said_once(uec, chinese):
-    retriever = Retriever(uec)
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        for start in range(0, 60, 20):
-            retriever.add(chinese[start : start + 20])
-            [said] = [str(one.message) for one in caught]
-    assert "Chinese or Japanese characters" in said
-    assert "cannot tell them apart" in said
-
-
-def test_a_corpus_in_a_language_that_an_encoder_knows_is_not_warned_of(uec, chinese):
-    several = bag_of_words(64, "multilingual")
-    multilingual = UEC([lambda texts: several([t if t.isascii() else " ".join(t) for t in texts])])
-    multilingual.fit(pairs(200))
-    with warnings.catch_warnings(action="error"):
-        Retriever(uec).add(passages(60, seed=4))
-        Retriever(uec).add(["Ünïcode " + text for text in passages(60, seed=4)])
-        Retriever(multilingual).add(chinese)
-
-
-@pytest.mark.filterwarnings("ignore:Most of these passages")
 def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, chinese):
     retriever = told_in_english(uec, chinese)
     result = retriever.search([translated(" ".join(WORDS[:3])), "1984"], k=4)
@@ -88,10 +67,7 @@ def test_a_question_is_in_the_letters_of_its_own_text_whatever_the_turns_before_
 
 def test_words_are_not_misled_by_a_foreign_language(chinese):
     fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
-    retriever = Retriever(fitted)
-    with pytest.warns(UserWarning, match="'fine' cannot tell them apart.* found by its words"):
-        retriever.add(chinese)
-    result = retriever.search([chinese[0][:6]], k=4)
+    result = index_of(fitted, chinese).search([chinese[0][:6]], k=4)
     assert result[0].decision.unfamiliar
 
 

@@ -355,13 +355,6 @@ class TestNumbers:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Gate.restore(Gate(0.5, self.GUARANTEE).metadata() | wrong)
 
-    @pytest.mark.parametrize(("wrong", "error", "said"), refused("Guarantee"))
-    def test_of_a_guarantee(self, wrong, error, said):
-        with pytest.raises(error, match=said):
-            replace(self.GUARANTEE, **wrong)
-        with pytest.raises(error, match=said):
-            Guarantee.restore(self.GUARANTEE.metadata() | wrong)
-
     def test_every_flipped_bit_of_a_saved_gate_is_noticed_or_changes_nothing(self, tmp_path):
         file, gate = tmp_path / "gate.json", Gate(0.5, self.GUARANTEE, basis="basis", size=9)
         gate.save(file)

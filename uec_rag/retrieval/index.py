@@ -7,9 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self
 
 from uec_rag.base.checks import as_list, check_type
-from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.ensemble.fitted import ENOUGH_PASSAGES
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.result import without_findings
 from uec_rag.stores.base import (
@@ -58,7 +56,6 @@ class Index:
         self.store = store
         self._posteriors = uec.fitted.posteriors
         self._writes = 0  # additions and removals so far, by this object
-        self._foreign_said = False
         if len(store):
             store.bind(uec.fingerprint)
 
@@ -135,13 +132,6 @@ class Index:
                 self.uec.fitted.combine_as(parts, "passage"),
             )
         self._writes += 1
-        some = slice(2 * ENOUGH_PASSAGES)
-        if len(passages) >= ENOUGH_PASSAGES and not self._foreign_said:
-            texts = [passage.text for passage in passages[some]]
-            warning = self.uec.fitted.foreign_corpus(texts, [part.mean[some] for part in parts])
-            if warning is not None:
-                self._foreign_said = True
-                warn(warning)
         return [passage.id for passage in passages]
 
     def _accept_fit(self) -> None:

@@ -35,7 +35,6 @@ from uec_rag.stores.base import Passage, Store
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
 
-_ENOUGH_LABELS = 100  # from which an unfitted ensemble learns more than the shipped model knows
 _MOST_PAIRS = 300
 _MOST_READ = 20_000  # passages that questions are drawn from
 _MOST_LISTED = 2000  # the same, of another package's store
@@ -184,8 +183,7 @@ def calibrate_with_labels(
 
     The log odds of three events are rescaled linearly (Platt scaling): the corpus answers the
     query, the first hits do, given that, with a weight for the number of hits, and a hit is
-    relevant. The model is that of the fitted ensemble. An unfitted ensemble uses the shipped model,
-    or learns a new one from 100 or more labels, if there are unanswerable examples.
+    relevant. The model is that of the fitted ensemble; an unfitted ensemble uses the shipped model.
 
     Parameters
     ----------
@@ -211,9 +209,7 @@ def calibrate_with_labels(
         hidden = without_answers(method, store, queries, parts, wanted, k)
         odds = np.float32(unanswerable_rate / (1 - unanswerable_rate))
         examples += [replace(each, weight=odds * each.weight) for each in hidden]
-    joined = Examples.concatenate(examples)
-    enough = known is None and len(queries) >= _ENOUGH_LABELS and not joined.answerable.all()
-    model = model.relearn(joined) if enough else model.recalibrate(joined)
+    model = model.recalibrate(Examples.concatenate(examples))
     return CorpusCalibration(model, len(queries), k, len(store))
 
 

@@ -29,7 +29,7 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, Within, find_readings
 from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.loading import EncoderLike
-from uec_rag.ensemble.convolution import Uniform, make_rule
+from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
@@ -487,11 +487,15 @@ class Retriever(Index):
             mean = mean / np.float32(length)
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
-        mu, pi = hits.mu[0], Uniform()([query] * len(fitted.names))
+        mu, count = hits.mu[0], len(fitted.names)
+        pi = np.full(count, 1 / count, dtype=np.float32)
         chance, told_in = np.clip(mu, 0, 1), self.language or ENGLISH
         best = float(chance.max(initial=0.0))
         told = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
-        found, weights = [*map(without_findings, hits.passages[0])], (pi[0], fitted.shares(pi)[0])
+        found, weights = (
+            [*map(without_findings, hits.passages[0])],
+            (pi, fitted.shares(pi[None])[0]),
+        )
         at_k: FloatArray = np.maximum.accumulate(chance)
         numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
         result = Result("", told, fitted.names, *weights, found, *numbers, hits.exact, judged=False)
@@ -643,11 +647,11 @@ class Retriever(Index):
         """Fit an ensemble without a fit at the first search, for which others wait."""
         if not self._may_fit or self._is_snapshot:
             return
-        if isinstance(self.store, LocalStore) and len(self) < ENOUGH:
-            return  # there may be more later
         if self.uec.is_fitted:
             self._may_fit = False
             return
+        if isinstance(self.store, LocalStore) and len(self) < ENOUGH:
+            return  # there may be more later
         with _FITTING:
             if self._may_fit:
                 self._fit_own()
@@ -715,7 +719,6 @@ class Retriever(Index):
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
-            notes = [] if fit is None else fit.share_warnings
         elif not self._is_unfitted:
             rests = (
                 "Relevance and confidence are as high as on the collections of the shipped model; "
