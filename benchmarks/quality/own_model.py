@@ -42,7 +42,7 @@ from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.laplace.pairs import check_pairs
-from uec_rag.retrieval.own_fit import fit_without_labels, pairs_from_passages
+from uec_rag.retrieval.learn import fit_without_labels, pairs_from_passages
 from uec_rag.stores.base import Passage
 
 LEARNED_ON = "fiqa_small,cranfield,claude_docs_rag,medline,chroma_chunking,squad_sample"

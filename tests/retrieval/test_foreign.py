@@ -1,4 +1,4 @@
-"""A corpus or a question in a language that an ensemble was not fitted on is noticed and named."""
+"""A question in a language that an ensemble was not fitted on is noticed and named."""
 
 import warnings
 
@@ -44,31 +44,6 @@ def chinese():
     return [translated(text) for text in passages(60, seed=3)]
 
 
-@pytest.mark.parametrize("at_once", [1, 30])
-def test_a_corpus_that_encoders_cannot_tell_apart_is_said_once_when_there_is_enough_of_it(
-    uec, chinese, at_once
-):
-    retriever = Retriever(uec)
-    with warnings.catch_warnings(record=True, action="always") as caught:
-        for start in range(0, 60, at_once):
-            retriever.add(chinese[start : start + at_once])
-            said = [str(one.message) for one in caught]
-            assert len(said) == (start + at_once > 15)
-    assert "Chinese or Japanese characters" in said[0]
-    assert "cannot tell them apart" in said[0]
-
-
-def test_a_corpus_in_a_language_that_an_encoder_knows_is_not_warned_of(uec, chinese):
-    several = bag_of_words(64, "multilingual")
-    multilingual = UEC([lambda texts: several([t if t.isascii() else " ".join(t) for t in texts])])
-    multilingual.fit(pairs(200))
-    with warnings.catch_warnings(action="error"):
-        Retriever(uec).add(passages(60, seed=4))
-        Retriever(uec).add(["Ünïcode " + text for text in passages(60, seed=4)])
-        Retriever(multilingual).add(chinese)
-
-
-@pytest.mark.filterwarnings("ignore:Most of these passages")
 def test_a_question_in_a_foreign_language_lowers_confidence_and_is_named(uec, chinese):
     retriever = told_in_english(uec, chinese)
     result = retriever.search([translated(" ".join(WORDS[:3])), "1984"], k=4)
@@ -86,17 +61,14 @@ def test_a_question_is_in_the_letters_of_its_own_text_whatever_the_turns_before_
     retriever = told_in_english(uec, passages(60, seed=3))
     english, foreign = " ".join(WORDS[:3]), translated(" ".join(WORDS[:3]))
     after = retriever.search([english, foreign], 4, history=[chinese[:2], [english] * 2])
-    assert after.unfamiliar[0] == ""
-    assert "Chinese or Japanese characters" in after.unfamiliar[1]
+    assert after[0].decision.unfamiliar == ""
+    assert "Chinese or Japanese characters" in after[1].decision.unfamiliar
 
 
 def test_words_are_not_misled_by_a_foreign_language(chinese):
     fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
-    retriever = Retriever(fitted)
-    with pytest.warns(UserWarning, match="'fine' cannot tell them apart.* found by its words"):
-        retriever.add(chinese)
-    result = retriever.search([chinese[0][:6]], k=4)
-    assert result.unfamiliar[0]
+    result = index_of(fitted, chinese).search([chinese[0][:6]], k=4)
+    assert result[0].decision.unfamiliar
 
 
 def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(uec):
@@ -112,15 +84,15 @@ def test_a_question_in_other_letters_than_its_hits_is_named():
     )
     retriever = told_in_english(both, passages(60, seed=3))
     result = retriever.search([translated(" ".join(WORDS[:3])), " ".join(WORDS[:3])], k=4)
-    assert result.unfamiliar[0].endswith("its first hit is not")
-    assert result.unfamiliar[1] == ""
+    assert result[0].decision.unfamiliar.endswith("its first hit is not")
+    assert result[1].decision.unfamiliar == ""
 
 
 def test_hits_without_letters_make_no_question_unfamiliar(uec):
     retriever = told_in_english(
         uec, [f"{year} {year // 7} {year // 11}" for year in range(1900, 1960)]
     )
-    assert retriever.search([" ".join(WORDS[:3])], k=4).unfamiliar == [""]
+    assert retriever.search([" ".join(WORDS[:3])], k=4)[0].decision.unfamiliar == ""
 
 
 def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese):
@@ -128,9 +100,9 @@ def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese)
     with warnings.catch_warnings(action="ignore"):
         retriever = Retriever(uec)
         ids = retriever.add(chinese)
-        assert all(retriever.search(questions, 4).unfamiliar)
+        assert all(one.unfamiliar for one in retriever.search(questions, 4).decisions)
         retriever.calibrate(questions, [[id_] for id_ in ids[:40]])
-    assert not any(retriever.search(questions, 4).unfamiliar)
+    assert not any(one.unfamiliar for one in retriever.search(questions, 4).decisions)
 
 
 def test_what_a_fit_was_like_is_saved_with_it(uec, tmp_path):

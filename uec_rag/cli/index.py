@@ -118,7 +118,7 @@ def index(
         pairs = None if fit is None else read_pairs(fit, "--fit")
         retriever, found = make_index(folder, to, model, pairs, options, store)
         counts = {"passages": len(retriever), "files": len(found.documents)}
-    if not retriever.gate_fits():
+    if (gate := retriever.gate) is not None and not gate.fits(retriever):
         note(OUTDATED)
     left = {"empty": found.empty, "unreadable": found.unreadable}
     if json:
