@@ -26,7 +26,7 @@ from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.save import pack, unpack
-from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import rank
 from uec_rag.stores.local.store import _setting_sum
 
@@ -138,7 +138,7 @@ METADATA_KEYS = {
 """What a search adds to a document's or a node's metadata."""
 
 DETAILS = METADATA_KEYS | {
-    *("uec_mu", "uec_model_variance", "uec_disagreement", "uec_readings", "uec_basis"),
+    *("uec_mu", "uec_model_variance", "uec_disagreement", "uec_readings"),
     *("uec_weights", "uec_encoders"),
 }
 """What it adds where it is asked for details."""
@@ -201,7 +201,7 @@ def assert_same_result(one, other):
 
     Products of one row differ in their last bits by processor, and by where the row lies.
     """
-    assert (one.queries, one.names, one.exact) == (other.queries, other.names, other.exact)
+    assert (one.queries, one.exact) == (other.queries, other.exact)
     assert_close(one.scores, other.scores)
     moved = np.zeros(one.scores.shape, dtype=bool)
     for row, (ids, others) in enumerate(zip(one.ids, other.ids, strict=True)):
@@ -286,7 +286,7 @@ def rightness(result, relevant):
 def found_by(index, questions, k=4):
     """What a search finds on its way to a decision."""
     parts = index.uec.encode(questions, "query")
-    [found] = rank(index._method(), index.store, [*map(Query, questions)], parts, k)
+    [(_, found)] = rank(index._method(), index.store, [*map(Query, questions)], parts, k)
     return found
 
 
@@ -305,7 +305,12 @@ def agree(result):
 
 def of_members(result, name):
     """What a search says of each member and hit, "similarities" or "counted", shape (n, K, k)."""
-    return np.stack([getattr(one.members, name) for one in result])
+    return np.array(
+        [
+            np.transpose([[each[name] for each in p["encoders"].values()] for p in one.parts])
+            for one in result
+        ]
+    )
 
 
 class Remembering:

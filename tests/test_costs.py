@@ -20,7 +20,7 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.confidence import replies
 from uec_rag.confidence.readings import Reading
-from uec_rag.retrieval.request import LONGEST_QUERY
+from uec_rag.retrieval.query import LONGEST_QUERY
 
 ROOT = Path(uec_rag.__file__).parent
 METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"}
@@ -219,7 +219,7 @@ def test_of_a_history_the_latest_turns_are_looked_at(retriever):
     alone = retriever.search(["and why?"])
     assert asked.confidence != alone.confidence
     assert cut.confidence == alone.confidence
-    with pytest.raises(TypeError, match=r"history\[0\]\[499936\]: .* got int"):
+    with pytest.raises(TypeError, match=r"history\[0\]: expected a list .* got \[1, 1"):
         retriever.search(["and why?"], history=[[1] * 500_000])
 
 

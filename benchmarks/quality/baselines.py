@@ -9,6 +9,10 @@ relative scores, a logistic model of the members' best scores, and confidence. "
 0.5" has no label. Right is an answer with a relevant passage among the four hits, or none if the
 documents have none. Means over the questions; AUROC, of whether the four hits have the answer, over
 the sets.
+
+The second table is of 30 and 60 labels: so many questions are drawn from all sets, and one
+threshold, or one logistic model and its threshold, is chosen for them; the shares are of the other
+questions, the mean of 200 draws.
 """
 
 from __future__ import annotations
@@ -28,18 +32,26 @@ from benchmarks.quality.shared import (
     shipped,
 )
 from benchmarks.tables import print_table
-from uec_rag.confidence.model import JUDGED
-from uec_rag.evaluation.simpler import baselines, search_by_each_member
+from uec_rag.confidence.model import JUDGED, fit_calibrator
+from uec_rag.evaluation.simpler import (
+    baselines,
+    finds,
+    fuse,
+    reciprocal_ranks,
+    relative_scores,
+    search_by_each_member,
+)
 from uec_rag.retrieval.labelled import confidence_at
 
 _DEPTH = 100  # hits of each member that are fused
+_LABELS, _DRAWS = (30, 60), 200
 
 
 def main(folder: Manuals) -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
     rows = [row for row in read_tables("first_week", "own_words") if row["kind"] != "ambiguous"]
-    uec, found, sizes = shipped(), [], []
+    uec, found, sizes, asked = shipped(), [], [], []
     for name, passages in corpora_of(folder).items():
         index = index_of(uec, passages)
         some = [row for row in rows if row["documents"] == name]
@@ -52,6 +64,14 @@ def main(folder: Manuals) -> None:
         ]
         found.append(baselines(members, result, confidence_at(result, JUDGED), relevant))
         sizes.append(len(some))
+        both = [*members.values()]
+        fused = [fuse(both, reciprocal_ranks), fuse(both, relative_scores)]
+        hits = [one.ids for one in both] + [ids for ids, _ in fused] + [result.ids]
+        best = [one.mu.max(axis=1) for one in both] + [gain for _, gain in fused]
+        best.append(confidence_at(result, JUDGED))
+        right = [finds(ids, relevant, JUDGED) for ids in hits]
+        absent = np.array([not wanted for wanted in relevant])
+        asked.append((np.array(best), np.array(right), absent))
     table = []
     for name in found[0]:
         shares = [
@@ -63,6 +83,40 @@ def main(folder: Manuals) -> None:
     print_table(
         "Decisions by scores", [f"{sum(sizes)} questions", "right", "wrong", "AUROC"], table
     )
+    scores, right, absent = (np.concatenate(parts, axis=-1) for parts in zip(*asked, strict=True))
+    names = [*members, "reciprocal rank fusion", "relative scores", "confidence"]
+    few = [
+        [name, *with_labels(scores[[at]], right[at], absent, logistic=False)]
+        for at, name in enumerate(names)
+    ]
+    few.insert(-1, ["logistic model", *with_labels(scores[:2], right[3], absent, logistic=True)])
+    header = [f"{of} with {count} labels" for count in _LABELS for of in ("right", "wrong")]
+    print_table("Decisions with few labels", ["", *header], few)
+
+
+def with_labels(
+    features: np.ndarray, right: np.ndarray, absent: np.ndarray, *, logistic: bool
+) -> list[str]:
+    """Shares of right decisions and wrong answers with a threshold chosen on a few labels."""
+    cells, rng = [], np.random.default_rng(0)
+    for count in _LABELS:
+        shares = []
+        for _ in range(_DRAWS):
+            order = rng.permutation(len(right))
+            known, other = order[:count], order[count:]
+            score = features[0]
+            if logistic:
+                given = features.T.astype(np.float32)
+                score = fit_calibrator(given[known], right[known]).predict(given)
+            least = max(
+                [-np.inf, *score[known]],
+                key=lambda t: np.where(score[known] > t, right[known], absent[known]).mean(),
+            )
+            answered = score[other] > least
+            decided = np.where(answered, right[other], absent[other]).mean()
+            shares.append((decided, (answered & ~right[other]).mean()))
+        cells += [f"{share:.3f}" for share in np.mean(shares, axis=0)]
+    return cells
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ from uec_rag.confidence.readings import (
     readings,
     underspecified,
 )
-from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.search import assess, decide, rank
 
@@ -132,7 +132,7 @@ class Corpus:
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
         [assessed] = assess(rank(method, store, [Query(row["text"])], parts, K))
-        assert assessed.competing is not None
+        assert assessed is not None
         return example(row, label, assessed.competing, decide(assessed, K, len(store)))
 
 

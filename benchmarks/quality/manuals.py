@@ -1,4 +1,4 @@
-"""The twelve manuals of the first week, as they were frozen: built and verified.
+"""The twelve manuals of the first week and three more, as they were frozen: built and verified.
 
     python -m benchmarks.quality.manuals MANUALS --clones CLONES    # build, then verify
     python -m benchmarks.quality.manuals MANUALS                    # verify
@@ -13,7 +13,8 @@ texts: no other will do, since docstrings change from version to version.
 What is left out beside what `first_week` names was chosen so that the manuals have as many passages
 as in results/first_week.md: of FastAPI also links to others, the newsletter and two pages for
 translators, of git the text sources of the how-tos, and whatever a search does not read, such as
-images. Of TTS the three pages in HTML are in.
+images. Of TTS the three pages in HTML are in. Of the three more, the handbook is without its roles
+and book club.
 """
 
 from __future__ import annotations
@@ -49,6 +50,13 @@ SOURCES = {
     "jekyll/jekyll": ("jekyll", "202df571314ba1d18e9fccd81d12aaad4a703c38", "docs/_docs"),
     "18F/handbook": ("tts", "1e4955634d0369f17e5bbc0ebbf8f62e2a3dfe4b", "pages"),
     "celery/celery": ("celery", "5dc781f0bd5f36186bfcc74e0a4f9f654452c69b", "docs"),
+    "restic/restic": ("restic", "a80be1478a4c537f8396e0db2b05120aa78f11e0", "doc"),
+    "madetech/handbook": ("madetech", "feab1851a74e3ea1f7665e095fc98337609f0619", "."),
+    "caddyserver/website": (
+        "caddy",
+        "1a6bbd7d92ea03da4fc4864a096dbbb290ffc1fc",
+        "src/docs/markdown",
+    ),
 }
 PYTHON = "python"
 
@@ -73,26 +81,29 @@ def build(folder: Path, clones: Path) -> None:
         raise FileExistsError(f"folder: {str(folder)!r} must be new or empty.")
     for source, (manual, version, root) in SOURCES.items():
         paths = [path for of, path, _ in frozen() if of == source]
-        make = archive_of_clone if "/" in source else archive_of_package
-        with tarfile.open(fileobj=io.BytesIO(make(source, version, clones))) as archive:
+        if "/" in source:
+            content = archive_of_clone(source, version, root, clones)
+        else:
+            content = archive_of_package(source, version, clones)
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             members = {str(Path(member.name)): member for member in archive}
             for path in paths:
                 member = members.get(str(Path(root, path)))
-                content = archive.extractfile(member) if member else None
-                if content is None:
+                data = archive.extractfile(member) if member else None
+                if data is None:
                     raise FileNotFoundError(f"{source} {version}: no file {root}/{path}.")
                 file = folder / manual / path
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(content.read())
+                file.write_bytes(data.read())
 
 
-def archive_of_clone(name: str, commit: str, clones: Path) -> bytes:
-    """All files of a repository at a commit."""
+def archive_of_clone(name: str, commit: str, root: str, clones: Path) -> bytes:
+    """All files of a folder of a repository at a commit."""
     joined = name.replace("/", "+")
     places = [clones / joined / "repo", clones / joined, clones / name.split("/")[1]]
     for place in places:
         if (place / "objects").is_dir() or (place / ".git").exists():
-            return _output("git", "-C", str(place), "archive", "--format=tar", commit)
+            return _output("git", "-C", str(place), "archive", "--format=tar", commit, root)
     raise FileNotFoundError(f"clones: none of {[*map(str, places)]} is a clone of {name}.")
 
 

@@ -1,7 +1,9 @@
-"""A user's own model, fitted without labels on the passages that it is to search.
+r"""A user's own model, fitted without labels on the passages that it is to search.
 
     python -m benchmarks.quality.own_model level DATA MODELS
     python -m benchmarks.quality.own_model table MANUALS MODELS
+    python -m benchmarks.quality.own_model table MANUALS MODELS --only restic,madetech,caddy \
+        --questions further
     python -m benchmarks.quality.own_model ranking DATA MODELS
 
 MODELS is a folder of SentenceTransformer models, which are black boxes here, without prompts: what
@@ -39,7 +41,7 @@ from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.laplace.pairs import check_pairs
-from uec_rag.retrieval.own_fit import fit_without_labels, pairs_from_passages
+from uec_rag.retrieval.learn import fit_without_labels, pairs_from_passages
 from uec_rag.stores.base import Passage
 
 LEARNED_ON = "fiqa_small,cranfield,claude_docs_rag,medline,chroma_chunking,squad_sample"
@@ -130,12 +132,14 @@ def table(
     folder: Folder,
     names: Names = MODELS,
     only: Annotated[str, typer.Option(help="Some of the manuals, comma-separated.")] = "",
+    questions: Annotated[str, typer.Option(help="Tables of questions.")] = "first_week,own_words",
 ) -> None:
     """Print the shares of right decisions."""
     warnings.simplefilter("ignore")
     chosen = only.split(",") if only else ["python", *FOLDERS]
+    asked = read_tables(*questions.split(","))
     corpora = {name: passages_in(manuals, name) for name in chosen}
-    rows = [_row("UEC()", corpora, lambda _: shipped())]
+    rows = [_row("UEC()", corpora, asked, lambda _: shipped())]
     for name in names.split(","):
         encoder = own_encoder(folder / name)
         ways = {
@@ -143,7 +147,7 @@ def table(
             "and words": lambda _, e=encoder: UEC([e, "bm25"]),
             "and words, fitted": lambda some, e=encoder: fit_without_labels(UEC([e, "bm25"]), some),
         }
-        rows += [_row(f"{name}, {way}", corpora, make) for way, make in ways.items()]
+        rows += [_row(f"{name}, {way}", corpora, asked, make) for way, make in ways.items()]
     header = ["", *KINDS, "mean", "AUROC", "wrong answers", "questions", "seconds of fits"]
     print_table("Right decisions", header, rows)
 
@@ -171,10 +175,10 @@ def ranking(data: Data, folder: Folder, names: Names = MODELS, sets: Sets = ENGL
 def _row(
     label: str,
     corpora: dict[str, list[Passage]],
+    asked: Sequence[dict[str, str]],
     make: Callable[[list[Passage]], UEC | None],
 ) -> list[str]:
     """Ask all questions of an ensemble, which is made for each manual."""
-    asked = read_tables("first_week", "own_words")
     right, there, sure = defaultdict[str, list[bool]](list), list[bool](), list[float]()
     wrong, seconds = 0, 0.0
     for name, passages in corpora.items():

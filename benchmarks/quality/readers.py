@@ -1,82 +1,154 @@
-"""How much of what a documentation's site shows is in the passages of its files.
+"""How much of the pages of eleven generators of documentation is read, and what beside it.
 
-    python -m benchmarks.quality.readers REPOSITORIES --repositories
+    python -m benchmarks.quality.readers PAGES
 
-REPOSITORIES holds a folder of documentation for each key of `KINDS`, as copied from there, and the
-table says which share of the words of the pages that a site makes of it
-(`benchmarks.quality.rendered`) are in passages, for each kind and where most are missing.
+PAGES has a folder for each package of Debian in `GENERATORS`, with its files (`apt-get download`,
+`dpkg-deb -x`). What a page says is what the selectors of its generator select: its words, headings
+and the rows of tables whose header is in the first row. Of at most thirty pages of each, the table
+says which share of the words, headings and rows is in passages, a row if one passage has each of
+its values behind the name of its column; how many of the words that stand only around a page's
+content are there too; and the seconds for a megabyte.
 """
 
 from __future__ import annotations
 
 import re
+import tempfile
+import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from shutil import copyfile
+from typing import Annotated, NamedTuple
 
 import typer
+from bs4 import BeautifulSoup, Tag
 
-from benchmarks.quality.rendered import markdown_page, rst_page
 from benchmarks.tables import print_table
-from uec_rag.documents import passages_of
-from uec_rag.documents.document import body_of
-from uec_rag.documents.folder import list_files
+from uec_rag.documents import passages_of, read_folder
 
-KINDS = {
-    "rst": {"celery": "celery/celery: docs"},
-    "markdown": {"cargo": "rust-lang/cargo: doc/book/src", "handbook": "basecamp/handbook"},
-    "mkdocs": {"fastapi": "fastapi/fastapi: docs/en", "uv": "astral-sh/uv: docs"},
-    "jekyll": {"jekyll": "jekyll/jekyll: docs/_docs"},
-    "hugo": {"redis": "redis/redis-doc: docs"},
+GENERATORS = {
+    "AsciiDoc": ("git-doc", "usr/share/doc/git-doc", "#header h1, #content"),
+    "Sphinx, Read the Docs": (
+        "debian-policy",
+        "usr/share/doc/debian-policy/policy.html",
+        "[role=main]",
+    ),
+    "Sphinx, Pallets": ("python-jinja2-doc", "usr/share/doc/python-jinja2-doc", "[role=main]"),
+    "DocBook": ("postgresql-doc-15", "usr/share/doc/postgresql-doc-15/html", "body"),
+    "MkDocs": ("mkdocs-doc", "usr/share/doc/mkdocs/html", "[role=main]"),
+    "mdBook": ("rust-doc", "usr/share/doc/rust-doc/html/book", "#content main"),
+    "rustdoc": ("rust-doc", "usr/share/doc/rust-doc/html/std/collections", "#main-content"),
+    "Doxygen": ("doxygen-doc", "usr/share/doc/doxygen/html", ".title, .contents"),
+    "Node": ("nodejs-doc", "usr/share/doc/nodejs/api", "#apicontent"),
+    "Javadoc": ("libcommons-lang3-java-doc", "usr/share/doc/libcommons-lang3-java/api/org", "main"),
+    "Apache": ("apache2-doc", "usr/share/doc/apache2-doc/manual/en", "#page-content"),
 }
-"""Kind -> folder -> the repository on GitHub, and what of it was copied."""
+"""Generator -> package, folder, and the selector of what a page says."""
 
-_MOST_FILES = 60  # of a repository, evenly spread over their paths
-
-
-def main(
-    folder: Annotated[Path, typer.Argument(metavar="REPOSITORIES", help="Copied folders.")],
-    _: Annotated[bool, typer.Option("--repositories", help="The only table there is.")] = True,
-) -> None:
-    """Print the table of the words of pages that are in passages."""
-    rows = []
-    for kind, repositories in KINDS.items():
-        shares, words, kept = dict[str, float](), 0, 0
-        for name in repositories:
-            pages = [*_pages(kind, folder / name)]
-            shown = sum(page.total() for page, _ in pages)
-            found = sum((page & passages).total() for page, passages in pages)
-            shares[name] = found / shown
-            words, kept = words + shown, kept + found
-        least = min(shares, key=shares.__getitem__)
-        cells = (f"{kept / words:.4f}", f"{shares[least]:.4f} ({least})")
-        rows.append([kind, str(len(shares)), f"{words:,}", *cells])
-    columns = ["kind", "repositories", "words", "in passages", "least"]
-    print_table("Words of pages", columns, rows)
+_AROUND = ".navheader, .navfooter, .headerlink, .nav-wrapper, #quickview, .mark, .top, .toc"
+_NONE = "script, style, template, noscript, link, meta"
+_MOST_FILES = 30
+_WORD = re.compile(r"[^\W_]+")
 
 
-def _pages(kind: str, folder: Path) -> Iterator[tuple[Counter[str], Counter[str]]]:
-    """Words of the page made of each file, and those of its passages, with each heading once."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".rst", ".md"))
-    paths = paths[:: max(1, len(paths) // _MOST_FILES)][:_MOST_FILES]
-    names = {path.relative_to(folder).as_posix(): path for path in paths}
-    with warnings.catch_warnings(action="ignore"):  # some hold no text but their title
-        documents = {one.source: one for one in list_files(folder).read(names).documents}
-    for name, path in names.items():
-        source = path.read_text(encoding="utf-8")
-        page = rst_page(source) if path.suffix == ".rst" else markdown_page(kind, source)
-        texts = []
-        if name in documents:
-            texts = [documents[name].title, *{*documents[name].headings.values()}]
-            texts += [body_of(passage) for passage in passages_of([documents[name]])]
-        yield _words(page), _words("\n".join(texts))
+class Page(NamedTuple):
+    """What a page says, and what stands around it."""
+
+    words: Counter[str]
+    around: set[str]
+    headings: list[str]
+    rows: list[list[tuple[str, str]]]
+
+
+def read_page(html: str, selector: str) -> Page:
+    """Read a page by the selector of its generator."""
+    soup = BeautifulSoup(html, "lxml")
+    for tag in soup.select(_NONE):
+        tag.decompose()
+    whole = _words(soup.body.get_text(" ") if soup.body else "")
+    for tag in soup.select(_AROUND):
+        tag.decompose()
+    content = soup.select(selector)
+    words = Counter(word for tag in content for word in _words(tag.get_text(" ")).elements())
+    headings = [_plain(h) for tag in content for h in tag.find_all(re.compile(r"^h[1-6]$"))]
+    headings += [_plain(tag) for tag in content if tag.name == "h1"]
+    rows = [row for tag in content for table in tag.find_all("table") for row in _rows(table)]
+    return Page(words, {*whole} - {*words}, [h for h in headings if h], rows)
+
+
+def _rows(table: Tag) -> Iterable[list[tuple[str, str]]]:
+    """Rows of a table whose header is its first row, as names and values."""
+    lines = table.find_all("tr")
+    if not lines or table.find("table") or table.select("[rowspan], [colspan]"):
+        return
+    names = [_plain(cell) for cell in lines[0].find_all(["td", "th"])]
+    if not lines[0].find("th") or lines[0].find("td") or not all(names):
+        return
+    for line in lines[1:]:
+        values = [_plain(cell) for cell in line.find_all(["td", "th"])]
+        if len(values) == len(names) and sum(map(bool, values)) > 1:
+            yield [pair for pair in zip(names, values, strict=True) if pair[1]]
 
 
 def _words(text: str) -> Counter[str]:
-    """Words without the underscores that mark emphasis in Markdown."""
-    return Counter(re.findall(r"\w+", text.replace("_", " ").lower()))
+    return Counter(_WORD.findall(text.lower()))
+
+
+def _plain(text: Tag | str) -> str:
+    """The letters and digits of a text, which neither Markdown nor layout changes."""
+    return " ".join(_WORD.findall((text if isinstance(text, str) else text.get_text()).lower()))
+
+
+def measure(folder: Path, selector: str) -> list[float]:
+    """The shares of words, words around, headings and rows, and seconds per megabyte."""
+    paths = sorted(path for path in folder.rglob("*.html") if path.is_file())
+    paths = paths[:: max(1, len(paths) // _MOST_FILES)][:_MOST_FILES]
+    shown, kept, around, foreign = 0, 0, 0, 0
+    headings, rows = list[bool](), list[bool]()
+    with tempfile.TemporaryDirectory() as copies:
+        for number, path in enumerate(paths):
+            copyfile(path, Path(copies) / f"{number:02}.html")
+        start = time.perf_counter()
+        read = {document.source: document for document in read_folder(copies)}
+        seconds = time.perf_counter() - start
+    for number, path in enumerate(paths):
+        page = read_page(path.read_text(encoding="utf-8", errors="replace"), selector)
+        found = [read[name]] if (name := f"{number:02}.html") in read else []
+        texts = [passage.text for passage in passages_of(found)]
+        said = _words("\n".join(texts))
+        shown, kept = shown + page.words.total(), kept + (page.words & said).total()
+        around, foreign = around + len(page.around), foreign + len(page.around & {*said})
+        titles = {
+            _plain(part) for one in found for section in one.sections for part in section.path
+        }
+        titles |= {_plain(one.title) for one in found}
+        headings += [heading in titles for heading in page.headings]
+        plain = [_plain(text) for text in texts]
+        rows += [
+            any(all(f"{name} {value}" in text for name, value in row) for text in plain)
+            for row in page.rows
+        ]
+    size = sum(path.stat().st_size for path in paths) / 1e6
+    each = [kept / shown, foreign / len(paths), around / len(paths), sum(headings) / len(headings)]
+    return [len(paths), *each, len(rows), sum(rows) / max(1, len(rows)), seconds / size]
+
+
+def main(folder: Annotated[Path, typer.Argument(metavar="PAGES", help="Packages.")]) -> None:
+    """Print the table."""
+    warnings.simplefilter("ignore")
+    table = []
+    for name, (package, part, selector) in GENERATORS.items():
+        pages, words, foreign, around, headings, count, rows, seconds = measure(
+            folder / package / part, selector
+        )
+        row = f"{rows:.3f} of {count:.0f}" if count else "-"
+        beside = f"{foreign:.1f} of {around:.1f}"
+        cells = [f"{words:.3f}", beside, f"{headings:.3f}", row, f"{seconds:.1f}"]
+        table.append([name, f"{pages:.0f}", *cells])
+    header = ["generator", "pages", "words", "words around", "headings", "rows", "seconds a MB"]
+    print_table("Read", header, table)
 
 
 if __name__ == "__main__":

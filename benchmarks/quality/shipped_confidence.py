@@ -33,6 +33,7 @@ from benchmarks.paper.data import Collection, load_collection, read_rows, sample
 from benchmarks.quality.shared import Data, Sets, index_collection, unfitted
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
+from uec_rag.base.similarity import weighted_sum
 from uec_rag.confidence.model import (
     ConfidenceModel,
     Examples,
@@ -43,8 +44,8 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.encoders import DEFAULT_ENCODERS
 from uec_rag.encoders.lexical import ENGLISH
-from uec_rag.retrieval.calibrate import labelled_examples, without_answers
-from uec_rag.retrieval.search import Method, best_of, compare, fuse, unfitted_logit_line
+from uec_rag.retrieval.learn import labelled_examples, without_answers
+from uec_rag.retrieval.search import Method, compare, unfitted_logit_line
 
 LEARNED = {
     "belebele_en": "encyclopaedia",
@@ -124,7 +125,7 @@ def clarify_cells(uec: UEC, model: ConfidenceModel, folder: Path, most: int) -> 
     ids = [str(row["_id"]) for row in rows]
     retriever = Retriever(uec)
     retriever.add([f"{row.get('title') or ''} {row['text']}".strip() for row in rows], ids=ids)
-    method = Method(uec.fitted, uec.fitted.evidence_weights, model, check_familiar=False)
+    method = Method(uec.fitted, model, check_familiar=False)
     store, asked = retriever.store.snapshot(), read_rows(folder / "queries.jsonl.gz")
     random.Random(0).shuffle(asked)
     for label in ("answerable", "unanswerable"):
@@ -183,7 +184,7 @@ def _gathered(
     sizes: dict[int, int],
 ) -> Iterator[Cell]:
     rng = np.random.default_rng(0)
-    method = Method(uec.fitted, uec.fitted.evidence_weights, model, check_familiar=False)
+    method = Method(uec.fitted, model, check_familiar=False)
     parts, foreign = (uec.encode(list(some), "query") for some in (texts, others))
     wanted = [frozenset(collection.relevant[name]) for name in names]
     ids = list(collection.passages)
@@ -258,9 +259,9 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         parts = uec.encode([collection.queries[query] for query in queries], "query")
         view = retriever.store.snapshot()
         own = compare(uec.fitted, view, parts)
-        best = best_of(own)
+        best = np.stack([of_block.max(axis=1) for of_block in own], axis=1)
         coefficients = uec.fitted.weigh(None, parts, own, best)
-        mu = fuse(uec.fitted, own, coefficients)
+        mu = weighted_sum(own, coefficients * uec.fitted.weights)
         slope, offset = unfitted_logit_line(view, parts)
         logits = slope * mu + offset[:, None]
         place = {id_: column for column, id_ in enumerate(collection.passages)}

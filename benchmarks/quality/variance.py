@@ -35,7 +35,8 @@ def figures(uec: UEC, collection: Collection) -> list[float]:
     wanted = collection.relevant.values()
     right = np.array([[i in row for i in ids] for ids, row in zip(found.ids, wanted, strict=True)])
     truth = np.where(right, found.mu[right].mean(), found.mu[~right].mean())
-    variances = found.model_variance, found.disagreement, found.sigma2
+    parts = ("model_variance", "disagreement", "sigma2")
+    variances = [np.stack([getattr(one, name) for one in found]) for name in parts]
     first = [*(variance[:, 0] for variance in variances), -found.confidence_at_k[:, 0]]
     wrong, off = ~right[:, 0], np.abs(found.mu - truth)
     return [

@@ -82,13 +82,6 @@ def test_an_index_made_anew_over_another_notes_that_its_gate_does_not_fit(
     assert "the gate was made for other" in " ".join(told.split())
 
 
-def test_a_gate_of_another_index_is_noted(run, index, questions, few_documents, words, tmp_path):
-    to, other = tmp_path / "gate.json", tmp_path / "other"
-    run("gate", index, questions, "--out", to, "--max-risk", "0.2")
-    run("index", few_documents, "--out", other, "--model", words)
-    assert "the gate was made for other" in run("ask", other, "the oven", "--gate", to).stderr
-
-
 def test_an_update_notes_that_the_gate_no_longer_fits_and_an_answer_notes_it_once(
     run, index, documents, questions, tmp_path
 ):

@@ -19,7 +19,6 @@ from tests.stores.qdrant_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli.answers import beginning
-from uec_rag.cli.console import out
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import update_files
@@ -58,23 +57,6 @@ def test_a_hit_is_shown_without_fences_and_borders_and_otherwise_as_it_is():
     said = "Boxes ☐☐☐☐ (...)\n=====\n\n```sh\nrsync\n```\n\n| tool |\n| ---- |\n| tar |"
     shown = str(beginning(Passage("the id", said, {}), 80))
     assert shown == "the id\nBoxes ☐☐☐☐ (...) rsync | tool | | | | tar |"
-
-
-@pytest.mark.parametrize("width", [80, 132])
-def test_an_answer_takes_the_width_of_the_terminal_and_its_text_comes_first(
-    run, index, width, monkeypatch
-):
-    monkeypatch.setattr(out, "width", width)
-    shown = run("ask", index, "honey in the hive").stdout
-    order = ["=> ", "bees.md", "belong together", "relevant", "score", "variance", "weights"]
-    assert sorted(order, key=shown.index) == order
-    assert width - 20 < max(map(len, shown.splitlines())) <= width
-
-
-def test_status_lines_are_on_stderr_and_come_first(run, index):
-    result = run("ask", index, "honey")
-    assert result.stderr.startswith("Opening")
-    assert "Opening" not in result.stdout
 
 
 def test_passages_may_lie_in_a_store_that_is_empty_and_is_looked_at_before_any_work(

@@ -222,10 +222,6 @@ def agree(found, expected):
         assert ours.metadata.keys() & DETAILS == theirs.metadata.keys() & DETAILS - left_out
         told = {key: value for key, value in theirs.metadata.items() if key not in left_out}
         for key, value in flat(told).items():
-            if key.startswith(
-                "uec_basis"
-            ):  # LlamaIndex's own filters are functions, which look all alike
-                continue
             if isinstance(value, float):
                 value = pytest.approx(value, rel=1e-4, abs=1e-6)
             assert flat(ours.metadata)[key] == value, key

@@ -184,7 +184,7 @@ async def test_an_asynchronous_advisor_is_asked_in_the_event_loop_of_the_caller(
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda index, gate: index._with_gate(gate).asearch(["badero fi"]),
+        lambda index, gate: index.with_gate(gate).asearch(["badero fi"]),
         lambda index, gate: langchain.UECGate(
             retriever=langchain_retriever(index), gate=gate
         ).ainvoke("badero fi"),

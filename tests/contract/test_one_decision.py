@@ -12,7 +12,7 @@ from tests.cli.conftest import call
 from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index.agent import retriever_tool
-from uec_rag.retrieval.request import Diversity
+from uec_rag.retrieval.query import Diversity
 from uec_rag.server.mcp import create_mcp, http_app
 
 QUESTION = "Where may staff park?"
@@ -166,7 +166,7 @@ def test_a_retrievers_threshold_is_before_the_gate_of_the_index_and_an_empty_ans
 
 def test_a_view_with_another_gate_leaves_that_of_the_index():
     index = make()
-    view = index._with_gate(Gate(1.0))
+    view = index.with_gate(Gate(1.0))
     assert view.search([QUESTION])[0].decision.action == "abstain"
     assert index.search([QUESTION])[0].decision.action == "answer"
     assert view.with_weights({"bm25": 1.0}).gate is None  # it was made for other coefficients

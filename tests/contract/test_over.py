@@ -28,7 +28,7 @@ from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.request import Diversity
+from uec_rag.retrieval.query import Diversity
 
 TEXTS = list(dict.fromkeys(passages(80)))
 # A first sentence is a question that the rest answers.
@@ -362,16 +362,6 @@ def test_its_own_embedding_is_fitted_without_labels_and_only_questions_are_encod
     assert "questions made of" in over.report
 
 
-def test_what_a_source_cannot_list_is_fitted_on_documents_that_are_given():
-    store = LangChainInPostgres().store(LangChain.Member(), LONG)
-    over = langchain.UECRetriever.over(store)
-    over.invoke(LONG[0])
-    assert not over.index.uec.is_fitted
-    assert "confidence is unreliable" in over.report
-    over.fit_from([Document(text) for text in LONG])
-    assert over.index.uec.is_fitted
-
-
 def ensemble_retriever():
     """LangChain's rank fusion of two retrievers, over it, and documents like those of it."""
     store = LangChain().store(LangChain.Member(), LONG)
@@ -400,6 +390,8 @@ def test_a_fusion_of_retrievers_is_fitted_on_documents_that_are_given(make):
     ask(QUERIES[0])
     assert not over.index.uec.is_fitted
     assert "fit_from" in over.report
+    with pytest.raises(TypeError, match=r"documents\[0\]: .* for strings there is \w+\("):
+        over.fit_from(["text"])
     over.fit_from(documents)
     assert over.index.uec.is_fitted
     [found] = over.index.search([TEXTS[7]])
@@ -445,16 +437,6 @@ def test_a_gate_over_a_store_is_saved_with_its_fit_and_without_passages(tmp_path
         langchain.UECRetriever.load(tmp_path / "gate")
     assert again.drift(asked * 2) is None
     assert "not like those" in again.drift(["Nothing of the kind"] * 64)
-
-
-def test_a_fit_is_kept_without_a_gate(tmp_path):
-    store = LangChainInChroma().store(LangChain.Member(), LONG)
-    gate = langchain.UECGate(retriever=langchain.UECRetriever.over(store))
-    first = gate.invoke(LONG[0].split(".")[0])
-    gate.save(tmp_path / "gate")
-    again = langchain.UECGate.load(tmp_path / "gate", langchain.UECRetriever.over(store))
-    assert again.retriever.index.uec.is_fitted
-    assert again.invoke(LONG[0].split(".")[0])["confidence"] == pytest.approx(first["confidence"])
 
 
 async def test_nodes_keep_their_documents_and_keys_are_hidden_from_models(fitted):

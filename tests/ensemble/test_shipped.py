@@ -109,7 +109,7 @@ def test_a_fit_on_headings_keeps_its_level_and_a_calibration_on_questions_moves_
 
 def test_words_are_split_as_they_were_when_it_was_fitted(known):
     entry = next(entry for entry in known if entry.name == "bm25")
-    assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py --write"
+    assert Lexical().revision == entry.revision, "run benchmarks/quality/shipped_fit.py"
 
 
 @pytest.fixture(scope="module")

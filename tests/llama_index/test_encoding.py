@@ -1,8 +1,5 @@
 """Texts that LlamaIndex brings twice, once to the embedding and once to the store."""
 
-import gc
-import weakref
-
 import numpy as np
 import pytest
 
@@ -39,14 +36,3 @@ def test_fitting_again_changes_what_is_made_of_what_is_remembered(texts):
         assert not encode(uec, texts, "passage")[0].variance.any()
     uec.fit([(" ".join(text.split()[:4]), text) for text in texts])
     same(encode(uec, texts, "passage"), uec.encode(texts, "passage"))
-
-
-def test_a_memory_lives_as_long_as_its_ensemble(texts):
-    encoder = bag_of_words(4, "a")
-    uec = UEC([encoder])
-    with pytest.warns(UserWarning, match="not fitted"):
-        encode(uec, texts, "query")
-    place = weakref.ref(uec)
-    del uec
-    gc.collect()
-    assert place() is None

@@ -1,5 +1,3 @@
-from dataclasses import asdict
-
 import pytest
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
@@ -13,22 +11,20 @@ from uec_rag.confidence.sentences import SENTENCES
 from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE
 from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.result import HitMetadata
 
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 
 
 def found(decision, confidence, *names, readings=()):
     """Nodes as a retriever delivers them."""
-    metadata = {
-        "uec_decision": decision,
-        "uec_confidence": confidence,
-        "uec_reason": f"because of {confidence}",
-        "uec_readings": [asdict(reading) for reading in readings],
-    }
-    return [
-        NodeWithScore(node=TextNode(id_=name, text=name, metadata=dict(metadata)), score=0.5)
-        for name in names
-    ]
+    known = Decision(decision, f"because of {confidence}", tuple(readings), confidence)
+    told = {"decision": decision, "confidence": confidence, "reason": known.reason}
+    nodes = [TextNode(id_=name, text=name) for name in names]
+    for node in nodes:
+        fields = {f"uec_{key}": value for key, value in told.items()}
+        node.__dict__["metadata"] = HitMetadata(fields, known)  # as it is
+    return [NodeWithScore(node=node, score=0.5) for node in nodes]
 
 
 OTHER = NodeWithScore(node=TextNode(id_="other", text="found by words"), score=9.0)

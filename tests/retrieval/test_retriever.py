@@ -1,7 +1,6 @@
 """What a search returns."""
 
 import re
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -28,9 +27,9 @@ def test_a_small_numpy_integer_is_as_good_a_k_as_pythons(full, queries, kind):
 
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
     result = full.search(queries, k=7)
-    np.testing.assert_array_equal(
-        result.scores, probit(result.mu, result.model_variance, full.uec.fitted.beta)
-    )
+    for one in result:
+        expected = probit(one.mu, one.model_variance, full.uec.fitted.beta)
+        np.testing.assert_array_equal(one.scores, expected)
     assert (np.diff(result.scores, axis=1) <= 0).all()
     assert (result.sigma2 > 0).all()
     assert result.exact
@@ -106,13 +105,14 @@ def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, 
     """By the law of total variance, of each member's odds over those of its best passage."""
     everything = full.search(queries, k=len(texts))
     result, fitted = full.search(queries, k=3), full.uec.fitted
-    own = np.array(fitted.slopes)[:, None] * of_members(everything, "similarities")
+    own = np.array(fitted.slopes)[:, None] * of_members(everything, "similarity")
     odds = np.exp(own - own.max(axis=2, keepdims=True))
     pi = everything.coefficients[:, :, None]
     expected = (pi * (odds - (pi * odds).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    np.testing.assert_allclose(everything.disagreement, expected, rtol=1e-3, atol=1e-6)
-    np.testing.assert_allclose(result.disagreement, expected[:, :3], rtol=1e-3, atol=1e-6)
-    np.testing.assert_array_equal(result.sigma2, result.model_variance + result.disagreement)
+    for row, (one, every) in enumerate(zip(result, everything, strict=True)):
+        np.testing.assert_allclose(every.disagreement, expected[row], rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(one.disagreement, expected[row, :3], rtol=1e-3, atol=1e-6)
+        np.testing.assert_array_equal(one.sigma2, one.model_variance + one.disagreement)
     told = result[0].metadata(1, details=True)
     assert (
         told["uec_sigma2"]
@@ -137,8 +137,9 @@ def test_the_paper_one_member_and_an_unfitted_ensemble_know_of_no_variance_betwe
 ):
     retriever = index_of(make([bag_of_words(16, "a"), bag_of_words(16, "b", 1)], fit_pairs), texts)
     result = retriever.search(queries, k=3)
-    assert not result.disagreement.any()
-    np.testing.assert_array_equal(result.sigma2, result.model_variance)
+    for one in result:
+        assert not one.disagreement.any()
+        np.testing.assert_array_equal(one.sigma2, one.model_variance)
 
 
 @pytest.mark.parametrize(("room", "expected"), [(1, [1] * 20), (3, [3] * 6 + [2])])
@@ -159,24 +160,6 @@ def test_many_queries_are_searched_in_blocks_of_bounded_memory(
     assert sizes == expected
     assert len(blocks.decisions) == len(blocks.queries) == 20
     assert_alike(blocks, whole, rtol=1e-4, atol=1e-6)
-
-
-async def test_an_asynchronous_search_leaves_the_event_loop_to_others(full, queries, monkeypatch):
-    threads, compare = [], View.compare
-
-    class Noting(list):
-        def __iter__(self):
-            threads.append(threading.get_ident())
-            return super().__iter__()
-
-    def noted(store, blocks):
-        threads.append(threading.get_ident())
-        return compare(store, blocks)
-
-    monkeypatch.setattr(View, "compare", noted)
-    await full.asearch(Noting(queries[:2]), history=Noting([["before"], []]))
-    assert len(threads) > 2
-    assert threading.get_ident() not in threads
 
 
 class Roles(LinearHead):
@@ -216,12 +199,6 @@ async def test_a_search_that_makes_no_sense_is_refused_before_it_is_encoded(
     with pytest.raises(error, match=re.escape(message)):
         await retriever.asearch(**arguments)
     assert encoder.roles == ["passage"]
-
-
-def test_of_a_query_that_is_not_judged_nothing_is_unfamiliar(full, fitted, queries):
-    vector = full.search_vector(fitted.embed(queries[:1], "query").mean[0].tolist(), 3)
-    nothing = Retriever(fitted).search(queries[:2], 3)
-    assert (vector.unfamiliar, nothing.unfamiliar) == ([""], ["", ""])
 
 
 def test_what_is_done_to_the_metadata_of_a_hit_does_not_change_the_index(small):

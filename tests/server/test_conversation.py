@@ -1,7 +1,5 @@
 """A question in its conversation, over HTTP and for agents: as the index answers it."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from starlette.testclient import TestClient
 
@@ -91,22 +89,6 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
         assert client.post("/ask", json=body).json()["passages"][0]["id"] == "git push"
         told = call("search", **body)["structuredContent"]
         assert told["passages"][0]["text"] == PASSAGES["git push"]
-
-
-def test_questions_that_come_together_keep_their_own_conversations(client):
-    what = {"question": "What is it for?", "k": 3}
-    asked = [
-        {**what, "history": ["Tell me of tar."]},
-        {**what, "history": ["What is git push?"]},
-        {**FOLLOW_UP, "history": BEFORE},
-        {**VAGUE, "within": "rsync", "k": 3},
-        {**VAGUE, "within": "git add", "k": 3},
-        {**VAGUE, "within": ["rsync"], "k": 3},
-    ] * 4
-    with ThreadPoolExecutor(len(asked)) as pool:
-        found = list(pool.map(lambda body: client.post("/ask", json=body).json(), asked))
-    first = [each["passages"][0]["id"] for each in found]
-    assert first == ["tar", "git push", "door opener", "rsync", "git add", "rsync"] * 4
 
 
 @pytest.mark.parametrize(("wrong", "message"), data_of("wrong_turns.json"))

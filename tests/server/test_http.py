@@ -213,16 +213,6 @@ def test_while_another_process_writes_nothing_is_changed(index, monkeypatch):
         assert client.post("/passages", json=new(a="a zebra")).status_code == 201
 
 
-def test_queries_that_come_together_are_answered_at_once(client):
-    ids = [*TEXTS][5:]
-    questions = [{"question": f"matter {i}", "k": 1 + i % 2} for i in range(40)]
-    with ThreadPoolExecutor(40) as pool:
-        found = [*pool.map(lambda asked: client.post("/ask", json=asked).json(), questions)]
-    for place, asked in enumerate(questions):
-        assert len(found[place]["passages"]) == asked["k"]
-        assert found[place]["passages"][0]["id"] == ids[place]
-
-
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [

@@ -13,7 +13,7 @@ from tests.server.conftest import HOST, TOKEN, make, serving
 from tests.server.explore.conftest import QUESTIONS, make_topics, table
 from uec_rag import Gate, Retriever
 from uec_rag.documents.labels import read_questions
-from uec_rag.retrieval.label_file import LabelFile
+from uec_rag.retrieval.labelled import LabelFile
 from uec_rag.server import create_app
 from uec_rag.stores.urls import open_store
 
@@ -22,7 +22,7 @@ PAGE = """
 import sys
 from pathlib import Path
 
-from uec_rag.retrieval.label_file import LabelFile
+from uec_rag.retrieval.labelled import LabelFile
 
 labels = LabelFile(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -71,10 +71,7 @@ def test_no_label_is_lost_if_two_processes_give_them_at_once(tmp_path):
 def test_a_label_leaves_what_else_the_table_says(tmp_path, before, question, ids, after):
     path, labels = tmp_path / "questions.csv", LabelFile(tmp_path)
     path.write_text("\n".join(before), encoding="utf-8")
-    if ids is None:
-        labels.remove(question)
-    else:
-        labels.write(question, ids)
+    labels.write(question, ids)
     assert path.read_text(encoding="utf-8-sig").splitlines() == after
 
 

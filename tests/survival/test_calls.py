@@ -76,7 +76,7 @@ def _methods(index):
         "vectors": (index.vectors, ("ids",)),
         "search": (
             index.search,
-            ("queries", "k", "filter", "unanswerable_rate", "history", "within", "diversity"),
+            ("queries", "k", "filter", "history", "within", "diversity"),
         ),
         "search_vector": (index.search_vector, ("embedding", "k", "filter")),
         "with_weights": (index.with_weights, ("coefficients",)),
@@ -87,7 +87,7 @@ def _methods(index):
         "store.search": (store.search, ("query", "k", "beta", "filter")),
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),
-        "Retriever": (Retriever, ("uec", "store", "unanswerable_rate", "language")),
+        "Retriever": (Retriever, ("uec", "store", "language")),
         "UEC": (
             functools.partial(UEC, uec.encoders),
             ("space", "structure", "coefficients", "temperature", "beta", "seed"),

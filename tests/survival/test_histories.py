@@ -127,7 +127,7 @@ def brute(uec, query, texts):
 
 def told(index, queries):
     """What an index says; the share without an answer is each retriever's own, if not given."""
-    result = index.search(queries, 4, unanswerable_rate=0.2)
+    result = index.search(queries, 4)
     for name in NUMERIC:
         assert np.isfinite(getattr(result, name)).all(), name
     # Not the ids: of hits whose vectors are equal an engine gives either first.
@@ -283,7 +283,7 @@ class History(RuleBasedStateMachine):
             return
         store = pickle.loads(pickle.dumps(store)) if how == "pickled" else copy.deepcopy(store)
         index = Retriever(self.uec, store)
-        index._set_calibration(self.index.calibration, current=False)
+        index.calibration = self.index.calibration
         self.index = index
 
     @precondition(lambda self: self.in_memory)

@@ -199,8 +199,10 @@ class About:
         headings = headings_of(metadata)
         # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section below "Fees".
         outer = str(metadata.get("header_path") or "").strip("/").split("/")
-        title = _without_markup(first_value(metadata, DOCUMENT_KEYS) or outer[0])
-        document = _MANUAL_PAGE.sub("", _SECTION_NUMBER.sub("", title))
+        document = first_value(metadata, DOCUMENT_KEYS) or outer[0]
+        if document:
+            title = _SECTION_NUMBER.sub("", _without_markup(document))
+            document = _MANUAL_PAGE.sub("", title)
         subject, above = first_value(metadata, TITLE_KEYS), ""
         if not subject and headings:
             subject, above = headings[-1], "".join(headings[1:-1][-1:])
@@ -208,18 +210,17 @@ class About:
             subject = _heading_of(metadata, text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
         subject = subject or source
-        untitled = {key: value for key, value in metadata.items() if key not in TITLE_KEYS}
-        opens = with_headings(untitled, text[:_LOOKED_AT])
+        opens = _below(headings, "", text[:_LOOKED_AT])
         opening = " ".join(opens.split(None, _OPENING)[:_OPENING])
-        words = split_words(subject.casefold())
+        words = split_words(subject.casefold()) if subject else []
         return cls(
             subject,
             source,
             document,
             subject_words=_space(words),
             opening_words=_space(split_words(opening.casefold())),
-            subject_stems=_join(_stems_of(words)),
-            source_stems=_stems_of_file(source),
+            subject_stems=_join(_stems_of(words)) if words else "",
+            source_stems=_stems_of_file(source) if source else "",
             above=above,
         )
 
@@ -250,10 +251,15 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
     >>> with_headings({"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}, "None.")
     'Loans\n\nBooks: Fees\n\nNone.'
     """
-    outermost, *path = headings_of(metadata) or [""]
     title = _without_markup(first_value(metadata, TITLE_KEYS))
     if title == first_value(metadata, SOURCE_KEYS) or _PAGE.fullmatch(title):
         title = ""
+    return _below(headings_of(metadata), title, text)
+
+
+def _below(headings: Sequence[str], title: str, text: str) -> str:
+    """Return a text after its headings, outermost first, and its title, unless it has them."""
+    outermost, *path = headings or [""]
     for heading in filter(None, (": ".join(path), outermost, title)):
         if heading.casefold() not in text.casefold():
             text = f"{heading}\n\n{text}"

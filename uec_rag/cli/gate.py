@@ -65,8 +65,7 @@ def gate(
     """
     from uec_rag.evaluation.labels import doubtful_labels, too_few_labels
     from uec_rag.retrieval.gate import GATE_FILE, Gate, check_target
-    from uec_rag.retrieval.label_file import LABELS_FILE
-    from uec_rag.retrieval.labelled import LabelledSearch
+    from uec_rag.retrieval.labelled import LABELS_FILE, LabelledSearch
 
     check_target(max_wrong, max_risk, 0.95)
     own = index / GATE_FILE

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from uec_rag.base.checks import pluralize
-from uec_rag.cli.building import build_ensemble, check_output, fit_ensemble
+from uec_rag.cli.building import check_output, make_index, update_index
 from uec_rag.cli.console import Json, note, print_json, print_text, say
 from uec_rag.cli.opening import StoreUrl, Trust, open_index
-from uec_rag.documents.folder import CHARACTERS, Folder, list_first
+from uec_rag.documents.folder import list_first
 from uec_rag.documents.labels import read_pairs
 from uec_rag.documents.passages import FEWEST_TOKENS, check_chunks
-
-if TYPE_CHECKING:
-    from uec_rag.retrieval import Retriever
 
 Documents = Annotated[
     Path,
@@ -66,12 +62,6 @@ ChunkSize = Annotated[
 Overlap = Annotated[
     int, typer.Option(min=0, help="Largest number of tokens that consecutive passages share.")
 ]
-MaxCharacters = Annotated[
-    int,
-    typer.Option(
-        min=1, help="Largest number of characters in a file's text; longer files are left out."
-    ),
-]
 Update = Annotated[
     bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
 ]
@@ -87,7 +77,6 @@ def index(
     include: Include = [],  # noqa: B006
     chunk_size: ChunkSize = None,
     overlap: Overlap = 0,
-    max_characters: MaxCharacters = CHARACTERS,
     update: Update = False,
     store: StoreUrl = None,
     trust: Trust = False,
@@ -124,11 +113,12 @@ def index(
 
     if update:
         retriever = open_index(to, store, trust)
-        counts, found = _update(folder, retriever, options, max_characters)
+        counts, found = update_index(folder, retriever, options)
     else:
-        retriever, found = _make(folder, to, model, fit, options, max_characters, store)
+        pairs = None if fit is None else read_pairs(fit, "--fit")
+        retriever, found = make_index(folder, to, model, pairs, options, store)
         counts = {"passages": len(retriever), "files": len(found.documents)}
-    if not retriever.gate_fits():
+    if (gate := retriever.gate) is not None and not gate.fits(retriever):
         note(OUTDATED)
     left = {"empty": found.empty, "unreadable": found.unreadable}
     if json:
@@ -147,69 +137,3 @@ def index(
         files = pluralize(found.other.total(), "file")
         note(f"left out {files} of kinds that are not read: {', '.join(other_kinds)}")
     say(f'Ask it: uec-rag ask {to} "your question"{"" if store is None else f" --store {store}"}')
-
-
-def _make(
-    folder: Path,
-    to: Path,
-    model: Sequence[str] | None,
-    fit: Path | None,
-    options: Mapping[str, Any],
-    max_characters: int,
-    store: str | None,
-) -> tuple[Retriever, Folder]:
-    """Make an index of a folder; return it, and what was found in the folder."""
-    from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.files import chunks_of, list_made_with, record_options, replace_files
-    from uec_rag.stores.urls import open_store
-
-    pairs = None if fit is None else read_pairs(fit, "--fit")
-    engine = None if store is None else open_store(store)
-    if engine is not None and len(engine):
-        raise ValueError(
-            f"--store: expected an empty store, got one with {len(engine):,} passages; use "
-            "--update to bring their index up to date"
-        )
-    found = list_made_with(folder, options)
-    ensemble = build_ensemble(model)
-    say(f"Reading {folder} ...")
-    found.read(max_characters=max_characters)
-    if not found.documents:
-        left = list_first({**found.empty, **found.unreadable})
-        raise ValueError(f"no file in {str(folder)!r} holds text to index{left}")
-    fit_ensemble(ensemble, found.documents, pairs)
-    say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
-    retriever = Retriever(ensemble, engine)
-    replace_files(retriever, found.documents, **chunks_of(ensemble, options))
-    retriever.save(to)
-    record_options(to, options)
-    return retriever, found
-
-
-def _update(
-    folder: Path, retriever: Retriever, given: Mapping[str, Any], max_characters: int
-) -> tuple[dict[str, int], Folder]:
-    """Update an index from its folder; return what has changed, and what was found."""
-    from uec_rag.retrieval.files import options_of, update_files
-
-    assert retriever.folder is not None
-    options = options_of(retriever.folder)
-    if any(options.get(name) != value for name, value in given.items()):
-        raise ValueError(
-            f"--update reads files as {str(retriever.folder)!r} was made: expected "
-            f"{_shown(options)}, got {_shown(given)}; omit these options, or make the index again "
-            "without --update"
-        )
-    changes, found, encoded = update_files(retriever, folder, max_characters=max_characters)
-    kinds = ("new", "changed", "removed", "unchanged")
-    counts = {name: len(getattr(changes, name)) for name in kinds}
-    return {**counts, "passages": len(retriever), "encoded": encoded}, found
-
-
-def _shown(options: Mapping[str, Any]) -> str:
-    """Return options as they are given on the command line."""
-    shown = list[str]()
-    for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            shown.append(f"--{name.replace('_', '-')}" + (f" {one!r}" if one is not True else ""))
-    return " ".join(shown) or "none of them"

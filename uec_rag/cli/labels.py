@@ -19,8 +19,6 @@ def find_noted(asked: Mapping[str, Collection[str]], retriever: Retriever, table
 
     `table`: name of the table of the labels.
     """
-    from uec_rag.retrieval.gate import Gate
-
     labels = find_labels(asked, retriever.passages(), table)
     if labels.gone:
         note(
@@ -29,7 +27,7 @@ def find_noted(asked: Mapping[str, Collection[str]], retriever: Retriever, table
         )
     before: Mapping[str, str] = {}
     with suppress(ValueError):  # the gate is damaged
-        before = getattr(Gate.load_from(retriever.folder), "labels", {})
+        before = getattr(retriever.gate, "labels", {})
     changed = sorted(n for n, text in labels.digests.items() if before.get(n, text) != text)
     if changed:
         note(

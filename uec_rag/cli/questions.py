@@ -37,7 +37,7 @@ def questions(
     Example: uec-rag questions idx asked.csv
     """
     from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
-    from uec_rag.retrieval.label_file import LabelFile
+    from uec_rag.retrieval.labelled import LabelFile
 
     own = [] if asked is None else [*read_questions(asked, labelled=False)]
     retriever, labels = open_index(index, store, trust), LabelFile(index).read()

@@ -423,7 +423,7 @@ def _outcome_of(root: str, source: str, follow_symlinks: bool, characters: int) 
     if (count := sum(len(section.text) for section in sections)) > characters:
         raise ValueError(
             f"it holds {count:,} characters of text, more than {characters:,}; "
-            "max_characters (--max-characters) allows more"
+            "max_characters allows more"
         )
     digest = hashlib.sha256(data).hexdigest()
     return _Outcome(Document(source, sections, digest, title, content.metadata), content.notes)

@@ -27,7 +27,6 @@ from uec_rag.evaluation.simpler import (
 from uec_rag.retrieval.labelled import (
     confidence_at,
     questions_from_passages,
-    search_in_batches,
 )
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
@@ -102,7 +101,7 @@ def evaluate(
         If ir-measures is not installed.
     """
     require("serve", "ir-measures")
-    view = retriever._with_gate(None)
+    view = retriever.with_gate(None)
     if labels is None:
         queries, relevant, view = questions_from_passages(view)
     else:
@@ -113,7 +112,7 @@ def evaluate(
             f"{sum(map(bool, relevant))} with relevant_ids."
         )
     view.uec, depth = with_caches(view.uec), max(k, _DEPTH)
-    result = search_in_batches(view, queries, depth)
+    result = view.search(queries, depth)
     relevant = [one.merge_copies(ids) for one, ids in zip(result, relevant, strict=True)]
     rankings = {"ensemble": result.ids}
     members = search_by_each_member(view, queries, depth)

@@ -12,7 +12,7 @@ from langchain_core.messages.utils import convert_to_messages
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.conversation import turns_of
+from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage
 
@@ -37,9 +37,7 @@ def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) 
     for rank, hit in enumerate(found.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = HitMetadata.from_metadata(
-            hit.metadata, found.metadata(rank, details), decision
-        )
+        document.metadata = HitMetadata({**hit.metadata, **found.metadata(rank, details)}, decision)
         documents.append(document)
     return documents
 

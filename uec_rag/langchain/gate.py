@@ -31,7 +31,6 @@ from pydantic import (
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
-from uec_rag.confidence.risk import Drift
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     Question,
@@ -44,11 +43,9 @@ from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated, warn_of_tu
 from uec_rag.langchain.sources import passages_of
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.adapters import GateOfHits, as_judge, judge
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
-from uec_rag.retrieval.handed import GateOfHits, judge
-from uec_rag.retrieval.labelled import without_gate
-from uec_rag.retrieval.plain import as_judge
-from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.query import Query
 
 EVENT = "uec_gate"
 """Name of the custom callback event that every decision sends."""
@@ -274,8 +271,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         gate = self._active_gate
         if gate is None or not gate.confidences or not isinstance(self.retriever, UECRetriever):
             raise ValueError("gate: expected one from from_labels, over a UECRetriever.")
-        found = without_gate(self.retriever.index).search([*questions], gate.k)
-        return Drift(gate.confidences).record(found.confidence.tolist())
+        found = self.retriever.index.with_gate(None).search([*questions], gate.k)
+        return gate.drift(found.confidence.tolist())
 
     @property
     def report(self) -> str:

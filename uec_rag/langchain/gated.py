@@ -18,7 +18,7 @@ from uec_rag.base.errors import warn
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, messages_of, place_of_question, turns
-from uec_rag.retrieval.handed import decision_on
+from uec_rag.retrieval.adapters import decision_on
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
 

@@ -44,11 +44,10 @@ from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import passages_of, source_of
 from uec_rag.retrieval import Gate, Retriever, SearchResult
+from uec_rag.retrieval.adapters import Hits, OverIndex, as_ensemble, as_index, in_thread, index_over
 from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.handed import Hits
-from uec_rag.retrieval.plain import OverIndex, as_ensemble, as_index, in_thread, index_over
-from uec_rag.retrieval.request import Diversity
+from uec_rag.retrieval.query import Diversity
 from uec_rag.retrieval.sources import Vectors
 from uec_rag.stores.base import Store
 
@@ -379,7 +378,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
     The input is a question, or a mapping with a "question" or an "input" and optionally its
     "chat_history". A call may also have `history`, the turns before the question as messages or
     strings (for `search`, a list for each question), and `within`, the reading that the
-    user chose (see `Retriever.search`). `uec_rag.retrieval.conversation.turns_of` describes which
+    user chose (see `Retriever.search`). `uec_rag.retrieval.query.turns_of` describes which
     turns are used.
 
     These keys are added to the metadata of each document: `uec_score` (the score by which documents
@@ -603,7 +602,9 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
 
     def fit_from(self, documents: Iterable[Document] | None = None, **options: Any) -> Self:
         """Fit the ensemble without labels on documents, or its own; see `Retriever.fit_from`."""
-        passages = None if documents is None else passages_of([*documents])
+        if documents is not None:
+            documents = check_documents(documents, Document, "Document", "Document(text)")
+        passages = None if documents is None else passages_of(documents)
         self.index.fit_from(passages, **options)
         return self
 
@@ -668,8 +669,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
             )
         index, gate = self.index, self.gate
         if gate is not index.gate:
-            index = index.snapshot()
-            index.gate = gate
+            index = index.with_gate(gate)
         arguments: dict[str, Any] = {"queries": queries, "k": k, "within": within}
         arguments["filter"] = passage_filter(filter)
         arguments["history"] = history and [turns(before) for before in history]

@@ -12,7 +12,7 @@ from uec_rag.base.gaussian import as_lists
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
-from uec_rag.retrieval.plain import in_thread
+from uec_rag.retrieval.adapters import in_thread
 
 
 class UECEmbedding(BaseEmbedding):

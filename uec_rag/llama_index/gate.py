@@ -26,9 +26,8 @@ from uec_rag.confidence.decision import Action, Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import hits, passages_of
 from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.adapters import GateOfHits, as_judge, judge
 from uec_rag.retrieval.gate import Gate, check_gate
-from uec_rag.retrieval.handed import GateOfHits, judge
-from uec_rag.retrieval.plain import as_judge
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import WHAT_TO_DO
 

@@ -23,7 +23,7 @@ from uec_rag.base.errors import warn
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import bookkeeping_keys
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.conversation import turns_of
+from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
 from uec_rag.stores.base import Passage, make_passages
 
@@ -98,7 +98,7 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
         hit = _HITS.get(type(node), type(node)).model_construct(
             **dict(node)
             | {
-                "metadata": HitMetadata.from_metadata(node.metadata, told, decision),
+                "metadata": HitMetadata({**node.metadata, **told}, decision),
                 "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, *told],
                 "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
             }
@@ -149,7 +149,7 @@ class UECQueryBundle(QueryBundle):
     Attributes
     ----------
     history : sequence of ChatMessage or str, optional
-        The turns before the question, oldest first. `uec_rag.retrieval.conversation.turns_of`
+        The turns before the question, oldest first. `uec_rag.retrieval.query.turns_of`
         describes which of them are used.
     within : Reading, mapping or sequence of str, optional
         The reading that the user chose, as in `Retriever.search`.

@@ -31,9 +31,9 @@ from uec_rag.llama_index.gate import (
     with_advisor,
 )
 from uec_rag.llama_index.nodes import turns
+from uec_rag.retrieval.adapters import GateOfHits
 from uec_rag.retrieval.gate import Gate, check_gate
-from uec_rag.retrieval.handed import GateOfHits
-from uec_rag.retrieval.request import Query
+from uec_rag.retrieval.query import Query
 
 
 class UECQueryEngine(BaseQueryEngine):

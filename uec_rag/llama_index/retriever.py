@@ -25,9 +25,9 @@ from uec_rag.llama_index.query import passage_filter
 from uec_rag.llama_index.sources import source_of
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Gate, Retriever, SearchResult
+from uec_rag.retrieval.adapters import OverIndex, as_index, index_over
 from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.plain import OverIndex, as_index, index_over
-from uec_rag.retrieval.request import Options
+from uec_rag.retrieval.query import Options
 from uec_rag.retrieval.sources import Vectors
 
 
@@ -299,6 +299,8 @@ class UECRetriever(OverIndex, BaseRetriever):
 
     def fit_from(self, nodes: Sequence[BaseNode] | None = None, **options: Any) -> Self:
         """Fit the ensemble without labels on nodes, or its own; see `Retriever.fit_from`."""
+        if nodes is not None:
+            nodes = check_documents(nodes, BaseNode, "node", "TextNode(text=text)")
         self.retriever.fit_from(None if nodes is None else passages_of(nodes), **options)
         return self
 
@@ -325,8 +327,7 @@ class UECRetriever(OverIndex, BaseRetriever):
         """
         text, index = "\n".join(query_bundle.embedding_strs), self.index
         if self.threshold is not None:
-            index = index.snapshot()
-            index.gate = Gate(self.threshold)
+            index = index.with_gate(Gate(self.threshold))
         options: Options = {
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),

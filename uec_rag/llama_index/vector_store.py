@@ -27,9 +27,9 @@ from uec_rag.ensemble.known_vectors import encode, with_caches
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.adapters import OverIndex, as_index, in_thread
 from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.plain import OverIndex, as_index, in_thread
-from uec_rag.retrieval.request import Diversity
+from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Passage, Store
 
 _MODES = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share
-from uec_rag.base.gaussian import FloatArray, Terms
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.result import SearchResult
@@ -16,6 +14,8 @@ from uec_rag.retrieval.result import SearchResult
 
 def diversify(index: Index, result: SearchResult, k: int, lambda_mult: float = 0.5) -> SearchResult:
     """Choose k of the hits of each query by maximal marginal relevance.
+
+    Hits without vectors, of words alone, stay in the order of their relevance.
 
     Parameters
     ----------
@@ -32,9 +32,6 @@ def diversify(index: Index, result: SearchResult, k: int, lambda_mult: float = 0
     for outcome in result:
         ids, scores = outcome.ids, outcome.scores
         vectors = index.vectors(ids).mean if ids else np.zeros((0, 1), dtype=np.float32)
-        if ids and not index.uec.dimension:  # lexical encoders only
-            texts = [passage.text for passage in index.get(ids)]
-            vectors = term_vectors(index.uec.embed_terms(texts))
         enough = max(k, JUDGED)  # confidence is in the first JUDGED hits, whatever k is
         positions = maximal_marginal_relevance(scores, vectors, enough, lambda_mult)
         chosen.append(outcome.select(positions).first(k))
@@ -93,17 +90,3 @@ def maximal_marginal_relevance(
         left[best] = False
         chosen.append(best)
     return chosen
-
-
-def term_vectors(blocks: Sequence[Terms]) -> FloatArray:
-    """Make dense vectors for m texts that only have terms, with a column per term.
-
-    `blocks`: blocks of terms, each with m rows.
-    """
-    columns = []
-    for block in blocks:
-        keys, positions = np.unique(block.keys, return_inverse=True)
-        column = np.zeros((len(block), max(1, len(keys))), dtype=np.float32)
-        column[block.rows, positions] = block.weights
-        columns.append(column)
-    return np.concatenate(columns, axis=1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -11,8 +12,6 @@ from typing import Any, Unpack
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
-from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.progress import progress_bar
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import CHARACTERS, Folder, list_files, list_first
 from uec_rag.documents.passages import COUNT, HASH, Chunks, add_file_metadata, passages_of
@@ -24,9 +23,7 @@ from uec_rag.stores.base import Passage, make_passages
 
 _OPTIONS = "made_with"  # the setting of an index
 _SELECTION = ("follow_symlinks", "exclude", "include")
-_STATE = ("source", HASH, COUNT)
 _PATIENCE = 60.0  # seconds that an update waits for others
-_BATCH = 64  # passages between two steps of the progress bar
 
 
 def file_of(passage: Passage) -> str | None:
@@ -37,20 +34,14 @@ def file_of(passage: Passage) -> str | None:
 
 def record_options(folder: Path, options: Mapping[str, Any]) -> None:
     """Record in a saved index how it was made from a folder, for `options_of`."""
-    home = open_home(folder, read_only=False)
-    try:
+    with closing(open_home(folder, read_only=False)) as home:
         home.change_settings({_OPTIONS: dict(options)})
-    finally:
-        home.close()
 
 
 def options_of(folder: Path) -> dict[str, Any]:
     """Return how a saved index was made from a folder; empty for the default or if not known."""
-    home = open_home(folder, read_only=True)
-    try:
+    with closing(open_home(folder, read_only=True)) as home:
         return dict(home.setting(_OPTIONS) or {})
-    finally:
-        home.close()
 
 
 @dataclass(frozen=True)
@@ -74,52 +65,25 @@ def changes_since(
     `hashes` and `unreadable`: of the `Folder`. Files that cannot be read now do not count as
     removed; passages without a file are ignored.
     """
-    states: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    # As strings, since values of metadata need not be hashable.
+    states = defaultdict[str, list[tuple[str, str]]](list)
     for passage in retriever.passages():
         if (source := file_of(passage)) is not None:
-            # As strings, since values of metadata need not be hashable.
-            state = str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))
-            states[source][state] += 1
-    unlisted = tuple(f"{path}/" for path in unreadable)
+            states[source].append((str(passage.metadata[HASH]), str(passage.metadata.get(COUNT))))
     both = hashes.keys() & states.keys()
     # An engine is written passage by passage: of a file a part may be missing.
     unchanged = frozenset(
         source
         for source in both
-        if [*states[source].items()]
-        == [((hashes[source], str(count := states[source].total())), count)]
+        if {*states[source]} == {(hashes[source], str(len(states[source])))}
     )
-    return Changes(
-        frozenset(hashes.keys() - both),
-        frozenset(both - unchanged),
-        frozenset(
-            source
-            for source in states.keys() - both
-            if source not in unreadable and not source.startswith(unlisted)
-        ),
-        unchanged,
+    unlisted = tuple(f"{path}/" for path in unreadable)
+    removed = frozenset(
+        source
+        for source in states.keys() - both
+        if source not in unreadable and not source.startswith(unlisted)
     )
-
-
-def add_passages(
-    retriever: Retriever,
-    texts: Sequence[str],
-    ids: Sequence[str] | None,
-    metadatas: Sequence[Mapping[str, Any]],
-) -> list[str]:
-    """Add passages as `Retriever.add` does; one that replaces a file's passage belongs to the file.
-
-    Such a passage is kept until the file changes: an update counts it among the file's passages,
-    and so does not consider the file incomplete.
-    """
-    files = {
-        passage.id: {key: passage.metadata[key] for key in _STATE if key in passage.metadata}
-        for passage in retriever.get(ids or [])
-        if file_of(passage) is not None
-    }
-    known = [files.get(id_, {}) for id_ in ids or [""] * len(texts)]
-    merged = [{**metadata, **more} for metadata, more in zip(metadatas, known, strict=True)]
-    return retriever.add(texts, ids, merged)
+    return Changes(frozenset(hashes.keys() - both), frozenset(both - unchanged), removed, unchanged)
 
 
 def replace_files(
@@ -130,8 +94,7 @@ def replace_files(
 ) -> int:
     """Replace an index's passages of files by those of documents; return the number of the latter.
 
-    A local index is changed at once, after all is encoded; in an engine, each batch is encoded when
-    it is written, so that batches written before an interruption are there.
+    A local index is changed at once, after all is encoded.
 
     Parameters
     ----------
@@ -149,25 +112,13 @@ def replace_files(
         [one.text for one in made], [one.id for one in made], [one.metadata for one in made]
     )
     sources, new = {document.source for document in documents} | {*gone}, {one.id for one in made}
-    batches = _encode(retriever.uec, passages)
-    if not retriever.store.remote:
-        batches = iter([*batches])
+    parts = retriever.uec.encode([passage.searched for passage in passages], "passage")
     with retriever.changing():
         old = [passage.id for passage in retriever.passages() if file_of(passage) in sources]
-        for some, parts in batches:
-            retriever.add_encoded(some, parts)
+        if passages:
+            retriever.add_encoded(passages, parts)
         retriever.delete([id_ for id_ in old if id_ not in new])
     return len(passages)
-
-
-def _encode(
-    uec: UEC, passages: Sequence[Passage]
-) -> Iterator[tuple[list[Passage], list[Gaussian]]]:
-    with progress_bar("Encoding passages", len(passages)) as bar:
-        for start in range(0, len(passages), _BATCH):
-            batch = list(passages[start : start + _BATCH])
-            yield batch, uec.encode([passage.searched for passage in batch], "passage")
-            bar.update(len(batch))
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:

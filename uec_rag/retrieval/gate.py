@@ -9,10 +9,9 @@ import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,10 +25,8 @@ from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_t
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import Drift, Guarantee
 from uec_rag.retrieval.labelled import UNDERSPECIFIED, Advised, LabelledSearch, Searchable
-from uec_rag.retrieval.request import Query, with_turns
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
 
@@ -40,8 +37,9 @@ DOUBT = (0.05, 0.85)
 """The confidences between which an advisor is asked, without labels."""
 
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
-_T = TypeVar("_T")
 
+_T = TypeVar("_T")
+_Search: TypeAlias = Callable[[Sequence[str]], Sequence[tuple[Decision, _T]]]
 
 OUTDATED = (
     "the gate was made for other passages, another calibration or other settings than the index "
@@ -49,85 +47,91 @@ OUTDATED = (
 )
 """The note on a gate that no longer `Gate.fits`."""
 
-_UNADVISED = (
-    "The gate was calibrated with an advisor and has none. Its guarantee holds without one, but it "
-    "answers fewer questions. Pass the advisor, as in Gate.load(path, advisor=...), or calibrate a "
-    "gate without one."
-)
-
 
 @dataclass(frozen=True, eq=False)
-class Pending:
-    """The questions that an advisor is to be asked about, made by `Gate.pending`.
-
-    Attributes
-    ----------
-    rows : list of int
-        Their positions among the questions of a search.
-    questions : list of str
-        Each with the turns before it, one per line.
-    texts : list of sequences of str
-        The texts of the hits of each.
-    """
-
-    rows: list[int]
-    questions: list[str]
-    texts: list[Sequence[str]]
-
-
-@dataclass(frozen=True, eq=False)
-class PendingSearch:
-    """A search with the decisions at a gate's threshold, before its advisor is asked.
+class Pending(Generic[_T]):
+    """The questions of a search, some of which a gate's advisor is to be asked about.
 
     Attributes
     ----------
     gate : Gate
-    result : SearchResult
-    pending : Pending
-    search : callable or None
-        Searches for rewrites of queries.
-    hits : int or None
-        Number of hits to hand over; None for all.
+    decisions : sequence of n Decision
+        The decisions at the gate's threshold.
+    found : sequence of n T
+        What was found for each question.
+    questions : sequence of n str
+        Each with the turns before it, one per line.
+    texts : sequence of n sequences of str
+        The texts of the hits of each.
+    search : callable, optional
+        Searches for rewrites; returns the decision at the threshold on each and what was found.
     """
 
     gate: Gate
-    result: SearchResult
-    pending: Pending
-    search: Callable[[Sequence[str]], SearchResult] | None = None
-    hits: int | None = None
+    decisions: Sequence[Decision]
+    found: Sequence[_T]
+    questions: Sequence[str] = ()
+    texts: Sequence[Sequence[str]] = ()
+    search: _Search[_T] | None = None
 
-    @classmethod
-    def decided(cls, result: SearchResult) -> Self:
-        """Return a search whose decisions are final."""
-        return cls(Gate(), result, Pending([], [], []))
+    @cached_property
+    def rows(self) -> list[int]:
+        """The positions of the questions to ask about; none without an advisor."""
+        if self.gate.advisor is None:
+            return []
+        doubted = map(self.gate.is_doubted, self.decisions)
+        return [row for row, doubt in enumerate(doubted) if doubt and self.texts[row]]
 
-    def finish(self) -> SearchResult:
-        """Ask the advisor from synchronous code, and decide."""
-        return self.settle(run_to_end(self.gate.consult(self.pending)) if self.pending.rows else [])
+    def finish(self) -> list[tuple[Decision, _T]]:
+        """Ask from synchronous code; return each final decision with what it is about."""
+        return self.settle(run_to_end(self.consult()) if self.rows else [])
 
-    async def afinish(self) -> SearchResult:
-        """Ask the advisor in this event loop, and decide."""
-        return await asyncio.to_thread(self.settle, await self.gate.consult(self.pending))
+    async def afinish(self) -> list[tuple[Decision, _T]]:
+        """Run `finish`; an asynchronous advisor is asked in this event loop."""
+        return await asyncio.to_thread(self.settle, await self.consult())
 
-    def settle(self, replies: Sequence[Advice | str]) -> SearchResult:
-        """Return the result with the final decisions, and the hits of answered rewrites."""
+    async def consult(self) -> list[Advice | str]:
+        """Ask the advisor, in this event loop if it is asynchronous, else in threads.
+
+        Returns the advice on each of `rows`, or the reason why there is none.
+        """
+        gate, rows = self.gate, self.rows
+        if not rows or gate.advisor is None:
+            return []
+        with span("advisor", queries=len(rows)) as note:
+            replies = await ask_advisor(
+                gate.advisor,
+                [self.questions[row] for row in rows],
+                [self.texts[row][: gate.k] for row in rows],
+                gate.timeout,
+                gate.usage,
+            )
+            note(failed=sum(isinstance(reply, str) for reply in replies))
+        return replies
+
+    def settle(self, replies: Sequence[Advice | str]) -> list[tuple[Decision, _T]]:
+        """Decide on all questions, given what `consult` returned.
+
+        What was found is that of the rewrite if this is answered.
+        """
+        final = [*zip(self.decisions, self.found, strict=True)]
         if not replies:
-            return self.result if self.hits is None else self.result.first(self.hits)
-        again = None if self.search is None else partial(self._search_again, self.search)
-        settled = self.gate.settle(self.result.decisions, self.pending, replies, again)
-        results = SearchResult(
-            [
-                replace(one if other is None else replace(other, query=one.query), decision=final)
-                for one, (final, other) in zip(self.result, settled, strict=True)
-            ]
-        )
-        return results if self.hits is None else results.first(self.hits)
-
-    def _search_again(
-        self, search: Callable[[Sequence[str]], SearchResult], rewrites: Sequence[str]
-    ) -> list[tuple[Decision, Result]]:
-        found = search(rewrites)
-        return [*zip(self.gate._decide(found), found, strict=True)]
+            return final
+        rewrites = dict[int, str]()
+        for row, advice in zip(self.rows, replies, strict=True):
+            asked = self.questions[row].rpartition("\n")[2]
+            if isinstance(advice, Advice) and (line := advice.question_to_search(asked)):
+                rewrites[row] = line
+        again = dict[int, tuple[Decision, _T]]()
+        if rewrites and self.search is not None:
+            self.gate.usage.add(rewritten=len(rewrites))
+            again = dict(zip(rewrites, self.search([*rewrites.values()]), strict=True))
+        for row, advice in zip(self.rows, replies, strict=True):
+            before, found = final[row]
+            other, of_rewrite = again.get(row, (None, found))
+            decision = self.gate.settle(before, advice, other, rewrites.get(row, ""))
+            final[row] = decision, of_rewrite if decision.searched_as else found
+        return final
 
 
 @dataclass(frozen=True)
@@ -142,8 +146,8 @@ class Gate(Record):
         The limit on wrong answers that `from_labels` found the thresholds for.
     advisor : callable or None
         LLM or callable consulted once per borderline question; see
-        `uec_rag.confidence.advice.Advisor`.
-        It is not saved. If it says "answer", the question is answered from its hits; if "clarify",
+        `uec_rag.confidence.advice.Advisor`. It
+        is not saved. If it says "answer", the question is answered from its hits; if "clarify",
         the user is asked which of its options, or of the readings, is meant; if "no", its rewrite
         is searched for, and answered if it is not in doubt itself. If it fails, or if there is
         none, `threshold` decides.
@@ -164,7 +168,7 @@ class Gate(Record):
         reads as many. With a guarantee, a search for fewer hits returns as many, too.
     is_advised : bool
         Whether the guarantee is that of the gate with its advisor. It also holds without one; the
-        gate then answers fewer questions, and warns once.
+        gate then answers fewer questions, as `report` says.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
         (`Retriever._method`), and of the passages; "" if unknown.
@@ -228,28 +232,24 @@ class Gate(Record):
         if self.max_wrong is not None:
             object.__setattr__(self, "threshold", self._expected_threshold(self.max_wrong))
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
+        low, high = self.doubt
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
-        numbers |= dict(zip(("doubt[0]", "doubt[1]"), self.doubt, strict=True))
-        for name, value in numbers.items():
+        for name, value in (numbers | {"doubt[0]": low, "doubt[1]": high}).items():
             _check_confidence(name, value)
-        if not self.doubt[0] <= self.doubt[1]:
+        if low > high:
             raise ValueError(f"doubt: expected the lower confidence first, got {self.doubt}.")
-        if not self.timeout > 0:
-            raise ValueError(f"timeout: expected seconds above 0, got {self.timeout}.")
         if self.ask not in ("borderline", "always"):
             raise ValueError(f"ask: expected 'borderline' or 'always', got {self.ask!r:.60}.")
-        if self.ask == "always" and self.guarantee is not None:
+        check_k(self.k)
+        _check_advisor(self.advisor)
+        if self.guarantee is None:
+            return
+        if self.ask == "always":
             raise ValueError(
                 "ask: expected 'borderline' for a gate with a guarantee, which labels gave it with "
                 "the advisor asked in doubt alone; or omit guarantee=."
             )
-        check_k(self.k)
-        if any(not 0 <= confidence <= 1 for confidence in self.confidences):
-            raise ValueError("confidences: expected numbers from 0 to 1.")
-        if self.size < 0:
-            raise ValueError(f"size: expected a number of passages, got {self.size}.")
-        _check_advisor(self.advisor)
-        if self.advisor is not None and self.guarantee is not None and not self.is_advised:
+        if self.advisor is not None and not self.is_advised:
             raise ValueError(
                 "advisor: this gate was calibrated without one, so its guarantee would not hold "
                 "with one; pass it to Gate.from_labels(..., advisor=...), or use a plain threshold."
@@ -257,18 +257,14 @@ class Gate(Record):
 
     def _expected_threshold(self, max_wrong: float) -> float:
         """Check `max_wrong` and what is given beside it, and return its threshold."""
-        threshold = shipped_level().threshold(
-            check_share(max_wrong, "max_wrong", "a number in (0, 1)")
-        )
-        if self.threshold not in (Gate.threshold, threshold):
+        share = check_share(max_wrong, "max_wrong", "a number in (0, 1)")
+        threshold = shipped_level().threshold(share)
+        others = (self.guarantee, self.advisor, self.k)
+        if self.threshold not in (Gate.threshold, threshold) or others != (None, None, JUDGED):
             raise ValueError(
-                f"threshold, max_wrong: expected one of them, got {self.threshold} and "
-                f"{max_wrong}; {max_wrong} stands for a threshold of {threshold:.3f}."
-            )
-        if self.guarantee is not None or self.advisor is not None or self.k != JUDGED:
-            raise ValueError(
-                "max_wrong: without labels, it needs a gate without an advisor and with "
-                f"k={JUDGED}; omit it, or use Gate.from_labels(..., max_wrong={max_wrong})."
+                f"max_wrong: without labels, {max_wrong} stands for a threshold of "
+                f"{threshold:.3f}, without an advisor and with k={JUDGED}: omit threshold=, "
+                f"advisor= and k=, or use Gate.from_labels(..., max_wrong={max_wrong})."
             )
         return threshold
 
@@ -329,7 +325,6 @@ class Gate(Record):
         UserWarning
             If several queries are answered by the same passage.
         """
-        check_k(k)
         check_target(max_wrong, max_risk, certainty, advisor)
         searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, filter=filter)
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, advisor=advisor)
@@ -345,64 +340,54 @@ class Gate(Record):
         advisor: Advisor | None = None,
     ) -> Gate:
         """Make the gate of `from_labels` from labelled questions that are searched already."""
-        check_target(max_wrong, max_risk, certainty, advisor)
-        gate_without = cls(
+        made = cls(
             k=searched.k,
-            basis=searched.result.basis,
+            basis=searched.basis,
             corpus=searched.corpus,
             confidences=searched.sample,
             size=searched.size,
         )
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
-            return replace(gate_without, threshold=min(kept.threshold, 1.0), guarantee=kept)
-        advice = searched.ask(advisor, gate_without.timeout, gate_without.usage)
+            return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
+        advice = searched.ask(advisor, made.timeout, made.usage)
         thresholds = searched.advised_thresholds(advice, max_wrong)
         gate = replace(
-            gate_without,
+            made,
             advisor=advisor,
             is_advised=True,
             threshold=thresholds.threshold,
             doubt=(thresholds.low, thresholds.high),
             rewritten=thresholds.rewritten,
         )
-        return replace(gate, guarantee=gate._count_answers(searched, advice, thresholds.guarantee))
+        answered, wrong = gate._count_answers(searched, advice)
+        kept = replace(thresholds.guarantee, answered=answered, wrong=wrong)
+        return replace(gate, guarantee=kept)
 
-    def _count_answers(
-        self, searched: LabelledSearch, advice: Advised, guarantee: Guarantee
-    ) -> Guarantee:
-        """Return a guarantee with the answers that this gate gives to labelled questions."""
+    def _count_answers(self, searched: LabelledSearch, advice: Advised) -> tuple[int, int]:
+        """Count the answers that this gate gives to labelled questions, and the wrong ones."""
         answered, wrong = 0, 0
         for row, decision in enumerate(searched.result.decide(self.threshold, self.k)):
             is_right, rewrite = bool(searched.right[row]), advice.rewrites.get(row)
             if self.is_doubted(decision):
                 again = None if rewrite is None else rewrite.decide(self.threshold, self.k)
-                query = "" if rewrite is None else rewrite.query
-                decision, is_rewritten = self._apply_advice(
-                    decision, advice.replies[row], again, query
-                )
-                if is_rewritten and rewrite is not None:
+                asked = "" if rewrite is None else rewrite.query
+                decision = self.settle(decision, advice.replies[row], again, asked)
+                if rewrite is not None and decision.searched_as:
                     is_right = any(rewrite.finds(searched.relevant[row]))
             answered += decision.action == "answer"
             wrong += decision.action == "answer" and not is_right
-        return replace(guarantee, answered=answered, wrong=wrong)
+        return answered, wrong
 
     def search(
-        self,
-        retriever: Searchable,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
-        filter: Filter | None = None,
+        self, retriever: Searchable, queries: Sequence[str], k: int = 4, **options: Any
     ) -> SearchResult:
         """Search, decide, and in doubt ask the advisor.
 
         Parameters
         ----------
-        retriever, queries, k, history, within, filter
-            As in `Retriever.search`.
+        retriever, queries, k, **options
+            `history`, `within` and `filter`, as in `Retriever.search`.
 
         Returns
         -------
@@ -410,144 +395,85 @@ class Gate(Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        view = retriever.snapshot()
-        view.gate = self
-        return view.search(queries, k, filter=filter, history=history, within=within)
-
-    def _decide(self, result: SearchResult) -> list[Decision]:
-        self._check(result)
-        with span("gate", queries=len(result), threshold=self.threshold) as note:
-            decisions = result.decide(self.threshold, self.k)
-            note(**outcome(decisions))
-        self._watch([decision.confidence for decision in decisions])
-        return decisions
+        return retriever.with_gate(self).search(queries, k, **options)
 
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.
 
         The decision rests on the confidence of the first `k` hits, however many were found. Warns
-        if the result used another calibration, share, filter or number of passages than the gate,
+        if the result used another calibration, filter or number of passages than the gate,
         or if the confidences so far are distributed differently from those of the calibration.
         """
-        return self.begin(result).finish().decisions
+        return [decision for decision, _ in self.pending(result, result.queries).finish()]
 
-    def begin(
+    def pending(
         self,
         result: SearchResult,
-        history: Sequence[Sequence[str]] | None = None,
+        questions: Sequence[str],
         search: Callable[[Sequence[str]], SearchResult] | None = None,
-        hits: int | None = None,
-    ) -> PendingSearch:
+    ) -> Pending[Result]:
         """Decide at the threshold, and list what the advisor is to be asked.
 
         Parameters
         ----------
         result : SearchResult
-        history : sequence of sequences of str, optional
-            The turns before each query, which the advisor is shown.
+        questions : sequence of str
+            The queries with the turns before them, one per line.
         search : callable, optional
             Searches for rewrites of queries.
-        hits : int, optional
-            Number of hits to hand over; all by default.
         """
-        decided = result.with_decisions(self._decide(result))
-        before = [()] * len(result) if history is None else history
-        pending = self.pending(
-            [Query.parse(*pair).lines for pair in with_turns(result.queries, before)]
-            if self.advisor is not None
-            else [],
-            [[hit.text for hit in one.passages[: self.k]] for one in result],
-            decided.decisions,
-        )
-        return PendingSearch(self, decided, pending, search, hits)
 
-    def pending(
-        self,
-        questions: Sequence[str],
-        texts: Sequence[Sequence[str]],
-        decisions: Sequence[Decision],
-    ) -> Pending:
-        """List the questions to ask the advisor about; none without an advisor.
+        def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
+            assert search is not None
+            found = search(rewrites)
+            return [*zip(self._at_threshold(found), found, strict=True)]
 
-        Parameters
-        ----------
-        questions : sequence of n str
-            Each with the turns before it, one per line.
-        texts : sequence of n sequences of str
-            The texts of the hits of each.
-        decisions : sequence of n Decision
-            The decisions at `threshold`.
+        texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
+        decisions = self._at_threshold(result)
+        return Pending(self, decisions, [*result], questions, texts, search and again)
+
+    def _at_threshold(self, result: SearchResult) -> list[Decision]:
+        known = [replace(one.decision, confidence=one.confidence_at(self.k)) for one in result]
+        return self._decide(known, self.threshold)
+
+    def _decide(self, known: Sequence[Decision], threshold: float) -> list[Decision]:
+        self._check(known)
+        with span("gate", queries=len(known), threshold=self.threshold) as note:
+            decisions = [decide_again(decision, threshold) for decision in known]
+            note(**outcome(decisions))
+        if self.confidences:
+            message = self._drift.record([decision.confidence for decision in decisions])
+            if message:
+                warn(message)
+        return decisions
+
+    def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
+        """Repeat the decision of a search at this gate's threshold, without the advisor.
+
+        Warns as `decide` does, and if the decision is about another number of hits than `k`.
+
+        `hits`: number of hits that are left of the search. With a guarantee, a question is not
+        answered from fewer than `k`, unless fewer passages were searched; this warns once.
         """
-        rows = [
-            row
-            for row, decision in enumerate(decisions)
-            if self.advisor is not None and texts[row] and self.is_doubted(decision)
-        ]
-        return Pending(
-            rows, [questions[row] for row in rows], [texts[row][: self.k] for row in rows]
-        )
-
-    async def consult(self, pending: Pending) -> list[Advice | str]:
-        """Ask the advisor, in this event loop if it is asynchronous, else in threads.
-
-        Returns the advice on each question, or the reason why there is none.
-        """
-        if not pending.rows or self.advisor is None:
-            return []
-        with span("advisor", queries=len(pending.rows)) as note:
-            replies = await ask_advisor(
-                self.advisor, pending.questions, pending.texts, self.timeout, self.usage
+        threshold = self.threshold
+        if hits is not None and hits < min(decision.size, self.hits_needed(0)):
+            threshold = math.inf
+            self._warn_once(
+                f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
+                "Its guarantee does not hold for these, so it abstains. Search for "
+                f"{self.k} hits and keep them all, or use a gate without a guarantee."
             )
-            note(failed=sum(isinstance(reply, str) for reply in replies))
-        return replies
+        if decision.hits not in (0, self.k):
+            warn(
+                f"The decision is about the first {decision.hits} hits, and the gate was made for "
+                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
+            )
+        return self._decide([decision], threshold)[0]
 
     def settle(
-        self,
-        decisions: Sequence[Decision],
-        pending: Pending,
-        replies: Sequence[Advice | str],
-        search: Callable[[Sequence[str]], Sequence[tuple[Decision, _T]]] | None = None,
-    ) -> list[tuple[Decision, _T | None]]:
-        """Decide on all questions, given the advisor's replies.
-
-        Parameters
-        ----------
-        decisions : sequence of n Decision
-            The decisions at `threshold`.
-        pending : Pending
-        replies : sequence of (Advice or str)
-            What `consult` returned.
-        search : callable, optional
-            Searches for rewrites; returns for each the decision at `threshold` and what was found.
-
-        Returns
-        -------
-        list of n (Decision, found)
-            The final decisions, each with what was found for the rewrite if that is answered, else
-            None.
-        """
-        final: list[tuple[Decision, _T | None]] = [(decision, None) for decision in decisions]
-        rewrites = dict[int, str]()
-        for row, question, advice in zip(pending.rows, pending.questions, replies, strict=True):
-            last = question.rpartition("\n")[2]
-            if isinstance(advice, Advice) and (line := advice.question_to_search(last)):
-                rewrites[row] = line
-        again = dict[int, tuple[Decision, _T]]()
-        if rewrites and search is not None:
-            self.usage.add(rewritten=len(rewrites))
-            again = dict(zip(rewrites, search([*rewrites.values()]), strict=True))
-        for row, advice in zip(pending.rows, replies, strict=True):
-            other, hits = again.get(row, (None, None))
-            decision, is_rewritten = self._apply_advice(
-                decisions[row], advice, other, rewrites.get(row, "")
-            )
-            final[row] = decision, hits if is_rewritten else None
-        return final
-
-    def _apply_advice(
         self, decision: Decision, advice: Advice | str, again: Decision | None, rewrite: str
-    ) -> tuple[Decision, bool]:
-        """Return the final decision on a doubted question, and whether its rewrite is answered.
+    ) -> Decision:
+        """Return the final decision on a question that the advisor was asked about.
 
         Parameters
         ----------
@@ -556,16 +482,16 @@ class Gate(Record):
         advice : Advice or str
             The advisor's reply, or the reason why there is none.
         again : Decision or None
-            The decision at `threshold` on what was found for the rewrite; None if nothing was
-            searched for.
+            The decision at `threshold` on what was found for the rewrite, whose answer has
+            `searched_as`; None if nothing was searched for.
         rewrite : str
             What was searched for.
         """
         if isinstance(advice, str):
-            return replace(decision, advice=f"none: {advice}"), False
+            return replace(decision, advice=f"none: {advice}")
         if again is not None and again.confidence > self.rewritten:
-            return apply_advice(again, Advice("answer"), rewrite), True
-        return apply_advice(decision, advice), False
+            return apply_advice(again, Advice("answer"), rewrite)
+        return apply_advice(decision, advice)
 
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
@@ -583,43 +509,18 @@ class Gate(Record):
         """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
         return k if self.guarantee is None else max(k, self.k)
 
-    def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
-        """Repeat the decision of a search at this gate's threshold, without the advisor.
-
-        Warns as `decide` does, and if the decision is about another number of hits than `k`.
-
-        `hits`: number of hits that are left of the search. With a guarantee, a question is not
-        answered from fewer than `k`, unless fewer passages were searched; this warns once.
-        """
-        self._check(decision)
-        threshold = self.threshold
-        if hits is not None and hits < min(decision.size, self.hits_needed(0)):
-            threshold = math.inf
-            self._warn_once(
-                f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
-                "Its guarantee does not hold for these, so it abstains. Search for "
-                f"{self.k} hits and keep them all, or use a gate without a guarantee."
-            )
-        if decision.hits not in (0, self.k):
-            warn(
-                f"The decision is about the first {decision.hits} hits, and the gate was made for "
-                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
-            )
-        with span("gate", queries=1, threshold=self.threshold) as note:
-            decided = decide_again(decision, threshold)
-            note(**outcome([decided]))
-        self._watch([decided.confidence])
-        return decided
-
     @cached_property
     def usage(self) -> Usage:
         """The counts of the advisor's calls."""
         return Usage()
 
     @cached_property
-    def drift(self) -> Drift:
-        """The test of whether confidences are still distributed as at calibration."""
+    def _drift(self) -> Drift:
         return Drift(self.confidences)
+
+    def drift(self, confidences: Sequence[float]) -> str | None:
+        """Return a warning if confidences are distributed differently from the calibration's."""
+        return Drift(self.confidences).record(confidences)
 
     @cached_property
     def _warnings_given(self) -> set[str]:
@@ -631,30 +532,34 @@ class Gate(Record):
             self._warnings_given.add(message)
             warn(message)
 
-    def _watch(self, confidences: Sequence[float]) -> None:
-        if self.confidences and (message := self.drift.record(confidences)):
-            warn(message)
-
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
-        """Return whether the index is unchanged since the gate was made; reads every passage."""
-        same = self.basis in ("", retriever._method(filter).basis)
-        return same and (not self.corpus or self.corpus == retriever.store.corpus())
+        """Return whether the index is unchanged since the gate was made.
 
-    def _check(self, decided: SearchResult | Decision) -> None:
+        Of an engine, or more than 100,000 passages, only the number is compared.
+        """
+        corpus = retriever.corpus
+        same = corpus == self.corpus or not self.corpus
+        if not corpus:
+            same = filter is not None or self.size in (0, len(retriever))
+        return same and self.basis in ("", retriever._method(filter).basis)
+
+    def notice(self, retriever: Searchable) -> None:
+        """Warn once if the passages of an index are others than when the gate was made."""
+        known = not self.corpus or OUTDATED in self._warnings_given
+        if not known and retriever.corpus not in ("", self.corpus):
+            self._warn_once(OUTDATED)
+
+    def _check(self, known: Sequence[Decision]) -> None:
+        """Warn if decisions are of another index than the gate was made for."""
         told = (
             "The gate was made with {} than this search, so its guarantee does not apply. "
             "Recalibrate it."
         )
-        if self.is_advised and self.advisor is None:
-            self._warn_once(_UNADVISED)
-        if self.basis and decided.basis and self.basis != decided.basis:
-            warn(told.format("another calibration, share of unanswerable questions or filter"))
-        elif (
-            self.size
-            and decided.size
-            and self.size != decided.size
-            and OUTDATED not in self._warnings_given
-        ):
+        basis = known[0].basis if known else ""
+        size = max((decision.size for decision in known), default=0)
+        if self.basis and basis and self.basis != basis:
+            warn(told.format("another calibration or filter"))
+        elif self.size and size and self.size != size and OUTDATED not in self._warnings_given:
             self._warn_once(told.format("other passages"))  # an index may grow all day
 
     def metadata(self) -> dict[str, Any]:
@@ -705,20 +610,12 @@ class Gate(Record):
         gate = cls.restore(state)
         return gate if advisor is None else replace(gate, advisor=advisor)
 
-    @classmethod
-    def load_from(cls, folder: Path | None) -> Self | None:
-        """Load the gate of an index, `GATE_FILE` in its folder; None if there is none.
-
-        Raises the errors of `load`.
-        """
-        if folder is None or not (folder / GATE_FILE).exists():
-            return None
-        return cls.load(folder / GATE_FILE)
-
     @property
     def report(self) -> str:
         """The result of the calibration, in plain words."""
-        if self.guarantee is None:
+        if self.guarantee is not None:
+            said = self.guarantee.report
+        else:
             said = f"Answering above confidence {self.threshold:.2f}."
             if self.max_wrong is not None:
                 level = shipped_level()
@@ -728,17 +625,15 @@ class Gate(Record):
                     f"{level.unanswerable:.0%} of the questions without an answer."
                 )
             said += " Nothing is guaranteed; a guarantee requires labels and `from_labels`."
-        else:
-            said = self.guarantee.report
-        if self.advisor is None:
-            if not self.is_advised:
-                return said
-            return f"{said} That is with its advisor; without one, as now, it answers fewer."
-        low, high = self.doubt
-        return (
-            f"{said} An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
-            f"is answered above {self.rewritten:.3f}."
-        )
+        if self.advisor is not None:
+            low, high = self.doubt
+            said += (
+                f" An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
+                f"is answered above {self.rewritten:.3f}."
+            )
+        elif self.is_advised:
+            said += " That is with its advisor; without one, as now, it answers fewer."
+        return said
 
 
 def check_gate(gate: object) -> Gate | None:
@@ -765,20 +660,17 @@ def check_target(
     advisor: Advisor | None = None,
 ) -> None:
     """Check the guarantee for `Gate.from_labels`; TypeError or ValueError if invalid."""
-    if max_wrong is not None and max_risk is not None:
+    if max_risk is not None and (max_wrong is not None or advisor is not None):
+        other = "advisor" if max_wrong is None else "max_wrong"
         raise ValueError(
-            "max_wrong, max_risk: expected one of them, got both; max_wrong counts all questions, "
-            "max_risk only answered ones."
+            f"{other}, max_risk: expected one of them, got both; max_wrong counts all questions, "
+            "max_risk only answered ones, and an advisor goes with max_wrong."
         )
-    shares = {"max_wrong": max_wrong, "max_risk": max_risk, "certainty": certainty}
-    for name, value in shares.items():
-        if value is not None or name == "certainty":
-            check_share(cast(float, value), name, "a number in (0, 1)")
+    check_share(certainty, "certainty", "a number in (0, 1)")
+    for name, value in {"max_wrong": max_wrong, "max_risk": max_risk}.items():
+        if value is not None:
+            check_share(value, name, "a number in (0, 1)")
     _check_advisor(advisor)
-    if advisor is not None and max_risk is not None:
-        raise ValueError(
-            "advisor, max_risk: expected one of them, got both; use advisor with max_wrong."
-        )
 
 
 def _check_advisor(advisor: object) -> None:

@@ -1,4 +1,4 @@
-"""Labelled questions, searched once: the thresholds that keep a guarantee, and what they count.
+"""Labelled questions: what is searched for them, and the thresholds that keep a guarantee.
 
 `uec_rag.Gate.from_labels` makes a gate of them.
 """
@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k
+from uec_rag.base.checks import check_k, check_text, check_texts
 from uec_rag.base.errors import warn
-from uec_rag.base.progress import progress_bar
+from uec_rag.base.files import lock_file
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
 from uec_rag.confidence.decision import needs_clarification
-from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import (
     AdvisedThresholds,
     Guarantee,
@@ -26,12 +27,17 @@ from uec_rag.confidence.risk import (
     conformal_threshold,
     risk_threshold,
 )
+from uec_rag.documents.labels import read_questions, write_questions
+from uec_rag.documents.questions import make_questions
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import check_labels, make_trial, warn_of_lost
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.search import Method
-from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.local import LocalStore
+
+FEWEST = 20
+"""The smallest number of questions, labelled or generated, to learn from."""
 
 UNDERSPECIFIED = (0.5, 0.9)
 """P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
@@ -39,8 +45,52 @@ UNDERSPECIFIED = (0.5, 0.9)
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
 
-_BATCH = 32  # queries between two steps of the progress bar
+LABELS_FILE = "questions.csv"
+"""The file name of the labelled questions in an index's folder."""
+
+_PATIENCE = 10.0  # seconds that a label waits for those of other processes
 _MOST = 1000  # confidences that a gate keeps
+_MOST_MADE, _MOST_PASSAGES = 300, 3000  # questions made of passages, and passages they are asked of
+_UNANSWERED = 5  # every fifth of these questions has no answer
+
+
+class LabelFile:
+    """The labelled questions of an index, in a file that is read at each use.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the index.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     labels = LabelFile(Path(folder))
+    ...     labels.write("How long?", ["faq.md#loans"])
+    ...     labels.read()
+    {'How long?': {'faq.md#loans'}}
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / LABELS_FILE
+
+    def read(self) -> dict[str, set[str]]:
+        """Return the ids of the passages that answer each question; none if nothing does."""
+        return read_questions(self.path, labelled=True) if self.path.exists() else {}
+
+    def write(self, question: str, ids: Collection[str] | None) -> None:
+        """Label a question in place of what it had; None removes its label.
+
+        Raises BlockingIOError if other processes keep writing labels.
+        """
+        check_text(question, "question")
+        lock = self.path.with_name(f".{self.path.name}.lock")
+        busy = f"{self.path.name}: another process is writing labels; nothing was changed."
+        with lock_file(lock, busy, _PATIENCE):
+            labels = self.read()
+            labels.pop(question, None)
+            write_questions(self.path, labels if ids is None else {**labels, question: {*ids}})
 
 
 class Searchable(Protocol):
@@ -48,42 +98,89 @@ class Searchable(Protocol):
 
     uec: UEC
     store: Store
-    gate: Any
 
     def __len__(self) -> int:
         """Return the number of passages."""
 
-    def snapshot(self) -> Self:
-        """Return a read-only view."""
+    @property
+    def corpus(self) -> str:
+        """The fingerprint of the passages."""
+
+    def with_gate(self, gate: Any) -> Self:  # noqa: ANN401
+        """Return a read-only view in which another gate decides, or none."""
 
     def _method(self, filter: Filter | None = None) -> Method:
         """Return the method of a search, whose basis a gate compares with its own."""
 
-    def search(
-        self,
-        queries: Sequence[str],
-        k: int = 4,
-        *,
-        filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
-    ) -> SearchResult:
-        """Find the k best passages for each query, and decide."""
+    def search(self, *args: Any, **kwargs: Any) -> SearchResult:
+        """Find the best passages for each query, and decide."""
 
 
 _S = TypeVar("_S", bound=Searchable)
 
 
-def without_gate(retriever: _S) -> _S:
-    """Return a view of an index that no gate decides in."""
-    view = retriever.snapshot()
-    view.gate = None
-    return view
+def check_labels(
+    queries: Sequence[str],
+    relevant_ids: Sequence[Collection[str]],
+    store: Store,
+    fewest: int = FEWEST,
+) -> list[frozenset[str]]:
+    """Check labelled queries before anything is encoded.
+
+    Returns
+    -------
+    list of frozenset of str
+        Ids of the passages that answer each query; empty if none does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not one collection of ids per query, an id is not in the index, all collections
+        are empty, or there are fewer than `fewest` queries.
+    """
+    check_texts(queries, "queries")
+    if len(relevant_ids) != len(queries):
+        raise ValueError(
+            f"relevant_ids: expected {len(queries)} collections of ids, one per query, got "
+            f"{len(relevant_ids)}."
+        )
+    for row, ids in enumerate(relevant_ids):
+        if isinstance(ids, str) or not isinstance(ids, Collection):
+            raise TypeError(
+                f"relevant_ids[{row}]: expected a collection of ids, got {ids!r:.40}; "
+                "write [id] for one, [] for none."
+            )
+    wanted = [frozenset(ids) for ids in relevant_ids]
+    every = sorted(frozenset().union(*wanted), key=str)
+    if not every:
+        raise ValueError(
+            "relevant_ids: no query has a relevant passage; expected at least one that has. "
+            "Queries that the corpus does not answer may be included."
+        )
+    known = {passage.id for passage in store.get(every)} if store.can_look_up else {*every}
+    if unknown := [id_ for id_ in every if id_ not in known]:
+        raise ValueError(
+            f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
+            f"{unknown[0]!r}; use the ids that `add` returned."
+        )
+    if len(queries) < fewest:
+        raise ValueError(
+            f"queries: expected at least {fewest} to calibrate on, got {len(queries)}."
+        )
+    return wanted
 
 
-def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
-    """Return the probability that each question is answered by its first k hits, shape (n,)."""
-    return np.array([each.confidence_at(k) for each in result], dtype=np.float64)
+def warn_of_lost(store: Store, wanted: Sequence[Collection[str]]) -> None:
+    """Warn if a source of candidates has not found some of the passages that are labelled.
+
+    `store`: the view that was searched.
+    """
+    every = frozenset[str]().union(*wanted)
+    if lost := store.missed(every):
+        warn(
+            f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
+            f"store finds ({store.contents}): no answer can come from these. Ask it for more."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +226,11 @@ class LabelledSearch:
     size: int
     filter: Filter | None = None
 
+    @property
+    def basis(self) -> str:
+        """The fingerprint of the settings that confidence depends on."""
+        return self.result[0].decision.basis
+
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
         """The probability that each question is answered by its first k hits, shape (n,)."""
@@ -166,11 +268,11 @@ class LabelledSearch:
         retriever.passages(filter)  # checks the filter
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         _warn_of_shared_answers(wanted)
-        view = without_gate(retriever)
-        corpus = view.store.corpus()
-        result = search_in_batches(view, queries, k, filter)
+        view = retriever.with_gate(None)
+        result = view.search(queries, k, filter=filter)
         warn_of_lost(view.store, wanted)
-        return cls(view, result, wanted, k, corpus, result.size, filter)
+        size = max(decision.size for decision in result.decisions)
+        return cls(view, result, wanted, k, view.store.corpus(), size, filter)
 
     @classmethod
     def from_passages(cls, retriever: Searchable, *, k: int = 4) -> LabelledSearch:
@@ -209,13 +311,11 @@ class LabelledSearch:
     @cached_property
     def _asks_back(self) -> NDArray[np.bool_]:
         """True for each question that gets a clarifying question, shape (n,)."""
-        return np.array(
-            [
-                needs_clarification(each.underspecified, each.in_corpus, each.readings)
-                for each in self.result.decisions
-            ],
-            dtype=bool,
-        )
+        asks = [
+            needs_clarification(each.underspecified, each.in_corpus, each.readings)
+            for each in self.result.decisions
+        ]
+        return np.array(asks, dtype=bool)
 
     @property
     def sample(self) -> tuple[float, ...]:
@@ -234,8 +334,6 @@ class LabelledSearch:
             for row, reply in enumerate(replies)
             if isinstance(reply, Advice) and (rewrite := reply.question_to_search(questions[row]))
         }
-        if not rewrites:
-            return Advised(replies, {})
         result = self.retriever.search([*rewrites.values()], self.k, filter=self.filter)
         return Advised(replies, dict(zip(rewrites, result, strict=True)))
 
@@ -264,35 +362,75 @@ class LabelledSearch:
         )
 
 
-def search_in_batches(
-    retriever: Searchable, queries: Sequence[str], k: int, filter: Filter | None = None
-) -> SearchResult:
-    """Search for questions in batches, with a progress bar."""
-    results: list[Result] = []
-    with progress_bar("Searching", len(queries)) as bar:
-        for start in range(0, len(queries), _BATCH):
-            batch = queries[start : start + _BATCH]
-            results += retriever.search(batch, k, filter=filter)
-            bar.update(len(batch))
-    return SearchResult(results)
-
-
 def _kind(reply: Advice | str) -> int:
     """Return the kind of a reply, or of the reason why there is none, in `advised_thresholds`."""
     return 2 if isinstance(reply, str) else int(reply.verdict != "answer")
 
 
-def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _S]:
-    """Make questions from the passages, one for each answer.
+def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
+    """Return the probability that each question is answered by its first k hits, shape (n,)."""
+    return np.array([each.confidence_at(k) for each in result], dtype=np.float64)
 
-    Returns the questions, the ids that answer each, and the index to ask, with the retriever's own
-    calibration; see `uec_rag.retrieval.calibrate.make_trial`. Raises ValueError if too few
-    questions can be made.
+
+def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _S]:
+    """Make questions from the passages, to evaluate a search without labels.
+
+    Returns
+    -------
+    questions : list of str
+        Headings or first sentences, which are harder to answer than the questions of users.
+    relevant : list of set of str
+        Ids of the passages that answer each question; none for every fifth question.
+    tried : Retriever
+        The passages, or a sample of them, to ask the questions of, without a gate. Passages that a
+        question was made from only have the text that answers it, and the answers of every fifth
+        question are left out.
+
+    Raises
+    ------
+    ValueError
+        If fewer than `FEWEST` questions can be made.
     """
-    queries, relevant, store = make_trial(retriever.uec, retriever.store)
-    tried = without_gate(retriever)
-    tried.store = store
-    return queries, relevant, tried
+    uec, store = retriever.uec, retriever.store
+    passages = [*store.passages()]
+    chosen = np.random.default_rng(0).permutation(len(passages))[:_MOST_PASSAGES]
+    sample = [passages[row] for row in chosen]
+    made = make_questions(sample, _MOST_MADE)
+    if len(made.questions) < FEWEST:
+        raise ValueError(
+            f"only {len(made.questions)} questions could be made from {len(store):,} passages, "
+            f"expected at least {FEWEST}; give labelled questions."
+        )
+    gone = {position for answers in made.relevant[::_UNANSWERED] for position in answers}
+    there = [position for position in range(len(sample)) if position not in gone]
+    asked = [
+        replace(passage, text=made.answers.get(position, passage.text))
+        for position, passage in enumerate(sample)
+    ]
+    local = LocalStore()
+    local.bind(uec.fingerprint)
+    local.add([asked[position] for position in there], _gaussians(uec, store, sample, asked)[there])
+    tried = retriever.with_gate(None)
+    tried.store = local
+    answers = [{sample[position].id for position in {*answer} - gone} for answer in made.relevant]
+    return made.questions, answers, tried
+
+
+def _gaussians(
+    uec: UEC, store: Store, sample: Sequence[Passage], asked: Sequence[Passage]
+) -> Gaussian:
+    """Return the Gaussians of passages, of which the changed ones alone are encoded again."""
+    known = store.vectors([passage.id for passage in sample])
+    known = known.with_terms(uec.embed_terms([passage.text for passage in asked]))
+    changed = [at for at, passage in enumerate(asked) if passage.text != sample[at].text]
+    if not changed:
+        return known
+    new = uec.embed([asked[at].text for at in changed], "passage")
+    mean, scales = known.mean.copy(), known.scales.copy()
+    mean[changed], scales[changed] = new.mean, new.scales
+    return Gaussian.from_factors(
+        mean, scales, known.profile, widths=known.widths, terms=known.terms
+    )
 
 
 def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:

@@ -3,76 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Self, TypeGuard, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from msgspec import Meta
 
 from uec_rag.base.checks import check_k, one_line
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.records import Record
 from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import Action, Decision, decide_again
-from uec_rag.confidence.languages import ENGLISH
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.sentences import Code, language_told_in, sentence
-from uec_rag.stores.base import Passage, StoreHits, copy_value
+from uec_rag.confidence.sentences import Code, language_told_in
+from uec_rag.stores.base import Passage, copy_value
 
 
-@dataclass(frozen=True, eq=False)
-class Members:
-    """The contributions of each of K members to the k hits of a question.
-
-    Attributes
-    ----------
-    names : tuple of K str
-        Names of the encoders.
-    similarities : array, shape (K, k)
-        Similarity by each member: a cosine, or a BM25 score from 0 to 1.
-    ranks : int array, shape (K, k)
-        Rank by that similarity among all passages, from 1; 0 if not known.
-    contributions : array, shape (K, k)
-        ``pi_k w_k s_k``, the summands of mu_s.
-    words : list of k dict of str to float, or None
-        Words of the question that a hit contains, with the similarity that each adds, largest
-        first; None if no encoder is lexical.
-    """
-
-    names: tuple[str, ...]
-    similarities: FloatArray
-    ranks: NDArray[np.int64]
-    contributions: FloatArray
-    words: list[dict[str, float]] | None
-
-    def select(self, positions: Sequence[int]) -> Members:
-        """Return the contributions to some of the hits."""
-        at = [*positions]
-        return Members(
-            self.names,
-            self.similarities[:, at],
-            self.ranks[:, at],
-            self.contributions[:, at],
-            None if self.words is None else [self.words[position] for position in at],
-        )
-
-    def metadata(self, rank: int) -> dict[str, Any]:
-        """Return the metadata to add to a hit, in plain Python types."""
-        positive = np.maximum(self.contributions[:, rank], 0)
-        shares = positive / max(float(positive.sum()), 1e-30)
-        fields: dict[str, Any] = {
-            "uec_encoders": {
-                name: {
-                    "similarity": float(self.similarities[k, rank]),
-                    "rank": int(self.ranks[k, rank]) or None,
-                    "share": float(shares[k]),
-                }
-                for k, name in enumerate(self.names)
-            }
-        }
-        if self.words is not None:
-            fields["uec_matched_terms"] = [*self.words[rank]]
-        return fields
+def _none() -> FloatArray:
+    return np.zeros(0, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +30,16 @@ class Result:
     Attributes
     ----------
     query : str
+    decision : Decision
+        The decision at a threshold of 0.5; `decide` applies another threshold. It has the
+        confidence, P(one of the first `uec_rag.confidence.model.JUDGED` hits answers the question),
+        and `in_corpus`, P(any passage of the corpus does).
+    names : tuple of K str
+        Names of the encoders, for `coefficients` and `shares`.
+    coefficients : array, shape (K,)
+        pi_k, the coefficient of each encoder for the question.
+    shares : array, shape (K,)
+        Share of each encoder in the scores: ``pi_k w_k``, divided by their sum.
     passages : list of Passage
     scores : array, shape (k,)
         s_hat, the uncertainty-aware score by which the hits are ordered (paper eq. 6).
@@ -92,93 +50,38 @@ class Result:
         eq. 5), which lowers the score, and the members' disagreement (`Fitted.disagreement`).
     relevance : array, shape (k,)
         P(this hit is relevant).
-    coefficients : array, shape (K,)
-        pi_k, the coefficient of each encoder for the question.
-    shares : array, shape (K,)
-        Share of each encoder in the scores: ``pi_k w_k``, divided by their sum.
     confidence_at_k : array, shape (m,)
         P(one of the first 1, 2, ... m hits answers the question), for all hits that were judged.
-    decision : Decision
-        The decision at a threshold of 0.5; `decide` applies another threshold. It has the
-        confidence, P(one of the first `uec_rag.confidence.model.JUDGED` hits answers the question),
-        and `in_corpus`, P(any passage of the corpus does).
     exact : bool
         True if no other passage can have a higher score.
-    names : tuple of K str
-        Names of the encoders, for `coefficients` and `shares`.
     judged : bool
         Whether the text of the question was known. Otherwise relevance and confidence cannot be
         estimated, and `metadata` omits them.
-    members : Members or None
-        Contributions of the encoders to the hits; None if not known.
+    parts : list of k dict
+        What each encoder says of each hit: "encoders", by name its "similarity" (a cosine, or a
+        BM25 score from 0 to 1), "rank" by that among all passages (None if not known), and "share"
+        of the score; and "matched_terms", if an encoder is lexical, the words of the question that
+        the hit has, those that add most first. Empty if not known.
     copies : list of k lists of Passage
         The other passages with the text of each hit; empty if not known.
     """
 
     query: str
-    passages: list[Passage]
-    scores: FloatArray
-    mu: FloatArray
-    model_variance: FloatArray
-    disagreement: FloatArray
-    relevance: FloatArray
+    decision: Decision
+    names: tuple[str, ...]
     coefficients: FloatArray
     shares: FloatArray
-    confidence_at_k: FloatArray
-    decision: Decision
-    exact: bool
-    names: tuple[str, ...]
+    passages: list[Passage] = field(default_factory=list)
+    scores: FloatArray = field(default_factory=_none)
+    mu: FloatArray = field(default_factory=_none)
+    model_variance: FloatArray = field(default_factory=_none)
+    disagreement: FloatArray = field(default_factory=_none)
+    relevance: FloatArray = field(default_factory=_none)
+    confidence_at_k: FloatArray = field(default_factory=_none)
+    exact: bool = True
     judged: bool = True
-    members: Members | None = None
+    parts: Sequence[Mapping[str, Any]] = ()
     copies: Sequence[Sequence[Passage]] = ()
-
-    @classmethod
-    def empty(
-        cls,
-        query: str,
-        coefficients: FloatArray,
-        shares: FloatArray,
-        names: tuple[str, ...],
-        decision: Decision,
-    ) -> Self:
-        """Create the result of a question without any hits."""
-        none = np.zeros(0, dtype=np.float32)
-        numbers = (none, none, none, none, none, coefficients, shares, none)
-        return cls(query, [], *numbers, decision, exact=True, names=names)
-
-    @classmethod
-    def from_vector(
-        cls,
-        hits: StoreHits,
-        coefficients: FloatArray,
-        shares: FloatArray,
-        names: tuple[str, ...],
-        language: str = ENGLISH,
-    ) -> Self:
-        """Create the result of a query vector, with the similarity as relevance.
-
-        `hits`: hits of one query.
-        """
-        mu = hits.mu[0]
-        relevance = np.clip(mu, 0, 1)
-        best = float(relevance.max(initial=0.0))
-        reason = sentence("vector", language)
-        return cls(
-            "",
-            [*map(without_findings, hits.passages[0])],
-            hits.scores[0],
-            mu,
-            hits.sigma2[0],
-            np.zeros_like(mu),
-            relevance,
-            coefficients,
-            shares,
-            np.maximum.accumulate(relevance),
-            Decision("answer", reason, (), best, best, language=language),
-            exact=hits.exact,
-            names=names,
-            judged=False,
-        )
 
     @property
     def ids(self) -> list[str]:
@@ -214,7 +117,7 @@ class Result:
         ][:k]
         if not every:
             return self
-        shown = self._select_hits([at for at, _ in every])
+        shown = self._take([at for at, _ in every])
         return replace(shown, passages=[one for _, one in every], copies=())
 
     def select(self, positions: Sequence[int]) -> Result:
@@ -224,25 +127,22 @@ class Result:
         least the maximum of the relevance of the chosen hits. The decision is on the first `JUDGED`
         of them, so choose at least that many before taking the `first` k.
         """
-        taken = self._select_hits(positions)
+        taken = self._take(positions)
         if not taken.passages or not self.judged:
             return taken
         sure = np.minimum(self.confidence_at_k[: len(positions)], np.cumsum(taken.relevance))
-        taken = replace(
-            taken, confidence_at_k=np.maximum(sure, np.maximum.accumulate(taken.relevance))
-        )
-        judged = float(taken.confidence_at_k[min(JUDGED, len(positions)) - 1])
-        confidence = max(judged, float(taken.relevance.max()))
+        at_k = np.maximum(sure, np.maximum.accumulate(taken.relevance))
+        confidence = max(float(at_k[min(JUDGED, len(positions)) - 1]), float(taken.relevance.max()))
         decision = self.decision
-        if confidence == decision.confidence:
-            return taken
-        return replace(taken, decision=replace(decision, confidence=confidence)).with_threshold(0.5)
+        if confidence != decision.confidence:
+            decision = decide_again(replace(decision, confidence=confidence), 0.5)
+        return replace(taken, confidence_at_k=at_k, decision=decision)
 
     def first(self, k: int) -> Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
-        return self if k >= len(self.passages) else self._select_hits(range(k))
+        return self if k >= len(self.passages) else self._take(range(k))
 
-    def _select_hits(self, positions: Sequence[int]) -> Result:
+    def _take(self, positions: Sequence[int]) -> Result:
         at = [*positions]
         return replace(
             self,
@@ -252,19 +152,9 @@ class Result:
             model_variance=self.model_variance[at],
             disagreement=self.disagreement[at],
             relevance=self.relevance[at],
-            members=None if self.members is None else self.members.select(at),
+            parts=[self.parts[position] for position in at] if self.parts else (),
             copies=[self.copies[position] for position in at] if self.copies else (),
         )
-
-    @property
-    def without_clarifying(self) -> Result:
-        """The result with the decision to answer or abstain, without asking back."""
-        clear = replace(self.decision, underspecified=0.0, readings=())
-        return replace(self, decision=clear).with_threshold(self.decision.threshold)
-
-    def with_threshold(self, threshold: float) -> Result:
-        """Return the result with the decision at another threshold."""
-        return replace(self, decision=self.decide(threshold))
 
     def decide(self, threshold: float, k: int | None = None) -> Decision:
         """Decide at another threshold of confidence, without searching again.
@@ -277,12 +167,9 @@ class Result:
 
     def confidence_at(self, k: int | None = None) -> float:
         """Return P(one of the first k hits answers the question); k is `JUDGED` by default."""
-        if k is None:
+        if k is None or not self.passages:
             return self.decision.confidence
-        check_k(k)
-        if not self.passages:
-            return self.decision.confidence
-        return float(self.confidence_at_k[min(k, len(self.confidence_at_k)) - 1])
+        return float(self.confidence_at_k[min(check_k(k), len(self.confidence_at_k)) - 1])
 
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
         """Return the metadata that every adapter adds to a hit, in plain Python types.
@@ -294,56 +181,54 @@ class Result:
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_model_variance`,
             `uec_disagreement`, `uec_encoders`, `uec_matched_terms`, `uec_weights`,
-            `uec_readings`, `uec_basis`, `uec_sources` of its copies if there are any, and
-            `uec_unfamiliar` if the question is unlike those of the fit.
+            `uec_readings`, `uec_sources` of its copies if there are any, and `uec_unfamiliar` if
+            the question is unlike those of the fit.
         """
-        model_variance = float(self.model_variance[rank])
-        disagreement = float(self.disagreement[rank])
+        decision = self.decision
         fields: dict[str, Any] = {
-            "uec_score": float(self.scores[rank]),
-            "uec_sigma2": model_variance + disagreement,
+            "score": float(self.scores[rank]),
+            "sigma2": float(self.model_variance[rank]) + float(self.disagreement[rank]),
         }
-        if details:
+        if self.judged:
             fields |= {
-                "uec_mu": float(self.mu[rank]),
-                "uec_model_variance": model_variance,
-                "uec_disagreement": disagreement,
+                "relevance": float(self.relevance[rank]),
+                "confidence": decision.confidence,
+                "in_corpus": decision.in_corpus,
+                "underspecified": decision.underspecified,
+                "decision": decision.action,
+                "reason": decision.reason,
+                "reason_code": decision.code,
+                **decision.advice_metadata(),
             }
+            if decision.action == "clarify":
+                hit = self.passages[rank].id
+                titles = [reading.title for reading in decision.readings if hit in reading.ids]
+                fields["reading"] = titles[0] if titles else ""
+        if details:
+            fields |= self._details(rank)
+        return {f"{KEY}{key}": value for key, value in fields.items()}
+
+    def _details(self, rank: int) -> dict[str, Any]:
+        decision = self.decision
+        fields: dict[str, Any] = {
+            "mu": float(self.mu[rank]),
+            "model_variance": float(self.model_variance[rank]),
+            "disagreement": float(self.disagreement[rank]),
+        }
         if not self.judged:
             return fields
-        decision = self.decision
         fields |= {
-            "uec_relevance": float(self.relevance[rank]),
-            "uec_confidence": decision.confidence,
-            "uec_in_corpus": decision.in_corpus,
-            "uec_underspecified": decision.underspecified,
-            "uec_decision": decision.action,
-            "uec_reason": decision.reason,
-            "uec_reason_code": decision.code,
+            "readings": [asdict(reading) for reading in decision.readings],
+            "weights": dict(zip(self.names, self.shares.tolist(), strict=True)),
         }
-        fields |= {f"{KEY}{key}": value for key, value in decision.advice_metadata().items()}
-        if decision.action == "clarify":
-            hit = self.passages[rank].id
-            labels = [reading.title for reading in decision.readings if hit in reading.ids]
-            fields["uec_reading"] = labels[0] if labels else ""
-        if not details:
-            return fields
-        if self.members is not None:
-            fields |= self.members.metadata(rank)
+        if self.parts:
+            fields |= self.parts[rank]
         if decision.unfamiliar:
-            fields["uec_unfamiliar"] = decision.unfamiliar
+            fields["unfamiliar"] = decision.unfamiliar
         if self.copies and self.copies[rank]:
             sources = (copy.about.source or copy.id for copy in self.copies[rank])
-            fields["uec_sources"] = [*dict.fromkeys(sources)]
-        return fields | {
-            "uec_readings": [asdict(reading) for reading in decision.readings],
-            "uec_basis": {
-                "settings": decision.basis,
-                "hits": decision.hits,
-                "size": decision.size,
-            },
-            "uec_weights": dict(zip(self.names, self.shares.tolist(), strict=True)),
-        }
+            fields["sources"] = [*dict.fromkeys(sources)]
+        return fields
 
     def trace_attributes(self) -> dict[str, Value]:
         """Return the attributes of a trace; see `uec_rag.base.spans.retrieval`."""
@@ -359,8 +244,9 @@ class Result:
 class SearchResult:
     """The results of n questions.
 
-    Iteration yields the `Result` of each question. The properties are lists, or arrays with a row
-    for each question; a row with fewer hits than the longest is padded with NaN.
+    Iteration yields the `Result` of each question, which has more than this. The properties are
+    lists, or arrays with a row for each question; a row with fewer hits than the longest is padded
+    with NaN.
 
     Attributes
     ----------
@@ -411,18 +297,8 @@ class SearchResult:
         return _stack([result.mu for result in self.results])
 
     @property
-    def model_variance(self) -> FloatArray:
-        """The part of the variance due to the members' posteriors (paper eq. 5), shape (n, k)."""
-        return _stack([result.model_variance for result in self.results])
-
-    @property
-    def disagreement(self) -> FloatArray:
-        """The part of the variance due to the members' disagreement, shape (n, k)."""
-        return _stack([result.disagreement for result in self.results])
-
-    @property
     def sigma2(self) -> FloatArray:
-        """The variance of the similarity, shape (n, k): `model_variance` + `disagreement`."""
+        """The variance of the similarity, shape (n, k)."""
         return _stack([result.sigma2 for result in self.results])
 
     @property
@@ -441,11 +317,6 @@ class SearchResult:
         return _stack([result.coefficients for result in self.results])
 
     @property
-    def shares(self) -> FloatArray:
-        """The share of each encoder in the scores, shape (n, K)."""
-        return _stack([result.shares for result in self.results])
-
-    @property
     def confidence(self) -> FloatArray:
         """P(the question is answered by its first `JUDGED` hits), shape (n,)."""
         return np.array([result.decision.confidence for result in self.results], dtype=np.float32)
@@ -461,43 +332,14 @@ class SearchResult:
         return [result.decision for result in self.results]
 
     @property
-    def unfamiliar(self) -> list[str]:
-        """The difference of each question from those confidence was fitted on; "" if none."""
-        return [result.decision.unfamiliar for result in self.results]
-
-    @property
     def exact(self) -> bool:
         """True if, for every question, no other passage can have a higher score."""
         return all(result.exact for result in self.results)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the encoders, for `coefficients` and `shares`."""
-        return [*self.results[0].names] if self.results else []
-
-    @property
-    def basis(self) -> str:
-        """The fingerprint of everything that confidence depends on; see `Gate`."""
-        return self.results[0].decision.basis if self.results else ""
-
-    @property
-    def size(self) -> int:
-        """The number of passages that were searched; 0 if not known."""
-        return max((result.decision.size for result in self.results), default=0)
 
     def decide(self, threshold: float, k: int | None = None) -> list[Decision]:
         """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
         return [result.decide(threshold, k) for result in self.results]
-
-    def with_decisions(self, decisions: Sequence[Decision]) -> SearchResult:
-        """Return the results with other decisions, such as a gate's."""
-        pairs = zip(self.results, decisions, strict=True)
-        return SearchResult([replace(result, decision=decision) for result, decision in pairs])
-
-    def first(self, k: int) -> SearchResult:
-        """Return the results with the first k hits of each question."""
-        return SearchResult([result.first(k) for result in self.results])
 
 
 def _stack(rows: Sequence[FloatArray]) -> FloatArray:
@@ -517,7 +359,6 @@ def check_threshold(threshold: float) -> None:
         raise ValueError("threshold: expected a number, got NaN.")
 
 
-_MOST_PASSAGES = 10**12  # a count above it is none of an index
 KEY = "uec_"
 """The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
 
@@ -548,28 +389,22 @@ class HitMetadata(dict[str, Any]):
     first of equal ones. A document found by two queries has different `uec_` values in each, but is
     the same document.
 
+    Parameters
+    ----------
+    fields : mapping
+    decision : Decision, optional
+        The whole decision on the query, including what the keys omit; lost on serialisation.
+
     Examples
     --------
-    >>> HitMetadata(page=1, uec_score=0.8) == HitMetadata(page=1, uec_score=0.6)
-    True
-    >>> HitMetadata(page=1, uec_score=0.8) == {"page": 1}
-    False
+    >>> one, other = ({"page": 1, "uec_score": score} for score in (0.8, 0.6))
+    >>> HitMetadata(one) == HitMetadata(other), HitMetadata(one) == {"page": 1}
+    (True, False)
     """
 
-    decision: Decision | None = None
-    """The whole decision on the query, including what the keys omit; lost on serialisation."""
-
-    @classmethod
-    def from_metadata(
-        cls,
-        metadata: Mapping[str, Any],
-        fields: Mapping[str, Any],
-        decision: Decision | None = None,
-    ) -> Self:
-        """Join the own metadata of a hit with those that a search adds."""
-        joined = cls({**metadata, **fields})
-        joined.decision = decision
-        return joined
+    def __init__(self, fields: Mapping[str, Any], decision: Decision | None = None) -> None:
+        super().__init__(fields)
+        self.decision = decision
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, HitMetadata):
@@ -591,72 +426,44 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     """
     hits = list(metadatas)
     ours = [metadata for metadata in hits if isinstance(metadata, HitMetadata)]
-    decisions = [
-        verdict for metadata in ours or hits if (verdict := _decision_in(metadata)) is not None
-    ]
+    decisions = filter(None, map(_decision_in, ours or hits))
     return max(decisions, key=lambda decision: decision.confidence, default=None)
 
 
-_PROBABILITIES = ("confidence", "in_corpus", "underspecified")
+_Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+@dataclass(frozen=True)
+class _Told(Record):
+    """What the metadata of a hit say of the decision, under `KEY` and these names."""
+
+    decision: Action
+    reason: str
+    confidence: _Share
+    in_corpus: _Share = 1.0
+    underspecified: _Share = 0.0
+    reason_code: Code | Literal[""] = ""
 
 
 def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
-    """Read and check the decision on a hit; None if there is none."""
-    action, reason = metadata.get("uec_decision"), metadata.get("uec_reason")
-    numbers = (
-        metadata.get("uec_confidence"),
-        metadata.get("uec_in_corpus", 1.0),
-        metadata.get("uec_underspecified", 0.0),
-    )
-    if action not in get_args(Action) or not isinstance(reason, str):
-        return None
-    if not all(map(_is_share, numbers)):
-        return None
-    code = metadata.get("uec_reason_code")
-    told: dict[str, Any] = {
-        "action": action,
-        "reason": one_line(reason),
-        "code": code if code in get_args(Code) else "",
-        **dict(zip(_PROBABILITIES, map(float, numbers), strict=True)),
-    }
-    decision = getattr(metadata, "decision", None)
-    if isinstance(decision, Decision):
-        return replace(decision, **told)
-    details = _details_in(metadata)
-    language = language_told_in(reason)
-    return None if details is None else Decision(**told, **details, language=language)
+    """Read and check the decision on a hit; None if there is none, or it is damaged.
 
-
-def _details_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Read the details of a decision that was written down; None if they are damaged."""
-    unfamiliar, told = metadata.get("uec_unfamiliar", ""), metadata.get("uec_basis")
-    if not isinstance(unfamiliar, str):
-        return None
-    basis = told if isinstance(told, Mapping) else {}
+    Metadata that were serialised have neither readings nor what the decision rests on.
+    """
+    names = [name for name in _Told.__dataclass_fields__ if f"{KEY}{name}" in metadata]
     try:
-        readings = tuple(
-            Reading(
-                one_line(reading["title"]),
-                tuple(map(str, reading["ids"])),
-                float(reading["probability"]),
-            )
-            for reading in metadata.get("uec_readings", ())
-        )
-    except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
+        told = _Told.restore({name: metadata[f"{KEY}{name}"] for name in names})
+    except ValueError:
         return None
-    settings = basis.get("settings")
-    return {
-        "readings": readings,
-        "unfamiliar": one_line(unfamiliar),
-        "basis": settings if isinstance(settings, str) else "",
-        **{name: _count(basis.get(name)) for name in ("hits", "size")},
-    }
-
-
-def _count(value: object) -> int:
-    """Return a number of hits or passages; 0 if it is none that an index has."""
-    return value if isinstance(value, int) and 0 <= value <= _MOST_PASSAGES else 0
-
-
-def _is_share(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+    known = getattr(metadata, "decision", None) or Decision(
+        told.decision, told.reason, language=language_told_in(told.reason)
+    )
+    return replace(
+        known,
+        action=told.decision,
+        reason=one_line(told.reason),
+        code=told.reason_code,
+        confidence=told.confidence,
+        in_corpus=told.in_corpus,
+        underspecified=told.underspecified,
+    )

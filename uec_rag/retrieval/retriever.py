@@ -4,84 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack, cast
+from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import (
-    as_list,
-    check_k,
-    check_share,
-    check_type,
-    check_unanswerable_rate,
-)
+from uec_rag.base.checks import as_list, check_k, check_type, check_unanswerable_rate
 from uec_rag.base.errors import FingerprintMismatch, warn
-from uec_rag.base.gaussian import Gaussian, as_matrix
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.spans import span
-from uec_rag.confidence.decision import outcome, with_note
+from uec_rag.confidence.decision import Decision, outcome, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED, shipped_model
-from uec_rag.confidence.readings import Reading, shipped_underspecified
-from uec_rag.confidence.replies import UnknownReading, Within, chosen_ids
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import UnknownReading, Within, find_readings
 from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.loading import EncoderLike
-from uec_rag.ensemble.convolution import Rule, make_rule
+from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import (
+from uec_rag.retrieval.diversity import diversify
+from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.labelled import LabelFile, check_labels
+from uec_rag.retrieval.learn import (
+    ENOUGH,
     CorpusCalibration,
     calibrate_with_labels,
-    check_labels,
+    fit_without_labels,
+    refit,
+    sample_passages,
 )
-from uec_rag.retrieval.conversation import rows_of
-from uec_rag.retrieval.diversity import diversify
-from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate, PendingSearch, check_gate
-from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.label_file import LabelFile
-from uec_rag.retrieval.own_fit import ENOUGH, fit_without_labels, refit, sample_passages
-from uec_rag.retrieval.request import (
-    Diversity,
-    Options,
-    Query,
-    Request,
-    check_history,
-    choose_readings,
-    searched_texts,
-    texts_of,
-    with_turns,
-)
-from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.query import Diversity, Options, Query, Request, texts_of
+from uec_rag.retrieval.result import Result, SearchResult, without_findings
 from uec_rag.retrieval.save import (
     check_ensemble,
-    learned,
-    load_index,
-    read_learned,
+    check_made_with,
+    load_ensemble,
+    open_home,
+    read_calibration,
+    record,
     record_ensemble,
     save_index,
 )
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
-from uec_rag.stores.base import Filter, LinkedStore, Passage, Store
+from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
-from uec_rag.stores.urls import STORE
+from uec_rag.stores.urls import saved_store
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
 
+_UNGATED = Gate()  # what stands for no gate where no decision is made again
+
 _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
 )
+
+_Encoded: TypeAlias = tuple[Mapping[str, int], Sequence[Gaussian]]
+"""The row of each text, and each encoder's Gaussians of the texts."""
 
 
 class Retriever(Index):
@@ -92,9 +85,6 @@ class Retriever(Index):
     uec : UEC
     store : Store, optional
         Where the Gaussians are stored; in memory by default.
-    unanswerable_rate : float, optional
-        Expected share of questions that the corpus does not answer, in [0, 1), if known. By
-        default, the share that confidence was fitted with.
     language : str, optional
         Code of the language of reasons and clarifying questions: "en", "de", "fr", "es", "pt",
         "it", "zh", "ja", "ko", "ar", "ru" or "hi". By default, that of each question, or English if
@@ -136,38 +126,40 @@ class Retriever(Index):
         uec: UEC,
         store: Store | None = None,
         *,
-        unanswerable_rate: float | None = None,
         language: str | None = None,
         fit: bool = True,
     ) -> None:
-        share = None if unanswerable_rate is None else check_unanswerable_rate(unanswerable_rate)
         super().__init__(uec, LocalStore() if store is None else store)
-        self.unanswerable_rate, self.language = share, language
+        self.language = check_language(language)
         self.calibration: CorpusCalibration | None = None
-        self._changes_at_calibration = 0
-        self._changes_noticed = -1
-        # The index in the folder, which has the settings; None for an engine without a folder.
-        self._home = self.store if isinstance(self.store, LocalStore) else None
+        # The index in the folder, which has the settings; of an engine, one without passages.
+        self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
         self._settings: Mapping[str, Any] | None = None  # those that were read last
         self._reload: Callable[[], UEC] | None = None  # loads the ensemble again
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
-        # By a gate's corpus: the state it was compared with, and whether it was the same.
-        self._compared: dict[str, tuple[int, bool]] = {}
-        self._is_snapshot, self._may_fit, self._is_fitting = False, fit, False
-        shipped_underspecified()  # which reads its file now, and not during the first search
+        # What snapshots share: the fingerprint of the passages after the last change, and the
+        # numbers of passages at which a change since the calibration was warned of.
+        self._known_corpus: dict[int, str] = {}
+        self._sizes_noticed: set[int] = set()
+        self._is_snapshot, self._may_fit = False, fit
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store.contents}, {self.uec!r})"
 
-    @property
-    def language(self) -> str | None:
-        """The code of the language that decisions are told in; None for each question's own."""
-        return self._language
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has: the passages in memory, and the gate that decides."""
+        own = {"_home": None, "_reload": None, "_settings": None, "_is_snapshot": False}
+        return {**self.__dict__, **own, "_gate": self._gate or (self.gate,)}
 
-    @language.setter
-    def language(self, language: str | None) -> None:
-        self._language = check_language(language)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the index; None if it is in memory."""
+        return self._home.folder
 
     @property
     def gate(self) -> Gate | None:
@@ -177,49 +169,41 @@ class Retriever(Index):
         """
         if self._gate:
             return self._gate[0]
-        stamp: tuple[int, ...] = ()
-        with suppress(OSError):
-            if self.folder is not None:
-                state = os.stat(self.folder / GATE_FILE)
-                stamp = state.st_ino, state.st_mtime_ns, state.st_size
-        is_there = self.folder is None or self.folder.exists()  # a deleted folder removes no gate
-        if stamp != self._gate_of_folder[0] and is_there:
-            self._gate_of_folder = stamp, Gate.load_from(self.folder) if stamp else None
+        if self.folder is None or not self.folder.exists():  # a deleted folder removes no gate
+            return self._gate_of_folder[1]
+        file, stamp = self.folder / GATE_FILE, tuple[int, ...]()
+        with suppress(FileNotFoundError):
+            state = os.stat(file)
+            stamp = state.st_ino, state.st_mtime_ns, state.st_size
+        if stamp != self._gate_of_folder[0]:
+            self._gate_of_folder = stamp, Gate.load(file) if stamp else None
         return self._gate_of_folder[1]
 
     @gate.setter
     def gate(self, gate: Gate | None) -> None:
         self._gate = (check_gate(gate),)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has: the passages in memory, and the gate that decides."""
-        own = {"_home": None, "_reload": None, "_settings": None, "_is_snapshot": False}
-        return {**self.__dict__, **own, "_gate": self._gate or (self.gate,)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._home = self.store if isinstance(self.store, LocalStore) else None
+    def with_gate(self, gate: Gate | None) -> Self:
+        """Return a read-only view of the current index in which another gate decides, or none."""
+        view = self.snapshot()
+        view.gate = gate
+        return view
 
     @property
-    def folder(self) -> Path | None:
-        """The folder of the index; None if it is in memory."""
-        return None if self._home is None else self._home.folder
+    def corpus(self) -> str:
+        """The fingerprint of the passages, which are read once after each change.
 
-    def _has_corpus_of(self, gate: Gate) -> bool:
-        """Return whether the passages are those of a gate, reading them once after each change.
-
-        Once they are others, they are not read again. Those of an engine, and more than
-        `_MOST_COMPARED`, are never read; a search only compares their number.
+        It is "" for an engine and for more than 100,000 passages, which are not read.
         """
         if not self.store.can_list:
-            return gate.corpus in ("", self.store.corpus())
-        if not gate.corpus or self.store.remote or len(self) > _MOST_COMPARED:
-            return True
-        changes, (state, same) = self.changes, self._compared.get(gate.corpus, (-1, True))
-        if same and state != changes:
-            same = gate.corpus == self.store.corpus()
-            self._compared[gate.corpus] = changes, same
-        return same
+            return self.store.corpus()
+        if self.store.remote or len(self) > _MOST_COMPARED:
+            return ""
+        changes = self.changes
+        if changes not in self._known_corpus:
+            self._known_corpus.clear()
+            self._known_corpus[changes] = self.store.corpus()
+        return self._known_corpus[changes]
 
     def _active_gate(self) -> Gate | None:
         """Return the gate that decides, which warns once if it is of other passages.
@@ -235,8 +219,7 @@ class Retriever(Index):
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
                 "or make the gate by Gate.from_labels."
             )
-        if not self._has_corpus_of(gate):
-            gate._warn_once(OUTDATED)
+        gate.notice(self)
         return gate
 
     @property
@@ -244,34 +227,12 @@ class Retriever(Index):
         """True if confidence comes from neither a fit nor a calibration."""
         return self.calibration is None and self.uec.fitted.confidence_model is None
 
-    def gate_fits(self) -> bool:
-        """Return whether the gate, if there is one, was made for what the index has now.
-
-        If not, that is not warned of again.
-        """
-        gate = self.gate
-        if gate is None or (
-            gate.basis in ("", self._method().basis)
-            and gate.size in (0, len(self))
-            and self._has_corpus_of(gate)
-        ):
-            return True
-        gate._warnings_given.add(OUTDATED)
-        return False
-
-    def _with_gate(self, gate: Gate | None) -> Self:
-        """Return a read-only view of the current index, in which another gate decides."""
-        view = self.snapshot()
-        view.gate = gate
-        return view
-
     def search(
         self,
         queries: Sequence[str],
         k: int = 4,
         *,
         filter: Filter | None = None,
-        unanswerable_rate: float | None = None,
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
@@ -288,10 +249,6 @@ class Retriever(Index):
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
             predicate on a `Passage`. A key that no passage has raises a warning, once.
-        unanswerable_rate : float, optional
-            Share of the questions that the corpus does not answer, in [0, 1). It shifts the odds of
-            `in_corpus`, and confidence accordingly. The default is the retriever's
-            `unanswerable_rate`.
         history : sequence of n sequences of str, optional
             The turns before each query in a conversation, oldest first: those of the user and the
             questions that the user was asked back. Only the last 64 turns are looked at, and of
@@ -317,169 +274,93 @@ class Retriever(Index):
         """
         options: Options = {
             "filter": filter,
-            "unanswerable_rate": unanswerable_rate,
             "history": history,
             "within": within,
             "diversity": diversity,
         }
-        return self._begin(queries, k, options).finish()
+        pending, hits = self._begin(queries, k, options)
+        return _joined(pending, pending.finish(), hits)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
-        pending = await asyncio.to_thread(self._begin, queries, k, options)
-        return await pending.afinish()
+        pending, hits = await asyncio.to_thread(self._begin, queries, k, options)
+        return _joined(pending, await pending.afinish(), hits)
 
-    def _begin(self, queries: Sequence[str], k: int, options: Options) -> PendingSearch:
-        """Search and decide at the threshold of the gate, before its advisor is asked."""
+    def _begin(
+        self, queries: Sequence[str], k: int, options: Options
+    ) -> tuple[Pending[Result], int]:
+        """Search and decide at the threshold of the gate, before its advisor is asked.
+
+        Returns the decisions, and the number of hits to hand over.
+        """
         self._fit_once()
         if options.get("diversity") is not None and not self._is_snapshot:
             return self.snapshot()._begin(queries, k, options)  # of which no passage is deleted
-        gate, request = self._request(queries, k, options)
+        self._follow()
+        gate, k = self._active_gate(), check_k(k)
+        request = Request.parse(queries, k if gate is None else max(k, gate.k), **options)
+        ids = {"$id": [*request.chosen]} if request.chosen else None
+        if (where := all_of(ids, request.filter)) is not None:
+            self.store.check_filter(parse(where))
         result = self._run(request)
         if gate is None:
-            return PendingSearch.decided(result)
+            return Pending(_UNGATED, result.decisions, result.results), k
+
+        def again(rewrites: Sequence[str]) -> SearchResult:
+            # A rewrite needs no turns before it.
+            asked = [Query(rewrite) for rewrite in rewrites]
+            return self._run(replace(request, said=[*rewrites], queries=asked))
+
         # A rewrite may lead away from a reading that was chosen.
-        again = None if request.is_narrowed else partial(self._search_rewrites, request)
-        return gate.begin(result, request.history, again, gate.hits_needed(k))
-
-    def _check_filter(self, filter: Filter | None) -> None:
-        """Check the filter of a search before anything is encoded.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is not a valid filter, or the store does not support it.
-        """
-        if filter is None:
-            return
-        self.store.check_filter(parse(filter))
-
-    def _request(
-        self, queries: Sequence[str], k: int, options: Options
-    ) -> tuple[Gate | None, Request]:
-        """Return the gate that decides, and the parsed request for as many hits as it needs."""
-        self._follow()
-        gate = self._active_gate()
-        k = check_k(k)
-        return gate, self._parse(queries, k if gate is None else max(k, gate.k), **options)
-
-    def _parse(
-        self,
-        queries: Sequence[str],
-        k: int,
-        *,
-        filter: Filter | None = None,
-        unanswerable_rate: float | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
-        diversity: Diversity | None = None,
-    ) -> Request:
-        """Check the arguments of `search`, and pair the questions with their turns."""
-        label = within if isinstance(within, str) else None
-        chosen = () if within is None or label is not None else chosen_ids(within)
-        self._check_filter(all_of({"$id": [*chosen]} if chosen else None, filter))
-        share = (
-            self.unanswerable_rate
-            if unanswerable_rate is None
-            else check_unanswerable_rate(unanswerable_rate)
-        )
-        before = None if history is None else check_history(history)
-        said = searched_texts(queries)
-        if before is None:
-            asked = [Query.parse(text, within=within) for text in said]
-        else:
-            asked = [Query.parse(*pair, within) for pair in with_turns(said, before)]
-        chosen_of = None
-        if diversity is not None:
-            check_type(diversity, Diversity, "diversity", "a Diversity")
-            check_share(diversity.lambda_mult, "lambda_mult", "a number from 0 to 1")
-            chosen_of = k, diversity.lambda_mult
-            k = max(k, check_k(diversity.fetch_k, "fetch_k"))
-        texts = texts_of(asked)
-        return Request(said, before, asked, texts, k, filter, share, chosen, label, chosen_of)
-
-    def label(self, question: str, relevant_ids: Collection[str]) -> None:
-        """Write the passages that answer a question to the table of labels of the saved index.
-
-        The table is "questions.csv" in the folder of the index: `uec-rag gate` makes a gate of it.
-        A label takes the place of one that the question had. Other processes may write at the same
-        time.
-
-        Parameters
-        ----------
-        question : str
-        relevant_ids : collection of str
-            Ids of passages; empty if nothing in the index answers the question.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the question is empty, an id is not in the index, or the index has no folder yet.
-        BlockingIOError
-            If other processes keep writing labels.
-        """
-        ids = as_list(relevant_ids, "relevant_ids")
-        there = {passage.id for passage in self.get(ids)}
-        if unknown := [id_ for id_ in ids if id_ not in there]:
-            raise ValueError(
-                f"relevant_ids: expected ids of passages in the index, got {unknown[0]!r:.100}; "
-                "pass [] if nothing in the index answers the question."
-            )
-        if self.folder is None:
-            raise ValueError("label: the index has no folder; save it first.")
-        LabelFile(self.folder).write(question, ids)
-
-    def _search_rewrites(self, request: Request, rewrites: Sequence[str]) -> SearchResult:
-        """Search for what an advisor rewrote, which needs no turns before it, without a gate."""
-        again = self._parse(
-            rewrites, request.k, filter=request.filter, unanswerable_rate=request.unanswerable_rate
-        )
-        again = replace(again, diversity=request.diversity)
-        return self._run(again)
+        search = None if request.is_narrowed else again
+        lines = [query.lines for query in request.queries]
+        return gate.pending(result, lines, search), gate.hits_needed(k)
 
     def _run(self, request: Request) -> SearchResult:
         """Search for the questions of a request."""
-        parts = self.uec.encode(request.texts, "query")
-        rows = rows_of(request.texts, parts)
+        encoded = self._encode(request.queries)
         if request.is_narrowed:
-            count = len(request.queries)
-            results = [self._run_chosen(request, row, rows, parts) for row in range(count)]
+            pairs = zip(request.queries, request.said, strict=True)
+            results = [self._run_chosen(request, *pair, encoded) for pair in pairs]
         else:
-            results = self._run_among(request, request.filter, request.queries, rows, parts)
-        if (
-            request.chosen
-            and results
-            and not any(search_result.passages for search_result in results)
-        ):
+            results = self._run_among(request, request.queries, encoded, request.filter)
+        if request.chosen and results and not any(result.passages for result in results):
             raise UnknownReading(
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
         said = zip(results, request.said, strict=True)
         result = SearchResult([replace(one, query=text) for one, text in said])
-        return result if request.diversity is None else diversify(self, result, *request.diversity)
+        if request.diversity is None:
+            return result
+        return diversify(self, result, request.k, request.diversity.lambda_mult)
 
-    def _run_chosen(
-        self, request: Request, position: int, rows: Mapping[str, int], parts: Sequence[Gaussian]
-    ) -> Result:
+    def _encode(self, queries: Sequence[Query]) -> _Encoded:
+        texts = texts_of(queries)
+        return {text: row for row, text in enumerate(texts)}, self.uec.encode(texts, "query")
+
+    def _run_chosen(self, request: Request, query: Query, said: str, encoded: _Encoded) -> Result:
         """Search for one of the questions, among the chosen readings if there are any.
 
         All passages but those of the readings that were not chosen compete with the hits, so that a
         question that the corpus does not answer does not look answered.
         """
-        query, among = request.queries[position], request.filter
+        among = request.filter
         ruled_out, named = list[str](), list[Reading]()
-        for choice in query.replies or filter(None, (request.chosen,)):
-            [first] = self._run_among(request, among, [query], rows, parts)
+        for choice in query.replies or ((request.chosen,) if request.chosen else ()):
+            [first] = self._run_among(request, [query], encoded, among)
             offered = first.decision.readings
             try:
-                named = choose_readings(choice, offered)
+                named = _choose(choice, offered)
             except UnknownReading:
                 if request.label is not None:
                     raise
-                return self._run_unnamed(request, position)
+                # The index has changed since it asked back, or its store is remote.
+                whole = query.with_reply(said)
+                encoded = self._encode([whole])
+                return self._run_among(request, [whole], encoded, request.filter)[0]
             ids = choice
             if isinstance(choice, str):
                 ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
@@ -489,31 +370,22 @@ class Retriever(Index):
             among = all_of(condition, among)
             ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
         if among is request.filter:
-            return self._run_among(request, among, [query], rows, parts)[0]
+            return self._run_among(request, [query], encoded, among)[0]
         rest = {"$not": {"$id": ruled_out}} if ruled_out else None
-        [result] = self._run_among(request, among, [query], rows, parts, rest)
+        [result] = self._run_among(request, [query], encoded, among, rest)
         # A reading is part of the corpus that a gate was made for, not another corpus.
-        result = replace(result, decision=replace(result.decision, size=0))
-        # If several readings were chosen, asking back would repeat the same question.
-        return result.without_clarifying if len(named) > 1 else result
-
-    def _run_unnamed(self, request: Request, position: int) -> Result:
-        """Search for a question and a reply that names none of its readings any more.
-
-        The index has changed since it asked back, or its store is remote.
-        """
-        query = request.queries[position].with_reply(request.said[position])
-        texts = texts_of([query])
-        parts = self.uec.encode(texts, "query")
-        return self._run_among(request, request.filter, [query], rows_of(texts, parts), parts)[0]
+        decision = replace(result.decision, size=0)
+        if len(named) > 1:  # asking back would repeat the same question
+            clear = replace(decision, underspecified=0.0, readings=())
+            decision = replace(result, decision=clear).decide(decision.threshold)
+        return replace(result, decision=decision)
 
     def _run_among(
         self,
         request: Request,
-        among: Filter | None,
         queries: Sequence[Query],
-        rows: Mapping[str, int],
-        parts: Sequence[Gaussian],
+        encoded: _Encoded,
+        among: Filter | None,
         rest: Filter | None = None,
     ) -> list[Result]:
         """Search for some questions of a request, among the passages that a filter selects.
@@ -522,27 +394,35 @@ class Retriever(Index):
         """
         if self.uec.fitted.posteriors is not self._posteriors:
             self._accept_fit()
-        self._notice_changes()
-        method = self._method(request.filter, request.unanswerable_rate)
-        with span("search", queries=len(queries), k=request.k) as note:
-            results = with_fresh_view(
-                lambda: run(
-                    method,
-                    self.store.snapshot(among),
-                    queries,
-                    rows,
-                    parts,
-                    request.k,
-                    None if among is None else self.store.snapshot(rest),
-                )
-            )
+        method, k = self._method(request.filter), request.k
+        if request.diversity is not None:
+            k = max(k, request.diversity.fetch_k)
+
+        def search() -> list[Result]:
+            whole = None if among is None else self.store.snapshot(rest)
+            return run(method, self.store.snapshot(among), queries, *encoded, k, whole)
+
+        with span("search", queries=len(queries), k=k) as note:
+            results = with_fresh_view(search)
             if among is not None and among is request.filter:
-                results = [self._note_few(result, request.k) for result in results]
+                results = [self._note_few(result, k) for result in results]
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
+            if among is None:
+                self._notice_changes(size)
             shown = results[0].trace_attributes if len(results) == 1 else dict
             note(shown, passages=size, **outcome(decisions))
         return results
+
+    def _notice_changes(self, size: int) -> None:
+        """Warn once of each number of passages that is another than at the calibration."""
+        known = self.calibration
+        if known is not None and size not in {0, known.size, *self._sizes_noticed}:
+            self._sizes_noticed.add(size)
+            warn(
+                "The index changed after calibration, so confidence may be off. "
+                "Run calibrate() again."
+            )
 
     def _note_few(self, result: Result, k: int) -> Result:
         """Note in the reason that a filter left fewer passages than are asked for and judged."""
@@ -553,41 +433,23 @@ class Retriever(Index):
         note = sentence(key, decision.language, count=str(count))
         return replace(result, decision=with_note(decision, note))
 
-    def _method(
-        self, filter: Filter | None = None, unanswerable_rate: float | None = None
-    ) -> Method:
+    def _method(self, filter: Filter | None = None) -> Method:
         """Return the method of a search: the ensemble and what was learned from the corpus.
 
         The model from logits to probabilities is the calibrated, the fitted or the default one. The
         basis is the hash of everything that turns a search's similarities into confidence, except
         the passages.
 
-        Parameters
-        ----------
-        filter : mapping or callable, optional
-            The order of its keys is ignored, and of a callable, everything but its type.
-        unanswerable_rate : float, optional
-            As in `search`.
-
-        Raises
-        ------
-        ValueError
-            If the filter contains itself, or is nested too deeply.
+        `filter`: the order of its keys is ignored, and of a callable, everything but its type.
         """
         fitted, calibration = self.uec.fitted, self.calibration
         model = None if calibration is None else calibration.model
         model = model or fitted.confidence_model or shipped_model("unfitted")
         weights = fitted.evidence_weights
-        share = self.unanswerable_rate if unanswerable_rate is None else unanswerable_rate
-        try:
-            filtered = "NoneType" if filter is None else _as_text(filter)
-        except RecursionError as error:
-            raise ValueError(
-                "filter: expected values of finite depth, got one in itself."
-            ) from error
-        basis = _basis(model.fingerprint, weights and weights.fingerprint, share, filtered)
-        is_new = calibration is None
-        return Method(fitted, weights, model, basis, share, is_new, self.language)
+        filtered = json.dumps(filter, sort_keys=True, default=_as_text)
+        state = model.fingerprint, weights and weights.fingerprint, filtered
+        basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+        return Method(fitted, model, basis, calibration is None, self.language)
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -625,14 +487,23 @@ class Retriever(Index):
             mean = mean / np.float32(length)
         query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
-        pi = Rule("uniform")([query] * len(fitted.names))
-        shares, told_in = fitted.shares(pi)[0], self.language or ENGLISH
-        return SearchResult([Result.from_vector(hits, pi[0], shares, fitted.names, told_in)])
+        mu, count = hits.mu[0], len(fitted.names)
+        pi = np.full(count, 1 / count, dtype=np.float32)
+        chance, told_in = np.clip(mu, 0, 1), self.language or ENGLISH
+        best = float(chance.max(initial=0.0))
+        told = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
+        found, weights = (
+            [*map(without_findings, hits.passages[0])],
+            (pi, fitted.shares(pi[None])[0]),
+        )
+        at_k: FloatArray = np.maximum.accumulate(chance)
+        numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
+        result = Result("", told, fitted.names, *weights, found, *numbers, hits.exact, judged=False)
+        return SearchResult([result])
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._fit_once()
-        self._notice_changes()
         view = type(self).__new__(type(self))
         view.__dict__ |= self.__dict__  # a copy would have passages of its own
         view.store, view._is_snapshot = self.store.snapshot(), True
@@ -646,7 +517,7 @@ class Retriever(Index):
         coefficients : mapping of encoder name to float
             A nonnegative coefficient for each encoder; 0 leaves the encoder out.
         """
-        view = self._with_gate(None)
+        view = self.with_gate(None)
         view.uec = copy(self.uec)
         rule = make_rule(coefficients, self.uec.names)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
@@ -690,19 +561,45 @@ class Retriever(Index):
         check_unanswerable_rate(unanswerable_rate)
         self._fit_once()
         store = self.store.snapshot()
-        wanted, changes = check_labels(queries, relevant_ids, store), self.changes
-        calibration = calibrate_with_labels(
-            self.uec,
-            store,
-            queries,
-            self.uec.encode(queries, "query"),
-            wanted,
-            unanswerable_rate=unanswerable_rate,
-            k=k,
-            fingerprint=store.corpus(),
+        wanted = check_labels(queries, relevant_ids, store)
+        self.calibration = calibrate_with_labels(
+            self.uec, store, queries, wanted, unanswerable_rate=unanswerable_rate, k=k
         )
-        self._set_calibration(calibration, current=changes == self.changes)
+        if not self._home.read_only and not self._is_snapshot:
+            self._home.change_settings({"calibration": self.calibration.metadata()})
+            self._settings = self._home.settings
         return self
+
+    def label(self, question: str, relevant_ids: Collection[str]) -> None:
+        """Write the passages that answer a question to the table of labels of the saved index.
+
+        The table is "questions.csv" in the folder of the index: `uec-rag gate` makes a gate of it.
+        A label takes the place of one that the question had. Other processes may write at the same
+        time.
+
+        Parameters
+        ----------
+        question : str
+        relevant_ids : collection of str
+            Ids of passages; empty if nothing in the index answers the question.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the question is empty, an id is not in the index, or the index has no folder yet.
+        BlockingIOError
+            If other processes keep writing labels.
+        """
+        ids = as_list(relevant_ids, "relevant_ids")
+        there = {passage.id for passage in self.get(ids)}
+        if unknown := [id_ for id_ in ids if id_ not in there]:
+            raise ValueError(
+                f"relevant_ids: expected ids of passages in the index, got {unknown[0]!r:.100}; "
+                "pass [] if nothing in the index answers the question."
+            )
+        if self.folder is None:
+            raise ValueError("label: the index has no folder; save it first.")
+        LabelFile(self.folder).write(question, ids)
 
     def fit_from(
         self, passages: Sequence[Passage] | None = None, *, show_progress: bool | None = None
@@ -756,21 +653,16 @@ class Retriever(Index):
         if isinstance(self.store, LocalStore) and len(self) < ENOUGH:
             return  # there may be more later
         with _FITTING:
-            if self._may_fit and not self._is_fitting:
-                self._is_fitting = True
-                try:
-                    self._fit_own()
-                    self._may_fit = False
-                finally:
-                    self._is_fitting = False
+            if self._may_fit:
+                self._fit_own()
+                self._may_fit = False
 
     def _fit_own(self) -> None:
         """Fit the ensemble on its own passages, unless something was made for it as it is."""
-        home = self._home
+        home, gate = self._home, self.gate
         is_engine = self.store.remote and self.store.can_list
-        if is_engine or (home and home.read_only):
+        if is_engine or home.read_only:
             return
-        gate = self.gate
         if self.calibration is not None or (gate is not None and gate.max_wrong is None):
             return
         if self.folder is not None and LabelFile(self.folder).path.exists():
@@ -782,44 +674,32 @@ class Retriever(Index):
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""
-        if not self.store.can_list:  # it encodes what it finds
-            source = cast(SourceStore, self.store).with_ensemble(made)
-            source.learn_words(passages)
-            self.store = source
-            self.uec = made
-            if self._home is not None:
-                self.save(cast(Path, self.folder))
+        home, before = self._home, self.uec
+        if isinstance(self.store, SourceStore):  # it encodes what it finds
+            self.store = self.store.with_ensemble(made)
+            self.store.learn_words(passages)
+            record(home, self.store, made, self.calibration)
         else:
-            before, view = self.uec, self.store.snapshot()
+            view = self.store.snapshot()
             with self.changing():
                 self.store.delete([passage.id for passage in view.passages()])
                 self.store.bind(made.fingerprint)
                 for some, gaussians in refit(view, before, made):
                     self.store.add(some, gaussians)
-                if self._home is not None:
-                    record_ensemble(self._home, made)
-            self.uec = made
-            if self._home is not None:
-                self._settings = self._home.settings
-        self._posteriors = made.fitted.posteriors
-
-    def _set_calibration(self, calibration: CorpusCalibration | None, *, current: bool) -> None:
-        """Use a calibration; `current` is whether the corpus is still the calibrated one."""
-        self.calibration = calibration
-        self._changes_at_calibration = self.changes if current else -1
-        if self._home is not None and not self._home.read_only and not self._is_snapshot:
-            self._home.change_settings(learned(calibration, self._changes_at_calibration))
-            self._settings = self._home.settings
+                record_ensemble(home, made)
+        self.uec, self._posteriors = made, made.fitted.posteriors
+        self._settings = home.settings
 
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
 
         FingerprintMismatch if the ensemble is another one, and was not loaded from the folder.
         """
-        home = self._home
-        if home is None or self._is_snapshot or home.settings is self._settings:
+        if self._is_snapshot:
             return
-        settings, before = home.settings, self._settings or {}
+        settings, before = self._home.settings, self._settings or {}
+        if settings is before:
+            return
         expected = settings.get("ensemble_fingerprint")
         if expected not in (None, self.uec.fingerprint) and len(self):
             if self._reload is None:
@@ -828,21 +708,9 @@ class Retriever(Index):
                 )
             self.uec = self._reload()
             self._posteriors = self.uec.fitted.posteriors
-        names = ("calibration", "calibrated_at")
-        if home.folder is not None and any(settings.get(n) != before.get(n) for n in names):
-            self.calibration, self._changes_at_calibration = read_learned(settings, home.folder)
+        if settings.get("calibration") != before.get("calibration"):
+            self.calibration = read_calibration(self._home)
         self._settings = settings
-
-    def _notice_changes(self) -> None:
-        """Warn once if the index has changed since its calibration; a snapshot does not."""
-        if self._is_snapshot or self.calibration is None:
-            return
-        if self.changes not in (self._changes_at_calibration, self._changes_noticed):
-            self._changes_noticed = self.changes
-            warn(
-                "The index changed after calibration, so confidence may be off. "
-                "Run calibrate() again."
-            )
 
     @property
     def report(self) -> str:
@@ -864,8 +732,6 @@ class Retriever(Index):
                 "that was learned on other ensembles' similarities, standardised over the corpus. "
                 "Call fit_from(passages), which needs no labels, or calibrate."
             )
-        if self.unanswerable_rate is not None:
-            notes = [*notes, f"Assumed unanswerable share: {self.unanswerable_rate:.0%}."]
         if self.store.remote:
             notes = [*notes, _APPROXIMATE]
         return " ".join([rests, *notes])
@@ -886,31 +752,17 @@ class Retriever(Index):
         OSError
             If the disk is full; what was there is unchanged.
         """
-        target = Path(path).absolute()
-        current = self._changes_at_calibration == self.changes
-        home = self._home
-        if home is not None and home.folder == target and not self._is_snapshot:
-            with home.changing():
-                if isinstance(self.store, LocalStore):
-                    self.store.bind(self.uec.fingerprint)
-                else:
-                    home.change_settings({STORE: cast(LinkedStore, self.store).state()})
-                at = self.changes if current else -1
-                home.change_settings(learned(self.calibration, at))
-                record_ensemble(home, self.uec)
+        target, home = Path(path).absolute(), self._home
+        if home.folder == target and not self._is_snapshot:
+            record(home, self.store, self.uec, self.calibration)
             self._settings = home.settings
             return
-        made = save_index(target, self.uec, self.store, self.calibration, current=current)
-        if self._is_snapshot or (home is not None and home.folder is not None):
+        made = save_index(target, self.uec, self.store, self.calibration)
+        if self._is_snapshot or home.folder is not None:
             made.close()
-            return
-        if home is None:
-            self._home = made
         else:
             home.move_to(made)
-            self._changes_at_calibration = self.changes if current else -1
-        assert self._home is not None
-        self._settings = self._home.settings
+            self._settings = home.settings
 
     def check(self) -> None:
         """Verify the checksums of the saved ensemble, and of all vectors and passages.
@@ -922,9 +774,8 @@ class Retriever(Index):
         IndexCorrupted
             If something is damaged; the message names the file and what to do.
         """
-        if self._home is not None:
-            self._home.check()
-            check_ensemble(self._home)
+        self._home.check()
+        check_ensemble(self._home)
 
     @classmethod
     def load(
@@ -977,21 +828,22 @@ class Retriever(Index):
             If an encoder or the store must be passed, if a model needs to be downloaded without
             `trust`, or if torch cannot use the device.
         """
-        home, held, own, reload = load_index(
-            Path(path).absolute(),
-            uec,
-            encoders or {},
-            device,
-            store=store,
-            trust=trust,
-            read_only=read_only,
-        )
-        if not held.can_list:
-            held = cast(SourceStore, held).with_ensemble(own)
-        retriever = cls(own, held, fit=fit)
-        retriever._home, retriever._reload, retriever._settings = home, reload, home.settings
-        learned_there = read_learned(home.settings, Path(path))
-        retriever.calibration, retriever._changes_at_calibration = learned_there
+        check_type(uec, UEC | None, "uec", "a UEC or None")
+        home = open_home(Path(path).absolute(), read_only=read_only)
+        load = partial(load_ensemble, home, encoders=encoders or {}, device=device, trust=trust)
+        try:
+            elsewhere = saved_store(home.settings, store)
+            own = load() if uec is None else uec
+            check_made_with(home, own)
+            if isinstance(elsewhere, SourceStore):
+                elsewhere = elsewhere.with_ensemble(own)
+            retriever = cls(own, home if elsewhere is None else elsewhere, fit=fit)
+            retriever._home, retriever._settings = home, home.settings
+            retriever._reload = load if uec is None else None
+            retriever.calibration = read_calibration(home)
+        except BaseException:
+            home.close()
+            raise
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever
@@ -1002,20 +854,29 @@ class Retriever(Index):
             getattr(store, "close", lambda: None)()
 
 
-@lru_cache
-def _basis(model: str, weights: str | None, share: float | None, filtered: str) -> str:
-    """Hash everything that turns similarities into confidence; see `Retriever._method`."""
-    state = (model, weights, share, filtered)
-    return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+def _joined(
+    pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], hits: int
+) -> SearchResult:
+    """Return the first hits of each question, or of its rewrite, with the final decisions."""
+    results = [
+        replace(found, query=asked.query, decision=decision).first(hits)
+        for asked, (decision, found) in zip(pending.found, settled, strict=True)
+    ]
+    return SearchResult(results)
 
 
-def _as_text(filter: object) -> str:
-    """Convert a filter, or a part of one, to a text that is the same in every process."""
-    if isinstance(filter, Mapping):
-        parts = (f"{key!r}: {_as_text(filter[key])}" for key in sorted(filter, key=repr))
-        return "{" + ", ".join(parts) + "}"
-    if isinstance(filter, (list, tuple)):
-        return "[" + ", ".join(map(_as_text, filter)) + "]"
-    if isinstance(filter, (set, frozenset)):
-        return "[" + ", ".join(sorted(map(_as_text, filter))) + "]"
-    return type(filter).__name__ if callable(filter) or filter is None else repr(filter)
+def _choose(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
+    """Return the readings that a reply names, or those with one of the chosen ids.
+
+    UnknownReading if a reply names none, and does not decline all.
+    """
+    if isinstance(choice, str):
+        return find_readings(choice, offered)
+    return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
+
+
+def _as_text(value: object) -> object:
+    """Convert a part of a filter to what JSON writes the same way in every process."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    return type(value).__name__ if callable(value) else repr(value)

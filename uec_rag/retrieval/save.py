@@ -9,41 +9,43 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
-from functools import partial
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
-from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.save import read_fit, write_ensemble
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.calibrate import CorpusCalibration
+from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import LinkedStore, Store
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
-from uec_rag.stores.urls import STORE, saved_store
+from uec_rag.stores.urls import STORE
 
 KIND = "UEC index"
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
-def learned(calibration: CorpusCalibration | None, changes: int) -> dict[str, Any]:
-    """Return the settings of a calibration. `changes`: those at which the corpus was calibrated."""
-    state = None if calibration is None else calibration.metadata()
-    return {"calibration": state, "calibrated_at": changes}
-
-
-def read_learned(settings: Mapping[str, Any], path: Path) -> tuple[CorpusCalibration | None, int]:
-    """Return the calibration of settings, and the changes at which the corpus was calibrated."""
-    state = settings.get("calibration")
+def read_calibration(home: LocalStore) -> CorpusCalibration | None:
+    """Return the calibration among the settings of an index, if there is one."""
+    state = home.setting("calibration")
     if state is None:
-        return None, -1
-    with as_corrupted(path / DATABASE):
-        return CorpusCalibration.restore(state), int(settings.get("calibrated_at", -1))
+        return None
+    with as_corrupted((home.folder or Path()) / DATABASE):
+        return CorpusCalibration.restore(state)
+
+
+def record(home: LocalStore, store: Store, uec: UEC, calibration: CorpusCalibration | None) -> None:
+    """Write what was learned into the folder of an index, and where its passages are."""
+    with home.changing():
+        if store is home:
+            home.bind(uec.fingerprint)
+        elif not isinstance(store, LocalStore | View):
+            home.change_settings({STORE: cast(LinkedStore, store).state()})
+        state = None if calibration is None else calibration.metadata()
+        home.change_settings({"calibration": state})
+        record_ensemble(home, uec)
 
 
 def record_ensemble(index: LocalStore, uec: UEC) -> None:
@@ -67,31 +69,17 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
 
 
 def save_index(
-    path: Path,
-    uec: UEC,
-    store: Store,
-    calibration: CorpusCalibration | None,
-    *,
-    current: bool,
+    path: Path, uec: UEC, store: Store, calibration: CorpusCalibration | None
 ) -> LocalStore:
-    """Write an index to a folder; return the open index there. See `Retriever.save`.
-
-    `current`: whether the calibration was learned on these passages.
-    """
-    is_new = not is_index(path)
-    home = LocalStore(path)
+    """Write an index to a folder; return the open index there. See `Retriever.save`."""
+    is_new, home = not is_index(path), LocalStore(path)
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
                 settings = {} if isinstance(store, View) else dict(store.settings)
                 settings["fingerprint"] = uec.fingerprint
                 copy_view(store.snapshot(), home, settings)
-                changes = home.changes
-            else:
-                home.change_settings({STORE: cast(LinkedStore, store).state()})
-                changes = getattr(store, "changes", 0)
-            home.change_settings(learned(calibration, changes if current else -1))
-            record_ensemble(home, uec)
+            record(home, store, uec, calibration)
     except BaseException:
         home.close()
         if is_new:
@@ -130,13 +118,10 @@ def check_index(path: Path) -> int:
 
     IndexCorrupted if something is damaged, FileNotFoundError if there is no index.
     """
-    home = open_home(path, read_only=True)
-    try:
+    with closing(open_home(path, read_only=True)) as home:
         home.check()
         check_ensemble(home)
         return len(home)
-    finally:
-        home.close()
 
 
 def check_ensemble(home: LocalStore) -> None:
@@ -146,42 +131,12 @@ def check_ensemble(home: LocalStore) -> None:
         read_fit(home.folder / _ENSEMBLES / name)
 
 
-def load_index(
-    path: Path,
-    uec: UEC | None,
-    encoders: Mapping[str, EncoderLike],
-    device: str | None,
-    *,
-    store: Store | None,
-    trust: bool,
-    read_only: bool,
-) -> tuple[LocalStore, Store, UEC, partial[UEC] | None]:
-    """Open an index; see `Retriever.load`.
-
-    Returns the index in the folder, the store of the passages, the ensemble, and what loads it
-    again, if it was loaded.
-    """
-    check_type(uec, UEC | None, "uec", "a UEC or None")
-    home = open_home(path, read_only=read_only)
-    try:
-        elsewhere = saved_store(home.settings, store)
-        held = home if elsewhere is None else elsewhere  # one without passages is false
-        load = partial(load_ensemble, home, encoders=encoders, device=device, trust=trust)
-        own = load() if uec is None else uec
-        expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
-        if expected not in (None, own.fingerprint):
-            raise FingerprintMismatch(
-                f"uec: its fingerprint {own.fingerprint[:12]!r} is not that of the index, "
-                f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
-                "with its own ensemble (uec=None), or build it again with this one."
-            )
-        if len(held) and (width := held.sample(1).dimension) != own.dimension:
-            raise corruption(
-                path,
-                f"holds vectors of width {width}, expected {own.dimension} as the ensemble gives: "
-                "it is another index's; build the index again.",
-            )
-    except BaseException:
-        home.close()
-        raise
-    return home, held, own, load if uec is None else None
+def check_made_with(home: LocalStore, uec: UEC) -> None:
+    """Raise FingerprintMismatch if an index was made with another ensemble."""
+    expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
+    if expected not in (None, uec.fingerprint):
+        raise FingerprintMismatch(
+            f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
+            f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
+            "with its own ensemble (uec=None), or build it again with this one."
+        )

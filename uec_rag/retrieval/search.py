@@ -1,12 +1,10 @@
 """The stages of a search, from encoded queries to results.
 
-run             searches for each question in its views, and decides in the clearest
-in_context    combines each query with its turns
+run           searches for each question in its views, and decides in the clearest
 rank          finds the hits of queries, in blocks: a `Ranking` for each block
 view_for    looks at the passages; in a remote store, at the candidates of its query
 compare     computes the similarity of every encoder to every column
 weigh       computes the coefficients, that is, the weight of each encoder
-fuse        sums them to the ensemble's mean similarities mu_s
 top_k       finds the columns with the highest s_hat, and their passages
 contribute  looks up each encoder's similarity to the hits, and the words that they match
 left_out    finds what competes with the few passages that a filter leaves
@@ -19,15 +17,16 @@ decide        decides, and assembles the `Result` of a question
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Protocol, Self, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.text import FUNCTION_WORDS
 from uec_rag.confidence import readings
@@ -42,13 +41,11 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
-from uec_rag.confidence.sentences import Code
 from uec_rag.confidence.wording import complete_question, refers_back
-from uec_rag.ensemble.convolution import EvidenceWeights, block_scales
+from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.retrieval.conversation import SHARE, in_context
-from uec_rag.retrieval.request import Query
-from uec_rag.retrieval.result import Members, Result, own_copy
+from uec_rag.retrieval.query import SHARE, Query, in_context
+from uec_rag.retrieval.result import Result, own_copy
 from uec_rag.retrieval.words import UNKNOWN, evidence, match
 from uec_rag.stores.base import Passage, Store, Top
 from uec_rag.stores.local import View
@@ -70,13 +67,9 @@ class Method:
     Attributes
     ----------
     fitted : Fitted
-    weights : EvidenceWeights or None
-        The model from evidence of the corpus to coefficients; if None, the ensemble's rule is used.
     model : ConfidenceModel
     basis : str
         Fingerprint of everything that confidence depends on.
-    unanswerable_rate : float or None
-        Share of the questions that the corpus does not answer, if known.
     check_familiar : bool
         Whether to detect questions unlike those of the fit; False after `calibrate`.
     language : str or None
@@ -84,16 +77,10 @@ class Method:
     """
 
     fitted: Fitted
-    weights: EvidenceWeights | None
     model: ConfidenceModel
     basis: str = ""
-    unanswerable_rate: float | None = None
     check_familiar: bool = True
     language: str | None = None
-
-    def language_for(self, query: Query) -> str:
-        """Return the language in which to tell the decision about a query."""
-        return self.language or query.language
 
 
 class RemoteStore(Protocol):
@@ -143,8 +130,12 @@ class Ranking:
         Inverse document frequency of the words of each question; empty if no member is lexical.
     unfamiliar : list of n str
         How each question differs from those of the fit; "" if it does not.
-    features : Features or None
-        The features of confidence; None if nothing was found.
+    foreign : bool array, shape (n,)
+        Whether each question is in a script that no encoder knows.
+    store : Store
+        What was searched.
+    whole : View or None
+        The passages that compete with the few ones of a filter.
     """
 
     method: Method
@@ -162,41 +153,14 @@ class Ranking:
     words: list[list[dict[str, float]]] | None
     idf: list[dict[str, float]]
     unfamiliar: list[str]
-    features: Features | None = None
+    foreign: NDArray[np.bool_]
+    store: Store
+    whole: View | None
 
-    @classmethod
-    def empty(
-        cls, method: Method, view: View, queries: Sequence[Query], parts: Sequence[Gaussian]
-    ) -> Self:
-        """Return the ranking of a search without any passages."""
-        count = len(queries)
-        none = np.zeros((count, 0), dtype=np.float32)
-        positions = none.astype(np.intp)
-        return cls(
-            method,
-            view,
-            queries,
-            parts,
-            coefficients=method.fitted.coefficients(parts, "query"),
-            to_columns=[],
-            best=none,
-            top=Top(none.astype(np.int64), none, none, none),
-            passages=[[] for _ in queries],
-            text_number=positions,
-            distinct=positions,
-            to_hits=none[:, :, None],
-            words=None,
-            idf=[{} for _ in queries],
-            unfamiliar=[""] * count,
-        )
-
-    def relevant_texts(self, wanted: Sequence[Collection[str]]) -> NDArray[np.bool_]:
-        """Return which different texts have a wanted id or a copy with one, shape (n, m)."""
-        of_text = np.zeros(self.text_number.shape, dtype=bool)
-        for row, (passages, ids) in enumerate(zip(self.passages, wanted, strict=True)):
-            right = [passage.id in ids for passage in passages]
-            of_text[row, self.text_number[row, right]] = True
-        return of_text
+    @cached_property
+    def features(self) -> Features:
+        """The features of confidence."""
+        return features_of(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,24 +172,24 @@ class Assessment:
     ranking : Ranking
     row : int
         Position of the query in the ranking.
-    probabilities : Probabilities or None
-        Probabilities of relevance, confidence and `in_corpus`; None if nothing was found.
+    probabilities : Probabilities
+        Probabilities of relevance, confidence and `in_corpus`.
     underspecified : float
         P(the question does not say which of its readings is meant).
-    competing : Candidates or None
-        The texts in which the readings are found; None if there are none.
+    competing : Candidates
+        The texts in which the readings are found.
     """
 
     ranking: Ranking
     row: int
-    probabilities: Probabilities | None = None
-    underspecified: float = 0.0
-    competing: Candidates | None = None
+    probabilities: Probabilities
+    underspecified: float
+    competing: Candidates
 
     @property
     def confidence(self) -> float:
         """P(the first `JUDGED` texts answer the question)."""
-        return 0.0 if self.probabilities is None else float(self.probabilities.confidence[0])
+        return float(self.probabilities.confidence[0])
 
     @property
     def clarity(self) -> float:
@@ -251,30 +215,39 @@ def run(
         them, and a question would look answered, so the nearest others compete.
     queries : sequence of n Query
     rows : mapping of str to int
-        The row of each text of `request.texts_of(queries)` in `parts`.
+        The row of each text of `texts_of(queries)` in `parts`.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the texts.
     k : int
         Number of hits of each question.
     """
     size, results = len(store), list[Result]()
-    views = [query.views for query in queries]
-    flat = [view for of_query in views for view in of_query.values()]
+    flat = [view for query in queries for view in query.views.values()]
     assessed = assess(rank(method, store, flat, in_context(flat, rows, parts), k, whole))
-    for query, of_query in zip(queries, views, strict=True):
-        if query.is_blank:
-            equal = np.full(len(parts), 1 / len(parts), dtype=np.float32)
-            results.append(_empty(method, query, equal, "no_question"))
-            continue
-        seen = {most: next(assessed) for most in of_query}
-        chosen = seen[None] if len(seen) == 1 else clearest(query.text, seen)
-        results.append(decide(chosen, k, size))
+    for query in queries:
+        seen = {most: next(assessed) for most in query.views}
+        chosen = clearest(query.text, seen) if seen else None
+        if chosen is None:
+            results.append(_nothing(method, query))
+        else:
+            results.append(decide(chosen, k, size))
         del seen, chosen  # and their similarities, before the next are computed
     return results
 
 
-def clearest(question: str, views: Mapping[int | None, Assessment]) -> Assessment:
-    """Choose the view in which a question is best understood.
+def _nothing(method: Method, query: Query) -> Result:
+    """Return the result of a question for which there is nothing to search or nothing found."""
+    fitted, language = method.fitted, method.language or query.language
+    code = cast(Any, "no_question" if query.is_blank else "nothing_found")
+    equal = np.full(len(fitted.names), 1 / len(fitted.names), dtype=np.float32)
+    decision = Decision.empty(method.basis, language, code)
+    return Result(query.text, decision, fitted.names, equal, fitted.shares(equal[None])[0])
+
+
+def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
+    """Choose the view in which a question is best understood; None if nothing was found.
+
+    Alone, the question must be complete, and be answered confidently.
 
     Parameters
     ----------
@@ -282,35 +255,27 @@ def clearest(question: str, views: Mapping[int | None, Assessment]) -> Assessmen
     views : mapping of int or None to Assessment
         The assessment of each of `Query.views`.
     """
-    most = clearest_view(question, views)
-    chosen = views[most]
-    return chosen if most == 0 else combine_with_standalone(chosen, views[0], question)
-
-
-def clearest_view(question: str, views: Mapping[int | None, Assessment]) -> int | None:
-    """Choose with how many of its turns a question is best understood; None means all.
-
-    Alone, it must be complete, and be answered confidently.
-    """
-    alone, everything = views[0], views[None]
+    alone, chosen = views.get(0), views[None]
+    if alone is None or chosen is None:
+        return chosen or alone
     clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
     if clear and complete_question(question):
-        return 0
+        return alone
     for most in views.keys() - {0, None}:
         latest = views[most]
-        if latest.confidence > _NEEDS_LATEST and latest.clarity > everything.clarity:
-            return most
-    return None
+        if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > chosen.clarity:
+            chosen = latest
+    return _combine_with_standalone(chosen, alone, question)
 
 
-def combine_with_standalone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
+def _combine_with_standalone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
     """Combine the estimates for a question with its turns and alone.
 
     A question that refers back to its turns ("Do they expire?") says nothing alone. Of another, the
     probabilities are mixed, and P(underspecified) is that of the question alone, but at least that
     with the turns; it is reduced by a confidence above 0.5 if the turns raise it.
     """
-    if in_turn.probabilities is None or alone.probabilities is None or refers_back(question):
+    if refers_back(question):
         return in_turn
     mixed = in_turn.probabilities.mix(alone.probabilities.in_corpus, 1 - SHARE)
     unresolved = alone.underspecified
@@ -331,11 +296,12 @@ def rank(
     parts: Sequence[Gaussian],
     k: int,
     whole: Store | None = None,
-) -> Iterator[Ranking]:
+) -> Iterator[tuple[Sequence[Query], Ranking | None]]:
     """Find the hits of queries and their features, from which `calibrate` learns, too.
 
-    A block has as many queries as fit in memory. In a remote store, it has one, since the
-    candidates differ between queries.
+    Yields blocks of queries with their ranking, which is None if there are no passages. A block has
+    as many queries as fit in memory. In a remote store, it has one, since the candidates differ
+    between queries.
     """
     step = 1
     if not store.remote:
@@ -343,7 +309,7 @@ def rank(
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         some = parts if len(queries) <= step else [part[block] for part in parts]
-        yield _rank_block(method, store, queries[block], some, k, whole)
+        yield queries[block], _rank_block(method, store, queries[block], some, k, whole)
 
 
 def _rank_block(
@@ -353,40 +319,26 @@ def _rank_block(
     parts: Sequence[Gaussian],
     k: int,
     whole: Store | None,
-) -> Ranking:
+) -> Ranking | None:
     """Rank queries that are compared with the same passages."""
     fitted, view = method.fitted, view_for(method, store, queries, parts, k)
     if not len(view):
-        return Ranking.empty(method, view, queries, parts)
+        return None
     to_columns = compare(fitted, view, parts)
-    best = best_of(to_columns)
-    pi = fitted.weigh(method.weights, parts, to_columns, best)
+    best = np.stack([of_block.max(axis=1) for of_block in to_columns], axis=1)
+    pi = fitted.weigh(fitted.evidence_weights, parts, to_columns, best)
+    mu = weighted_sum(to_columns, pi * fitted.weights)
     combined = fitted.combine(parts, pi)
-    mu = fuse(fitted, to_columns, pi)
-    top, passages, text_number, distinct = top_k(fitted, view, combined, mu, max(k, NEAREST))
-    to_hits, words, idf = contribute(view, parts, to_columns, top.columns)
-    unfamiliar, foreign = unfamiliar_queries(method, queries, passages)
-    ranking = Ranking(
-        method,
-        view,
-        queries,
-        parts,
-        pi,
-        to_columns,
-        best,
-        top,
-        passages,
-        text_number,
-        distinct,
-        to_hits,
-        words,
-        idf,
-        unfamiliar,
-    )
-    others = None
+    top, passages, number, distinct = top_k(fitted, view, combined, mu, max(k, NEAREST))
+    matched = contribute(view, parts, to_columns, top.columns)
+    unfamiliar = unfamiliar_queries(method, queries, passages)
+    rest = None
     if whole is not None and len(view) < NEAREST:
-        others = left_out(ranking, view_for(method, whole, queries, parts, k))
-    return replace(ranking, features=features_of(ranking, store, foreign, others))
+        rest = view_for(method, whole, queries, parts, k)
+    asked, scores = (method, view, queries, parts), (pi, to_columns, best)
+    return Ranking(
+        *asked, *scores, top, passages, number, distinct, *matched, *unfamiliar, store, rest
+    )
 
 
 def view_for(
@@ -409,16 +361,6 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> list[Float
     for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
         blocks.append(part.terms[0].scale_by(1 / scale) if part.terms else part.mean / scale)
     return view.compare(blocks)
-
-
-def best_of(to_columns: Sequence[FloatArray]) -> FloatArray:
-    """Return the highest similarity of each block to every question, shape (n, K)."""
-    return np.stack([of_block.max(axis=1, initial=-np.inf) for of_block in to_columns], axis=1)
-
-
-def fuse(fitted: Fitted, to_columns: list[FloatArray], pi: FloatArray) -> FloatArray:
-    """Compute the ensemble's mu_s to every column, ``sum_k pi_k w_k s_k``, shape (n, C)."""
-    return weighted_sum(to_columns, pi * fitted.weights)
 
 
 def top_k(
@@ -459,7 +401,7 @@ def left_out(ranking: Ranking, whole: View) -> FloatArray:
     lengths = mean_lengths(ranking)
     to_columns = compare(fitted, whole, ranking.parts)
     scaled = [of_all / each[:, None] for of_all, each in zip(to_columns, lengths.T, strict=True)]
-    query, mu = fitted.combine(ranking.parts, pi), fuse(fitted, scaled, pi)
+    query, mu = fitted.combine(ranking.parts, pi), weighted_sum(scaled, pi * fitted.weights)
     top, passages, _, distinct = top_k(fitted, whole, query, mu, 2 * NEAREST)
     others = np.full((len(mu), NEAREST), -np.inf, dtype=np.float32)
     for row, columns in enumerate(distinct.tolist()):
@@ -515,27 +457,22 @@ def unfamiliar_queries(
 
     The difference is "" if there is none. `passages`: the hits of each query.
     """
-    reasons, foreign = [""] * len(queries), np.zeros(len(queries), dtype=bool)
     profile = method.fitted.training_profile if method.check_familiar else None
-    if profile is not None:
-        for row, (query, hits) in enumerate(zip(queries, passages, strict=True)):
-            # One hit only, so that the result does not depend on k.
-            first = hits[0].text if hits else ""
-            told_in = method.language_for(query)
-            reasons[row], foreign[row] = profile.unfamiliar(query.text, first, told_in)
-    return reasons, foreign
+    if profile is None:
+        return [""] * len(queries), np.zeros(len(queries), dtype=bool)
+    # One hit only, so that the result does not depend on k.
+    told = [
+        profile.unfamiliar(query.text, hits[0].text, method.language or query.language)
+        for query, hits in zip(queries, passages, strict=True)
+    ]
+    return [reason for reason, _ in told], np.array([foreign for _, foreign in told])
 
 
-def features_of(
-    ranking: Ranking, store: Store, foreign: NDArray[np.bool_], others: FloatArray | None
-) -> Features:
-    """Compute the features of the first different texts of n questions.
-
-    `foreign`: whether each question is in a script that no encoder knows. `others`: of `left_out`.
-    """
+def features_of(ranking: Ranking) -> Features:
+    """Compute the features of the first different texts of n questions."""
     method, parts, pi = ranking.method, ranking.parts, ranking.coefficients
     if method.model.standardised:
-        slope, offset = unfitted_logit_line(store, parts)
+        slope, offset = unfitted_logit_line(ranking.store, parts)
     else:
         slope, offset = method.fitted.logit_line(parts, pi)
     mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
@@ -546,8 +483,10 @@ def features_of(
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members = logits[:, :1]
     if not method.model.standardised:
-        members = member_evidence(ranking, to_hits[:, :, 0].copy(), foreign)
-    if others is not None:
+        members = member_evidence(ranking, to_hits[:, :, 0].copy())
+    others = None
+    if ranking.whole is not None:
+        others = left_out(ranking, ranking.whole)
         others = (slope * others + offset[:, None]).astype(np.float32)
     words = word_evidence(ranking)
     return features(logits, slope**2 * sigma2, members, method.model.temperature, words, others)
@@ -555,17 +494,16 @@ def features_of(
 
 def word_evidence(ranking: Ranking) -> FloatArray:
     """Compute what the first texts have of the words of each question, shape (n, W)."""
+    if ranking.words is None:
+        return np.array([UNKNOWN] * len(ranking.queries), dtype=np.float32)
     rows = []
-    for row, positions in enumerate(ranking.distinct[:, :JUDGED].tolist()):
-        query, passages = ranking.queries[row], ranking.passages[row]
-        found = UNKNOWN
-        if ranking.words is not None:
-            words, idf = ranking.words[row], ranking.idf[row]
-            if query.turns:  # whose words the hits of a question need not have
-                idf = {word: rarity for word, rarity in idf.items() if word in query.text}
-            hits = [(passages[at].searched, words[at].keys()) for at in positions if at >= 0]
-            found = evidence(query.text, query.language, idf, hits)
-        rows.append(found)
+    for row, query in enumerate(ranking.queries):
+        passages, words, idf = ranking.passages[row], ranking.words[row], ranking.idf[row]
+        if query.turns:  # whose words the hits of a question need not have
+            idf = {word: rarity for word, rarity in idf.items() if word in query.text}
+        first = ranking.distinct[row, :JUDGED].tolist()
+        hits = [(passages[at].searched, words[at].keys()) for at in first if at >= 0]
+        rows.append(evidence(query.text, query.language, idf, hits))
     return np.array(rows, dtype=np.float32)
 
 
@@ -612,9 +550,7 @@ def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.flo
     return np.float32(1 / deviation), offset
 
 
-def member_evidence(
-    ranking: Ranking, similarities: FloatArray, foreign: NDArray[np.bool_]
-) -> FloatArray:
+def member_evidence(ranking: Ranking, similarities: FloatArray) -> FloatArray:
     """Compute the logit of each encoder for the first hit, shape (n, K), as evidence of an answer.
 
     Only content words are evidence (`content_share`). To an encoder, all texts in a script that it
@@ -626,6 +562,7 @@ def member_evidence(
     if ranking.words is not None:
         share = np.array([content_share(of_hits[0]) for of_hits in ranking.words])
         similarities[:, by_words] *= share[:, None]
+    foreign = ranking.foreign
     logits = ranking.method.fitted.member_logits(ranking.parts, similarities)
     if foreign.any() and by_words.any():
         heard = logits[:, by_words].max(axis=1, keepdims=True)
@@ -644,23 +581,25 @@ def content_share(matched: Mapping[str, float]) -> np.float32:
     return np.float32(sum(content) / total if total else 1)
 
 
-def assess(rankings: Iterator[Ranking]) -> Iterator[Assessment]:
-    """Yield the probabilities that are estimated from the features of each query."""
-    for ranking in rankings:
-        method, each = ranking.method, None
-        if ranking.features is not None:
-            each = method.model.probabilities(ranking.features, method.unanswerable_rate)
-        for row in range(len(ranking.queries)):
-            if each is None:
-                yield Assessment(ranking, row)
-            else:
-                yield _assess_one(ranking, row, each.row(row))
+def assess(
+    rankings: Iterable[tuple[Sequence[Query], Ranking | None]],
+) -> Iterator[Assessment | None]:
+    """Yield the probabilities that are estimated from the features of each query.
+
+    They are None if nothing was found.
+    """
+    for queries, ranking in rankings:
+        if ranking is None:
+            yield from [None] * len(queries)
+            continue
+        method = ranking.method
+        each = method.model.probabilities(ranking.features)
+        for row in range(len(queries)):
+            yield _assess_one(ranking, row, each.row(row))
 
 
 def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Assessment:
     """Add P(underspecified) to a question's probabilities."""
-    known = ranking.features
-    assert known is not None
     query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [ranking.passages[row][column] for column in near]
@@ -675,7 +614,7 @@ def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Ass
         [passage.about for passage in passages],
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
-        known.relevance[row, : len(near), 1],
+        ranking.features.relevance[row, : len(near), 1],
         words,
         idf,
         len(ranking.view),
@@ -697,52 +636,39 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     `size`: number of passages that were searched.
     """
     ranking, row, at = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
-    method, top = ranking.method, ranking.top
-    fitted, query, of_blocks = method.fitted, ranking.queries[row], ranking.coefficients[at]
-    [pi] = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[at]
-    [shares], probabilities = fitted.shares(pi[None]), assessed.probabilities
-    language = method.language_for(query)
-    if probabilities is None:
-        return _empty(method, query, pi, "nothing_found")
+    method, top, query = ranking.method, ranking.top, ranking.queries[row]
+    fitted, probabilities = method.fitted, assessed.probabilities
     meant: list[Reading] = []
-    if assessed.competing is not None and assessed.underspecified >= _WORTH_ASKING:
+    if assessed.underspecified >= _WORTH_ASKING:
         meant = readings.readings(assessed.competing)
-    kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
-    similarities = ranking.to_hits[at, :, kept]
-    [between] = fitted.disagreement(similarities, ranking.best[at], of_blocks)
     decision = decide_one(
         assessed.confidence,
         assessed.underspecified,
         tuple(meant),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row],
-        language=language,
+        language=method.language or query.language,
     )
+    kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
+    pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[at]
+    similarities = ranking.to_hits[at, :, kept]
+    between = fitted.disagreement(similarities, ranking.best[at], ranking.coefficients[at])
     relevance = spread_to_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
+    moments = top.scores[row, kept], top.mu[row, kept], top.sigma2[row, kept], between[0]
     return Result(
         query.text,
-        [own_copy(ranking.passages[row][at]) for at in kept],
-        top.scores[row, kept],
-        top.mu[row, kept],
-        top.sigma2[row, kept],
-        between,
-        relevance[kept],
-        pi,
-        shares,
-        probabilities.confidence_at_k[0],
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
+        fitted.names,
+        pi[0],
+        fitted.shares(pi)[0],
+        [own_copy(ranking.passages[row][column]) for column in kept],
+        *moments,
+        relevance[kept],
+        probabilities.confidence_at_k[0],
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
-        names=fitted.names,
-        members=_members(ranking, row, kept),
+        parts=parts_of(ranking, row, kept),
         copies=copies_of(ranking, row, kept),
     )
-
-
-def _empty(method: Method, query: Query, pi: FloatArray, code: Code) -> Result:
-    """Return the result of a question for which there is nothing to search or nothing found."""
-    decision = Decision.empty(method.basis, method.language_for(query), code)
-    [shares] = method.fitted.shares(pi[None])
-    return Result.empty(query.text, pi, shares, method.fitted.names, decision)
 
 
 def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
@@ -789,20 +715,30 @@ def spread_to_hits(
     return spread
 
 
-def _members(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> Members:
-    """Collect the contributions of the blocks to one question's hits."""
-    fitted, words = ranking.method.fitted, ranking.words
-    similarities = ranking.to_hits[row][:, kept]
-    contributions = (ranking.coefficients[row] * fitted.weights)[:, None] * similarities
-    ranks = np.zeros(similarities.shape, dtype=np.int64)
-    for member, of_all in enumerate(ranking.to_columns):
+def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[str, Any]]:
+    """Collect what the blocks say of one question's hits; see `Result.parts`."""
+    fitted, own = ranking.method.fitted, ranking.to_hits[row][:, kept]
+    weights = (ranking.coefficients[row] * fitted.weights)[:, None]
+    counted = np.maximum(weights * own, 0)
+    shares = counted / np.maximum(counted.sum(axis=0), 1e-30)
+    ranks = []
+    for of_all in ranking.to_columns:
         to_all = of_all[row]
         best = to_all[largest(to_all, min(_RANKED, len(to_all)))]
         above = best > to_all[ranking.top.columns[row, kept]][:, None]
-        ranks[member] = above.sum(axis=1) + 1
-    ranks[ranks > _RANKED] = 0  # not known
-    matched = None
-    if words is not None:
-        by_share = (sorted(words[row][at].items(), key=itemgetter(1), reverse=True) for at in kept)
-        matched = [*map(dict, by_share)]
-    return Members(fitted.block_names, similarities, ranks, contributions, matched)
+        ranks.append([n if n <= _RANKED else None for n in (above.sum(axis=1) + 1).tolist()])
+    parts = []
+    for hit, numbers in enumerate(
+        zip(own.T.tolist(), zip(*ranks, strict=True), shares.T.tolist(), strict=True)
+    ):
+        named = zip(fitted.block_names, *numbers, strict=True)
+        encoders = {
+            name: {"similarity": similarity, "rank": rank, "share": share}
+            for name, similarity, rank, share in named
+        }
+        part: dict[str, Any] = {"encoders": encoders}
+        if ranking.words is not None:
+            matched = sorted(ranking.words[row][kept[hit]].items(), key=itemgetter(1), reverse=True)
+            part["matched_terms"] = [word for word, _ in matched]
+        parts.append(part)
+    return parts

@@ -20,10 +20,8 @@ from uec_rag.confidence.decision import outcome
 from uec_rag.evaluation.labels import questions_to_ask, questions_to_label, too_few_labels
 from uec_rag.evaluation.report import gate_report, gate_state, search_table
 from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.files import add_passages
 from uec_rag.retrieval.gate import GATE_FILE
-from uec_rag.retrieval.label_file import LabelFile
-from uec_rag.retrieval.labelled import LabelledSearch
+from uec_rag.retrieval.labelled import LabelFile, LabelledSearch
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server.access import protections
 from uec_rag.server.errors import HANDLERS
@@ -192,7 +190,7 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
             "exact": not index.store.remote,
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
-            "gate": gate and gate_state(gate) | {"fits": index.gate_fits()},
+            "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
             "examples": service.headings()[:_EXAMPLES],
             **allowed,
         }
@@ -235,7 +233,7 @@ def label_routes(service: Service, *, allowed: bool) -> APIRouter:
     @routes.delete("/labels", status_code=204)
     async def unlabel(question: str) -> None:
         """Remove the label of a question."""
-        await service.alone(lambda: service.labels.remove(question))
+        await service.alone(lambda: service.labels.write(question, None))
 
     @routes.post("/questions")
     async def teaching(asked: Asked) -> list[dict[str, Any]]:
@@ -265,7 +263,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         texts, ids, metadatas = zip(
             *((one.text, one.id, one.metadata) for one in new.passages), strict=True
         )
-        return {"ids": await service.alone(lambda: add_passages(index, texts, ids, metadatas))}
+        return {"ids": await service.alone(lambda: index.add(texts, ids, metadatas))}
 
     @routes.delete("/passages")
     async def delete(

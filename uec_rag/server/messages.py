@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field
 
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.sentences import Code
-from uec_rag.retrieval.conversation import turns_of
-from uec_rag.retrieval.request import LONGEST_QUERY
+from uec_rag.retrieval.query import LONGEST_QUERY, turns_of
 from uec_rag.retrieval.tool import shown_metadata
 from uec_rag.stores.base import Passage
 from uec_rag.stores.filters import check_size, parse

@@ -469,37 +469,6 @@ def _check_id(name: object) -> None:
     check_stored_text(name, f"ids: {name!r:.60}")
 
 
-def stream_passages(
-    texts: Iterable[str],
-    ids: Iterable[str] | None,
-    metadatas: Iterable[Mapping[str, Any]] | None,
-    size: int,
-) -> Iterator[list[Passage]]:
-    """Yield passages for `size` texts at a time, in bounded memory except for given ids.
-
-    TypeError or ValueError as in `make_passages`, when the invalid texts are reached.
-    """
-    if isinstance(ids, str):
-        raise TypeError(f"ids: expected an iterable of strings, got one string {ids!r}.")
-    seen, texts, given = dict[str, int](), iter(texts), dict[str, Iterator[Any]]()
-    for name, values in (("ids", ids), ("metadatas", metadatas)):
-        if values is not None:
-            given[name] = iter(values)
-    while some := [*islice(texts, size)]:
-        held = {name: [*islice(values, len(some))] for name, values in given.items()}
-        passages = make_passages(some, held.get("ids"), held.get("metadatas"))
-        for passage in passages if ids is not None else ():
-            if seen.setdefault(passage.id, hash(passage.text)) != hash(passage.text):
-                raise ValueError(
-                    f"ids: {passage.id!r} is given twice, with two texts; expected one text for an "
-                    "id."
-                )
-        yield passages
-    for name, values in given.items():
-        if [*islice(values, 1)]:
-            raise ValueError(f"{name}: expected one per text, got more.")
-
-
 def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if isinstance(metadatas, Mapping):
         raise TypeError(

@@ -4,7 +4,6 @@ import pytest
 from benchmarks.paper.analyses import adaptivity
 from benchmarks.paper.data import Collection
 from benchmarks.paper.plan import MAIN, Group, Plan
-from benchmarks.paper.systems import NotApplicable
 from benchmarks.paper.systems.lineup import Lineup
 from benchmarks.paper.tasks import Retrieval
 from tests.paper.bags import BAGS, Bag
@@ -43,12 +42,6 @@ def test_every_rule_is_compared_with_its_shuffle_its_mean_uniform_and_tuned_weig
             assert all(row[f"{key}_se"] >= 0 for key in ("shuffled", "mean", "uniform", "tuned"))
 
 
-def test_the_section_has_a_row_of_each_rule_and_likelihood(result, tmp_path):
-    report = "\n\n".join(adaptivity.section(result, tmp_path / "x.png"))
-    assert report.count("| in_batch |") == 5
-    assert "60 queries of names" in report
-
-
 def test_what_is_alike_for_all_queries_owes_nothing_to_the_query():
     lineup = group().lineup
     posteriors = adaptivity._posteriors(lineup, lineup.encoders, adaptivity.KINDS["pairs"], 0)
@@ -57,14 +50,3 @@ def test_what_is_alike_for_all_queries_owes_nothing_to_the_query():
     passage = np.full((80, 3), 1 / 3, dtype=np.float32)
     shuffled = np.random.default_rng(1).permutation(same)
     np.testing.assert_array_equal(asked.ndcg(same, passage), asked.ndcg(shuffled, passage))
-
-
-def test_few_queries_are_not_enough():
-    few = Collection(
-        "few",
-        COLLECTION.passages,
-        {"q0": COLLECTION.queries["q0"]},
-        {"q0": COLLECTION.relevant["q0"]},
-    )
-    with pytest.raises(NotApplicable, match="50 queries"):
-        adaptivity.run([group(few)])

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from benchmarks.paper.systems.baselines import Relevance
-from benchmarks.paper.systems.grove import Grove, principal_directions, symmetric_kl
+from benchmarks.paper.systems.grove import Grove, principal_directions
 
 DIMENSION = 24
 TOPICS = 12
@@ -49,11 +49,6 @@ def test_embeddings_are_gaussians_with_means_of_unit_length(fitted):
     assert gaussian.variance.min() > 0
 
 
-def test_training_lowers_the_loss(fitted):
-    assert len(fitted.losses) == 30
-    assert fitted.losses[-1] < fitted.losses[0] - 0.1
-
-
 def test_unseen_texts_still_find_those_of_their_topic(fitted):
     assert ndcg(fitted) > 0.9
 
@@ -64,13 +59,6 @@ def test_frozen_means_are_the_encoders_own(fitted):
     frozen = fitted.embed(texts, "passage")
     assert np.allclose(frozen.mean, fitted.encoder.encode(texts, "passage").embedding)
     assert frozen.variance.shape == (5, DIMENSION)
-
-
-def test_far_from_the_training_data_the_variance_grows(fitted):
-    near = fitted.encoder.encode(texts_of(50, "query", 900), "query").embedding
-    fitted.means = "frozen"
-    traces = [fitted.gaussian(factor * near, "query").trace.mean() for factor in (1, 3, 30)]
-    assert traces[0] < traces[1] < traces[2]
 
 
 def test_alignment_brings_the_two_sides_of_a_pair_together():
@@ -90,10 +78,3 @@ def test_principal_directions_whiten_the_embeddings():
     centred = torch.cat([queries - queries.mean(0), passages - passages.mean(0)])
     covariance = torch.cov((centred @ directions.T).T, correction=0)
     assert torch.allclose(covariance, torch.eye(3, dtype=covariance.dtype), atol=1e-8)
-
-
-def test_symmetric_kl_is_torchs():
-    a, b = torch.distributions.Normal(0.3, 0.5), torch.distributions.Normal(-0.2, 0.8)
-    expected = torch.distributions.kl_divergence(a, b) + torch.distributions.kl_divergence(b, a)
-    ours = symmetric_kl(a.mean, a.variance, b.mean, b.variance)
-    assert torch.allclose(ours, expected)

@@ -2,7 +2,6 @@ import numpy as np
 import torch
 
 from benchmarks.paper.systems.baselines import embedding_arithmetic, merge, task_arithmetic
-from uec_rag import UEC
 
 TEXTS = ["a cat", "the dog sat on the mat", "what is a cat?"]
 
@@ -25,12 +24,6 @@ def test_merging_a_model_with_itself_changes_no_embedding(bert):
     model = bert(0)
     merged = merge([model, model, model])
     assert np.allclose(merged.encode(TEXTS), model.encode(TEXTS), atol=1e-5)
-
-
-def test_a_merged_model_serves_in_an_ensemble(bert):
-    models = [bert(0), bert(1)]
-    uec = UEC([merge(models), models[0]])
-    assert uec.embed(TEXTS).mean.shape == (3, 16)
 
 
 def test_task_arithmetic_adds_the_task_vectors(bert):

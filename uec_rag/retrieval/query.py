@@ -1,35 +1,46 @@
-"""The request of a search: questions and options, parsed and checked before they are encoded.
+"""What is asked: questions in their conversations, parsed and checked before they are encoded.
 
 A question with turns before it may be searched in several views: alone, with the turns on the
 latest subject, and with all (`Query.views`). A reply to a clarifying question is parsed together
-with the question that was asked back about (`Query.parse`).
+with the question that was asked back about (`Query.parse`). Every encoder encodes each turn by
+itself; what is searched is a convex combination of the question and the turns before it, a Gaussian
+in each encoder's space and a bag of words in BM25 (`in_context`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, Self, TypedDict
 
-from uec_rag.base.checks import as_strings
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import as_strings, check_k, check_share, check_type
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
+from uec_rag.base.properties import cached_property
 from uec_rag.confidence.languages import ENGLISH, language_of
-from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     Within,
     choose_label,
+    chosen_ids,
+    extract_clarifying_question,
     extract_labels,
     find_positions,
-    find_readings,
     is_clarifying_question,
 )
 from uec_rag.confidence.wording import complete_question, is_question, refers_back
 from uec_rag.stores.base import Filter, check_stored_text
 
-_Q = TypeVar("_Q")
-_T = TypeVar("_T")
-
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
+# Total weight of the turns before a question, and the same if the question refers to them ("Where
+# was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
+_SHARE_IF_REFERRED_TO = 1 / 2
+_DECAY = 0.7  # weight of a turn relative to the next: subjects change
+
+SHARE = 1 / 3
+"""The total weight of the turns before a question that does not refer to them."""
 
 LONGEST_QUERY = 8_000
 """The largest number of characters of a question that are searched."""
@@ -57,7 +68,6 @@ class Options(TypedDict, total=False):
     """The options of a search besides its queries and k; see `Retriever.search`."""
 
     filter: Filter | None
-    unanswerable_rate: float | None
     history: Sequence[Sequence[str]] | None
     within: Within | None
     diversity: Diversity | None
@@ -129,12 +139,12 @@ class Query:
         """The question without its turns; a complete question, without a conjunction."""
         return Query(complete_question(self.text) or self.text, history=self.history)
 
-    @property
+    @cached_property
     def language(self) -> str:
         """The code of the language to reply in: the question's, else its turns', else English."""
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
-    @property
+    @cached_property
     def views(self) -> dict[int | None, Query]:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
@@ -154,14 +164,15 @@ class Query:
             return {None: self}
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
         since = next(back, len(turns))
-        if since == len(turns):
-            return {0: self.alone, None: self}
-        return {0: self.alone, since: replace(self, turns=turns[-since:]), None: self}
+        views: dict[int | None, Query] = {0: self.alone}
+        if since < len(turns):
+            views[since] = replace(self, turns=turns[-since:])
+        return views | {None: self}
 
     def with_reply(self, reply: str) -> Query:
         """Return the question with a reply that named no reading, as more text of the question."""
         text = f"{self.text}\n{reply}"
-        return replace(self, text=text, turns=searched_turns(text, self.history))
+        return Query(text, searched_turns(text, self.history), (), self.history)
 
 
 def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
@@ -210,27 +221,30 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     return kept[::-1]
 
 
-def searched_texts(queries: Sequence[str]) -> list[str]:
-    r"""Return questions as they are searched; TypeError unless they are a list of strings.
+def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
+    """List the turns of a conversation that are relevant to the next question, oldest first.
 
-    Only the first 8,000 characters are, and half of a surrogate pair, as is left of an emoji that
-    was cut in two, is a question mark.
+    These are the user's turns and the answers that ask back, of this package ("Do you mean A or
+    B?") or of a language model ("Which year?"), without which a reply says little. Other answers,
+    system prompts and results of tools are left out.
+
+    Parameters
+    ----------
+    messages : iterable of (str, str)
+        Speaker ("user", "assistant" or any other) and text, oldest first.
 
     Examples
     --------
-    >>> searched_texts(["Who pays? \ud83d"])
-    ['Who pays? ?']
+    >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
+    ['Who pays?']
     """
-    said = as_strings(queries, "queries")
-    return [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in said]
-
-
-def texts_of(queries: Sequence[Query]) -> list[str]:
-    """List the different texts to encode for a search: the questions and their turns."""
-    asked = [query for query in queries if not query.is_blank]
-    turns = (turn for query in asked for turn in query.turns)
-    alone = (query.alone.text for query in asked if query.turns)
-    return [*dict.fromkeys([*(query.text for query in asked), *turns, *alone])]
+    turns = []
+    for who, text in messages:
+        if who == "user":
+            turns.append(text)
+        elif who == "assistant" and (asked := extract_clarifying_question(text)) is not None:
+            turns.append(asked)
+    return turns
 
 
 @dataclass(frozen=True)
@@ -241,34 +255,53 @@ class Request:
     ----------
     said : list of str
         The questions as the user wrote them.
-    history : sequence of n sequences of str, or None
-        The turns before each of them.
     queries : list of Query
         The questions in their conversations, parsed.
-    texts : list of str
-        The different texts to encode: `texts_of(queries)`.
     k : int
-        Number of hits to search for.
-    filter, unanswerable_rate
-        As in `Retriever.search`.
+        Number of hits of each question.
+    filter : mapping, callable or None
     chosen : tuple of str
         The ids of the chosen reading; none if it was chosen by its label, or not at all.
     label : str or None
         The label of the chosen reading.
-    diversity : (int, float) or None
-        Number of diverse hits to choose of those found, and the weight of their relevance.
+    diversity : Diversity or None
     """
 
     said: list[str]
-    history: Sequence[Sequence[str]] | None
     queries: list[Query]
-    texts: list[str]
     k: int
-    filter: Filter | None
-    unanswerable_rate: float | None
+    filter: Filter | None = None
     chosen: tuple[str, ...] = ()
     label: str | None = None
-    diversity: tuple[int, float] | None = None
+    diversity: Diversity | None = None
+
+    @classmethod
+    def parse(
+        cls,
+        queries: Sequence[str],
+        k: int,
+        *,
+        filter: Filter | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
+        diversity: Diversity | None = None,
+    ) -> Self:
+        """Check the arguments of `Retriever.search`, and pair the questions with their turns.
+
+        Only the first 8,000 characters of a question are searched, and half of a surrogate pair, as
+        is left of an emoji that was cut in two, is a question mark.
+        """
+        label = within if isinstance(within, str) else None
+        chosen = () if within is None or label is not None else chosen_ids(within)
+        if diversity is not None:
+            check_type(diversity, Diversity, "diversity", "a Diversity")
+            check_share(diversity.lambda_mult, "lambda_mult", "a number from 0 to 1")
+            diversity = diversity._replace(fetch_k=check_k(diversity.fetch_k, "fetch_k"))
+        given = as_strings(queries, "queries")
+        said = [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in given]
+        before = [()] * len(said) if history is None else _check_history(history, len(said))
+        asked = [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
+        return cls(said, asked, k, filter, chosen, label, diversity)
 
     @property
     def is_narrowed(self) -> bool:
@@ -276,42 +309,94 @@ class Request:
         return bool(self.chosen) or any(query.replies for query in self.queries)
 
 
-def choose_readings(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
-    """Return the readings that a reply names, or those with one of the chosen ids.
+def _check_history(history: object, count: int) -> list[Sequence[str]]:
+    """Return the latest turns before each question.
 
-    UnknownReading if a reply names none, and does not decline all.
+    TypeError if they are not lists of strings, ValueError if there are not `count` of them.
     """
-    if isinstance(choice, str):
-        return find_readings(choice, offered)
-    return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
-
-
-def with_turns(questions: Sequence[_Q], history: Sequence[_T]) -> list[tuple[_Q, _T]]:
-    """Pair each question with the turns before it; ValueError unless there are as many of each."""
-    if len(history) != len(questions):
-        raise ValueError(
-            f"history: expected the turns before each of {len(questions)} questions, got "
-            f"{len(history)} lists; write [] for a question that begins a conversation."
-        )
-    return [*zip(questions, history, strict=True)]
-
-
-def check_history(history: object) -> list[Sequence[str]]:
-    """Return the latest turns before each question; TypeError if they are not lists of strings."""
     expected = "expected a list of the turns before each question, oldest first, each a string"
     if isinstance(history, str) or not isinstance(history, Sequence):
         raise TypeError(f"history: {expected}, got {type(history).__name__}.")
+    if len(history) != count:
+        raise ValueError(
+            f"history: expected the turns before each of {count} questions, got {len(history)} "
+            "lists; write [] for a question that begins a conversation."
+        )
     latest = []
     for row, turns in enumerate(history):
-        if isinstance(turns, str) or not isinstance(turns, Sequence):
-            kind = type(turns).__name__
-            raise TypeError(f"history[{row}]: {expected}, got {kind}; write [turn] for one.")
-        latest.append(turns[-MOST_TURNS:])
-        for position, turn in enumerate(latest[-1], max(0, len(turns) - MOST_TURNS)):
-            if not isinstance(turn, str):
-                raise TypeError(
-                    f"history[{row}][{position}]: {expected}, got {type(turn).__name__}; of a "
-                    "message give its text."
-                )
-            check_stored_text(turn, f"history[{row}][{position}]")
+        some = turns[-MOST_TURNS:] if isinstance(turns, Sequence) else None
+        if isinstance(turns, str) or some is None or not all(isinstance(one, str) for one in some):
+            raise TypeError(f"history[{row}]: {expected}, got {turns!r:.80}.")
+        for turn in some:
+            check_stored_text(turn, f"history[{row}]")
+        latest.append(some)
     return latest
+
+
+def texts_of(queries: Sequence[Query]) -> list[str]:
+    """List the different texts to encode for a search: the questions and their turns."""
+    views = [view for query in queries for view in query.views.values()]
+    turns = (turn for view in views for turn in view.turns)
+    return [*dict.fromkeys([*(view.text for view in views), *turns])]
+
+
+def in_context(
+    queries: Sequence[Query], rows: Mapping[str, int], parts: Sequence[Gaussian]
+) -> list[Gaussian]:
+    """Combine each of n questions with the turns before it, for each encoder, by convolution.
+
+    The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
+    before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if it refers back;
+    those of the turns are proportional to ``0.7^j`` and sum to the rest. For a turn that does not
+    refer back, j only counts later turns that do not, either: follow-ups keep to their subject. In
+    the bag of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the
+    number of terms in a bag, so that a long turn does not outweigh a short question.
+
+    Parameters
+    ----------
+    queries : sequence of n Query
+    rows : mapping of str to int
+        The row of each text of `texts_of(queries)` in `parts`.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the texts.
+    """
+    firsts = [rows[query.text] for query in queries]
+    if not any(query.turns for query in queries):
+        same = firsts == [*range(len(parts[0]))]
+        return [part if same else part[firsts] for part in parts]
+    shares = np.zeros((len(queries), len(parts[0])), dtype=np.float32)
+    for of_query, first, query in zip(shares, firsts, queries, strict=True):
+        share = 0.0
+        if query.turns:
+            share = _SHARE_IF_REFERRED_TO if refers_back(query.text) else SHARE
+            by_age = _DECAY ** _ages(query.turns)
+            np.add.at(of_query, [rows[turn] for turn in query.turns], share * by_age / by_age.sum())
+        of_query[first] += 1 - share
+    mixed = []
+    for part in parts:
+        mean, scales = shares @ part.mean, shares**2 @ part.scales
+        terms = [
+            together([_mix_bags(block, *each) for each in zip(firsts, shares, strict=True)])
+            for block in part.terms
+        ]
+        mixed.append(Gaussian.from_factors(mean, scales, part.profile, terms=terms))
+    return mixed
+
+
+def _ages(turns: Sequence[str]) -> NDArray[np.intp]:
+    """Return how many turns are later; for one that does not refer back, only of its kind."""
+    whole = np.array([not refers_back(turn) for turn in turns], dtype=bool)
+    later = np.cumsum(whole[::-1])[::-1] - whole
+    return np.where(whole, later, np.arange(len(turns))[::-1])
+
+
+def _mix_bags(terms: Terms, first: int, shares: FloatArray) -> Terms:
+    """Combine the bags of words with a nonzero share; `first` is the question's."""
+    others = np.flatnonzero(shares)
+    some = np.array([first, *others[others != first]])
+    bags = terms[some]
+    sizes = np.diff(bags.starts)
+    # A question without words is given the size of the largest turn.
+    size = np.float32(sizes[0] or sizes.max())
+    factor = len(some) * shares[some] * size / np.maximum(sizes, 1)
+    return bags.weigh_terms(np.repeat(factor, sizes).astype(np.float32)).average

@@ -1,0 +1,272 @@
+"""What an index learns: from its passages, without labels, and from labelled queries.
+
+Without labels, an ensemble is fitted on questions made of the passages: their headings, and the
+first sentence of one, which the rest of it answers. That such questions are answered says little
+about those of users, so that confidence is set to the level that it has for `UEC()` on such
+questions, see `uec_rag.ensemble.fit.fit`. With labels, confidence is calibrated on the corpus.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.progress import progress_bar
+from uec_rag.base.records import Record
+from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
+from uec_rag.documents.questions import make_questions
+from uec_rag.encoders.base import Encoded, TermEncoder
+from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.known_vectors import with_caches
+from uec_rag.ensemble.uec import UEC
+from uec_rag.laplace.pairs import MINIMUM
+from uec_rag.retrieval.labelled import warn_of_lost
+from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.search import Method, rank
+from uec_rag.stores.base import Passage, Store
+
+ENOUGH = 64
+"""The smallest number of passages to fit an ensemble on."""
+
+_MOST_PAIRS = 300
+_MOST_READ = 20_000  # passages that questions are drawn from
+_MOST_LISTED = 2000  # the same, of another package's store
+_SENTENCE = 5  # words from which a question is taken for a sentence, which stands nowhere by chance
+_AT_ONCE = 4096  # passages in memory at a time
+
+_log = logging.getLogger("uec_rag")
+
+
+def pairs_from_passages(
+    passages: Sequence[Passage], most: int = _MOST_PAIRS
+) -> list[tuple[str, str]]:
+    """Make questions of passages, each with the text that answers it, in random order.
+
+    See `uec_rag.documents.questions.make_questions`. Where passages overlap, the first sentence of
+    one stands in another, too, which would look like its answer, and is taken out there.
+    """
+    shuffled = random.Random(0).sample([*passages], len(passages))
+    made = make_questions(shuffled, most)
+    pairs = zip(made.questions, made.relevant, strict=True)
+    sentences = [question for question in made.questions if len(question.split()) >= _SENTENCE]
+    cleaned = ((q, _without(sentences, made.answers[answers[0]])) for q, answers in pairs)
+    return [(question, answer) for question, answer in cleaned if answer]
+
+
+def _without(sentences: Sequence[str], text: str) -> str:
+    """Return a text without some sentences; unchanged if it has none of them."""
+    flat = " ".join(text.split())
+    found = [sentence for sentence in sentences if sentence in flat]
+    for sentence in found:
+        flat = flat.replace(sentence, " ")
+    return flat.strip() if found else text
+
+
+def sample_passages(store: Store) -> list[Passage]:
+    """Return passages to fit an ensemble on: up to 20,000 of ours, or 2,000 of a source.
+
+    There are none if a source cannot list them.
+    """
+    return store.examples(_MOST_READ if store.can_list else _MOST_LISTED)
+
+
+def fit_without_labels(
+    uec: UEC, passages: Sequence[Passage], *, show_progress: bool | None = None
+) -> UEC | None:
+    """Return a copy of an ensemble that is fitted on questions made of passages.
+
+    None if fewer than 32 questions can be made, or an encoder has another last layer than the
+    identity, so that stored vectors do not determine its Gaussians.
+    """
+    from uec_rag.ensemble.fit import fit
+
+    pairs = pairs_from_passages(passages)
+    fitted = with_caches(uec)
+    dense = [each for each in fitted.encoders if not isinstance(each, TermEncoder)]
+    different = len({answer for _, answer in pairs})
+    if different < MINIMUM or not dense or uec.fitted.space != "direct":
+        return None
+    probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
+    if not all(np.array_equal(probe.embedding, probe.features) for probe in probes):
+        return None
+    start = time.perf_counter()
+    _log.warning(
+        "uec_rag: fitting on %s questions made of the passages: %s texts are embedded by %s, once.",
+        len(pairs),
+        2 * len(pairs),
+        " and ".join(encoder.name for encoder in dense),
+    )
+    fitted.fitted = fit(
+        fitted.encoders,
+        uec.fitted,
+        pairs,
+        uec.options,
+        show_progress=show_progress,
+        are_generated=True,
+    )
+    _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
+    return fitted
+
+
+def refit(store: Store, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
+    """Yield all passages of a store with their Gaussians after a fit; no model is run.
+
+    Parameters
+    ----------
+    store : Store
+        A view with Gaussians of `old`.
+    old, new : UEC
+        The ensemble before and after a fit, of encoders whose last layer is the identity.
+    """
+    widths = [encoder.dimension for encoder in new.encoders]
+    passages = store.passages()
+    while some := [*islice(passages, _AT_ONCE)]:
+        means = store.vectors([passage.id for passage in some]).mean
+        texts = [passage.searched for passage in some]
+        encoded = [
+            encoder.encode(texts, "passage")
+            if isinstance(encoder, TermEncoder)
+            else Encoded(unit, unit)
+            for encoder, unit in zip(
+                new.encoders, blocks(means, widths, old.fitted.weights), strict=True
+            )
+        ]
+        parts = new.fitted.gaussians(encoded)
+        yield some, new.fitted.combine_as(parts, "passage")
+
+
+@dataclass(frozen=True)
+class CorpusCalibration(Record):
+    """The parameters learned on a corpus.
+
+    Attributes
+    ----------
+    queries : int
+        Number of queries.
+    k : int
+        Number of hits that confidence is about.
+    size : int
+        Number of passages.
+    """
+
+    model: ConfidenceModel
+    queries: int
+    k: int
+    size: int
+
+    def __str__(self) -> str:
+        """Describe the calibration in a sentence."""
+        return (
+            f"Calibrated on {self.queries} labelled queries: relevance and confidence, for the "
+            f"first {self.k} hits. {self.model.unanswerable:.0%} of the questions are assumed to "
+            "be unanswerable."
+        )
+
+
+def calibrate_with_labels(
+    uec: UEC,
+    store: Store,
+    queries: Sequence[str],
+    wanted: Sequence[frozenset[str]],
+    *,
+    unanswerable_rate: float,
+    k: int,
+) -> CorpusCalibration:
+    """Fit the probabilities to labelled queries over the corpus that is to be searched.
+
+    The log odds of three events are rescaled linearly (Platt scaling): the corpus answers the
+    query, the first hits do, given that, with a weight for the number of hits, and a hit is
+    relevant. The model is that of the fitted ensemble; an unfitted ensemble uses the shipped model.
+
+    Parameters
+    ----------
+    uec, store
+        The ensemble, and the store to search.
+    queries : sequence of str
+    wanted : sequence of frozenset of str
+        Ids of relevant passages, as `check_labels` returns them.
+    unanswerable_rate : float
+        Share of queries that the corpus will not answer. If all labelled queries have answers,
+        each is repeated with its answers hidden, weighted to make up this share.
+    k : int
+        Number of hits that confidence is about.
+    """
+    known = uec.fitted.confidence_model
+    model = shipped_model("unfitted") if known is None else known
+    method, parts = Method(uec.fitted, model, check_familiar=False), uec.encode(queries, "query")
+    examples = labelled_examples(method, store, queries, parts, wanted, k)
+    if not examples:
+        raise ValueError("queries: nothing was found for any of them; check the index and filter.")
+    warn_of_lost(store, wanted)
+    if unanswerable_rate > 0 and all(wanted):
+        hidden = without_answers(method, store, queries, parts, wanted, k)
+        odds = np.float32(unanswerable_rate / (1 - unanswerable_rate))
+        examples += [replace(each, weight=odds * each.weight) for each in hidden]
+    model = model.recalibrate(Examples.concatenate(examples))
+    return CorpusCalibration(model, len(queries), k, len(store))
+
+
+def labelled_examples(
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    wanted: Sequence[Collection[str]],
+    k: int,
+) -> list[Examples]:
+    """Compute the features of queries as a search does, with the label of each hit.
+
+    Queries for which nothing is found are left out.
+
+    Parameters
+    ----------
+    parts : sequence of K Gaussian
+        Gaussians of the queries from each encoder.
+    wanted : sequence of n collections of str
+        Ids of the passages that answer each query; empty if none does.
+    k : int
+        Number of hits with distinct texts.
+    """
+    examples, start = [], 0
+    with progress_bar("Searching", len(queries)) as bar:
+        for asked, ranking in rank(method, store, [*map(Query, queries)], parts, k):
+            labels = wanted[start : start + len(asked)]
+            start += len(asked)
+            bar.update(len(asked))
+            if ranking is None:
+                continue
+            relevant = np.zeros(ranking.text_number.shape, dtype=bool)
+            for row, (passages, ids) in enumerate(zip(ranking.passages, labels, strict=True)):
+                right = [passage.id in ids for passage in passages]
+                relevant[row, ranking.text_number[row, right]] = True
+            answerable = np.array([bool(ids) for ids in labels])
+            weight = np.ones(len(labels), dtype=np.float32)
+            features = ranking.features.first(k)
+            examples.append(Examples(features, relevant[:, :k], answerable, weight))
+    return examples
+
+
+def without_answers(
+    method: Method,
+    store: Store,
+    queries: Sequence[str],
+    parts: Sequence[Gaussian],
+    wanted: Sequence[Collection[str]],
+    k: int,
+) -> list[Examples]:
+    """Compute the same for each query over the corpus without its answers."""
+    examples = []
+    with progress_bar("Searching", len(wanted)) as bar:
+        for row, ids in enumerate(wanted):
+            others = store.snapshot({"$not": {"$id": sorted(ids)}})
+            of_query = [part[row : row + 1] for part in parts]
+            examples += labelled_examples(method, others, [queries[row]], of_query, [()], k)
+            bar.update()
+    return examples
