@@ -1,6 +1,5 @@
 """Checks of the installed libraries, with errors that say what to install."""
 
-import importlib
 import importlib.util
 import os
 import sys
@@ -37,22 +36,12 @@ def missing_extra(package: str, extra: str) -> str:
 def require(extra: str, *packages: str) -> None:
     """Raise ImportError if a package is absent, with the pip command that installs it.
 
-    `extra`: a key of `FEATURES`. `packages`: names of distributions. The libraries of "models" and
-    "fit" import torchvision if it is installed, so it must load as well.
+    `extra`: a key of `FEATURES`. `packages`: names of distributions.
     """
     names = {package: _MODULES.get(package, package.replace("-", "_")) for package in packages}
     missing = [package for package, module in names.items() if not _is_there(module)]
     if missing:
         raise ImportError(missing_extra(" and ".join(missing), extra))
-    if extra in ("models", "fit") and _is_there("torchvision"):
-        try:
-            importlib.import_module("torchvision")
-        except Exception as error:  # a build for another torch: RuntimeError, OSError, ImportError
-            raise ImportError(
-                f"{FEATURES[extra]} needs a torchvision that fits the installed torch, or none; "
-                f"importing it failed ({type(error).__name__}: {error}). uec_rag does not use it; "
-                "remove it with: pip uninstall -y torchvision"
-            ) from error
 
 
 def _is_there(module: str) -> bool:
