@@ -42,12 +42,13 @@ def as_corrupted(path: Path) -> Iterator[None]:
         FileNotFoundError,
         LookupError,
         MemoryError,
+        NotADirectoryError,
         RecursionError,
         TypeError,
         ValueError,
     ) as error:
         raise corruption(
-            path, f"has unexpected content ({type(error).__name__}: {error}); save it again."
+            path, f"is missing or damaged ({type(error).__name__}: {error}); make it again."
         ) from error
 
 
