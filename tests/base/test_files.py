@@ -45,7 +45,7 @@ def test_what_is_no_json_is_said_to_be_corrupted(tmp_path, content):
 )
 def test_only_regular_files_are_opened(tmp_path, make):
     make(tmp_path / "a")
-    with pytest.raises(IndexCorrupted, match=r"a' is .*no regular file"):
+    with pytest.raises(IndexCorrupted, match=r"a' has .*no regular file"):
         read_bytes(tmp_path / "a")
 
 

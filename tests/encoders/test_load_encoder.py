@@ -50,7 +50,7 @@ def model_of(kind):
     return type(kind, (), {"__module__": "sentence_transformers"})()
 
 
-ACCEPTED = "expected a name, a folder, a SentenceTransformer"
+ACCEPTED = "expected a hub name, a folder, 'pypi:NAME'"
 
 
 @pytest.mark.parametrize(

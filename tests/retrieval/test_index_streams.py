@@ -96,7 +96,6 @@ def test_a_list_is_added_whole_or_not_at_all(small, texts):
     [
         ({"ids": ids(15)}, ValueError, "ids: expected 10, one per text, got 5", 10),
         ({"ids": ids(26)}, ValueError, "ids: expected one per text, got more", 25),
-        ({"ids": [*ids(15), *ids(10)]}, ValueError, "'p0' is given twice", 10),
         ({"ids": "abc"}, TypeError, "ids: expected an iterable of strings, got one string", 0),
         ({"metadatas": [{}] * 12}, ValueError, "metadatas: expected 10, one per text, got 2", 10),
     ],

@@ -47,9 +47,10 @@ def as_corrupted(path: Path) -> Iterator[None]:
         TypeError,
         ValueError,
     ) as error:
-        raise corruption(
-            path, f"is missing or damaged ({type(error).__name__}: {error}); make it again."
-        ) from error
+        said = f"has unexpected content ({type(error).__name__}: {error})"
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            said = "is missing"
+        raise corruption(path, f"{said}; make it again.") from error
 
 
 class UECWarning(UserWarning):

@@ -83,8 +83,9 @@ def open_regular(path: str | Path, *, follow_symlinks: bool = False) -> Buffered
 
 def _check_regular(state: os.stat_result, path: str | Path) -> None:
     if not stat.S_ISREG(state.st_mode):
-        said = "no regular file but a link, a pipe, a folder or a device"
-        raise NotRegularError(errno.EINVAL, said, str(path))
+        kinds = {"l": "a link", "p": "a pipe", "d": "a folder"}
+        kind = kinds.get(stat.filemode(state.st_mode)[0], "a device")
+        raise NotRegularError(errno.EINVAL, f"no regular file but {kind}", str(path))
 
 
 def read_bytes(file: Path) -> bytes:
@@ -146,15 +147,11 @@ def lock_file(file: Path, busy: str, wait: float = 0.0) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(file)
     try:
-        try:
-            lock.acquire(timeout=wait, poll_interval=_POLL)
-        except Timeout as error:
-            raise BlockingIOError(busy) from error
-        yield
-    finally:
-        lock.release(force=True)
+        with FileLock(file).acquire(timeout=wait, poll_interval=_POLL):
+            yield
+    except Timeout as error:
+        raise BlockingIOError(busy) from error
 
 
 def to_disk(path: Path) -> None:

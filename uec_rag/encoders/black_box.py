@@ -16,6 +16,12 @@ from uec_rag.encoders.base import (
     prepare_texts,
 )
 
+ACCEPTED = (
+    "a hub name, a folder, 'pypi:NAME', 'bm25', a SentenceTransformer, a LangChain Embeddings, a "
+    "LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
+)
+"""What `load_encoder` makes an encoder of, for messages."""
+
 _AT_ONCE = 256  # texts of a call
 
 
@@ -171,7 +177,5 @@ def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
     if callable(source) and not isinstance(source, type):
         return dict.fromkeys(("passage", "query"), partial(retry, source))
     raise TypeError(
-        f"cannot make an encoder from {type(source).__name__} {source!r:.80}; expected a name, a "
-        "folder, a SentenceTransformer, a LangChain Embeddings, a LlamaIndex BaseEmbedding, a "
-        "callable(list[str]) -> (n, d) array, or an Encoder"
+        f"cannot make an encoder from {type(source).__name__} {source!r:.80}; expected {ACCEPTED}"
     )

@@ -9,6 +9,7 @@ from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
+    ACCEPTED,
     BlackBoxEncoder,
     LangChainEmbeddings,
     LlamaIndexEmbedding,
@@ -28,12 +29,6 @@ EncoderLike: TypeAlias = (
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """The values that `load_encoder` accepts."""
-
-_ACCEPTED = (
-    "a hub name, a folder, 'pypi:NAME', 'bm25', "
-    "a SentenceTransformer, a LangChain Embeddings, "
-    "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
-)
 
 
 def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder]:
@@ -109,7 +104,7 @@ def _load(
     spec: EncoderLike, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
 ) -> Encoder:
     if isinstance(spec, str) and not spec.strip():
-        raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
+        raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
     if is_encoder(spec):
         return spec
     if isinstance(spec, str) and spec == BM25:
@@ -121,7 +116,7 @@ def _load(
         return SentenceTransformerEncoder(cast("SentenceTransformer", spec), **settings)
     for kind in ("CrossEncoder", "SparseEncoder"):
         if is_model(spec, kind):
-            raise TypeError(f"encoders: a {kind} makes no dense vectors; expected {_ACCEPTED}")
+            raise TypeError(f"encoders: a {kind} makes no dense vectors; expected {ACCEPTED}")
     encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
         raise ValueError(

@@ -547,6 +547,6 @@ def check_range(gaussians: Gaussian, name: str) -> None:
     ):
         if got > most:
             raise ValueError(
-                f"{name}: expected {what} up to {most:g}, got {got:g}: their products are beyond "
+                f"{name}: expected {what} <= {most:g}, got {got:g}: their products are beyond "
                 "float32. Scale the embeddings, or fit the ensemble again."
             )

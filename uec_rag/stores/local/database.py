@@ -90,7 +90,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
             )
     if missing:
         raise corruption(
-            path, f"lacks {min(missing)!r:.40}: it is no index of uec-rag; build the index again."
+            path, f"lacks {min(missing).split()[2]!r}: it is no index of uec-rag; build it again."
         )
     connection.execute("PRAGMA trusted_schema = ON")
     connection.execute("PRAGMA writable_schema = RESET")

@@ -32,7 +32,6 @@ from uec_rag.stores.local.database import (
     WAIT,
     Database,
     index_of_value,
-    kind_errors,
     quote,
     value_of,
 )
@@ -168,7 +167,6 @@ class Filters:
             rows < _INDEXED
             or path is None
             or (column, path) in self._indexed
-            or len(self._indexed) >= _MOST_INDEXES
             or keys[0] not in self._known
             or self._database.read_only
             or not writing.acquire(blocking=False)
@@ -183,17 +181,12 @@ class Filters:
 
     def _make(self, name: str, sql: str) -> None:
         with self._database.write() as connection:
-            if connection.in_transaction:
-                return
-            there = "SELECT name FROM sqlite_master WHERE name LIKE 'value\\_%' ESCAPE '\\'"
-            names = [found for (found,) in connection.execute(there)]
-            if name in names or len(names) >= _MOST_INDEXES:
+            made = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'value\\_%' ESCAPE '\\'"
+            if connection.in_transaction or connection.execute(made).fetchone()[0] >= _MOST_INDEXES:
                 return
             connection.execute("PRAGMA busy_timeout = 200")
             try:
-                with kind_errors(self._database.path):
-                    # Another process may have made it meanwhile.
-                    connection.execute(sql.replace("INDEX", "INDEX IF NOT EXISTS", 1))
+                connection.execute(sql.replace("INDEX", "INDEX IF NOT EXISTS", 1))
             finally:
                 connection.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT)}")
 
