@@ -28,7 +28,7 @@ from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.save import pack, unpack
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import rank
-from uec_rag.stores.local.store import _setting_sum
+from uec_rag.stores.local.store import _sum_of
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
@@ -165,7 +165,7 @@ def change_setting(database, key, value):
     """Change a setting of an index as if it were ours."""
     database.execute(
         "UPDATE settings SET value = ?, sum = ? WHERE key = ?",
-        [value, _setting_sum(key, value), key],
+        [value, _sum_of(key, value), key],
     )
 
 

@@ -59,16 +59,6 @@ def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries,
     np.testing.assert_allclose(fewer, expected, atol=1e-5)
 
 
-def test_similarities_do_not_depend_on_what_is_summed_up_at_a_time():
-    rng = np.random.default_rng(0)
-    texts = [rng.integers(0, 30, rng.integers(0, 12)).tolist() for _ in range(100)]
-    words, queries = words_of(terms(texts[:60]), terms(texts[60:])), terms(texts[:20])
-    expected = words.similarities(queries)
-    one_by_one = [words.similarities(queries[row : row + 1])[0] for row in range(20)]
-    np.testing.assert_allclose(one_by_one, expected, atol=1e-6)
-    np.testing.assert_allclose(words_of(terms(texts)).similarities(queries), expected, atol=1e-6)
-
-
 def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
     held = Terms.from_keys([[], [1]], Saturation(1.5, 1.0))  # b = 1: its length would divide by 0
     asked, words = Terms.from_keys([[1, 2]], Saturation(1.5, 1.0)), Words.from_terms(held)
@@ -92,12 +82,6 @@ def test_a_word_that_no_passage_holds_counts_against_all():
     words = Words.from_terms(terms([[1, 2], [3]]))
     known, half = words.similarities(terms([[1], [1, 9]]))
     assert 0 < half[0] < known[0] < 1
-
-
-def test_an_entry_takes_three_bytes_where_counts_are_below_256():
-    counts = Counts.from_terms(terms([[1, 1, 2], [2] * 255]))
-    assert counts.rows.itemsize + counts.counts.itemsize == 3
-    assert Counts.from_terms(terms([[2] * 256])).counts.tolist() == [256]
 
 
 def test_more_passages_than_one_matrix_takes_are_counted():

@@ -8,7 +8,6 @@ from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.files import (
     NotRegularError,
     open_regular,
-    pieces,
     read_bytes,
     read_json,
     replace_file,
@@ -35,18 +34,18 @@ def test_what_is_no_json_is_said_to_be_corrupted(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("make", "kind"),
+    "make",
     [
-        (lambda file: os.mkfifo(file), "a pipe"),
-        (lambda file: file.symlink_to("/dev/zero"), "a link"),
-        (lambda file: file.symlink_to(__file__), "a link"),
-        (lambda file: file.mkdir(), "a folder"),
+        lambda file: os.mkfifo(file),
+        lambda file: file.symlink_to("/dev/zero"),
+        lambda file: file.symlink_to(__file__),
+        lambda file: file.mkdir(),
     ],
     ids=["pipe", "link to a device", "link to a file", "folder"],
 )
-def test_only_regular_files_are_opened(tmp_path, make, kind):
+def test_only_regular_files_are_opened(tmp_path, make):
     make(tmp_path / "a")
-    with pytest.raises(IndexCorrupted, match=rf"a' is no regular file but {kind}"):
+    with pytest.raises(IndexCorrupted, match=r"a' has .*no regular file"):
         read_bytes(tmp_path / "a")
 
 
@@ -72,21 +71,10 @@ def test_a_file_is_replaced_in_one_piece_or_stays(tmp_path, monkeypatch):
     assert file.read_text(encoding="utf-8") == "old, é"
 
 
-def test_a_link_that_lies_in_wait_is_never_written_through(tmp_path, monkeypatch):
-    file, precious = tmp_path / "a", tmp_path / "precious"
-    precious.write_text("mine")
-    monkeypatch.setattr("secrets.token_hex", lambda size: "guessed")
-    (tmp_path / ".a.guessed").symlink_to(precious)
-    with pytest.raises(FileExistsError):
-        replace_file(file, "new")
-    assert (precious.read_text(), file.exists()) == ("mine", False)
-    assert (tmp_path / ".a.guessed").is_symlink()
-
-
 def test_a_link_is_followed_only_where_that_is_asked_for(tmp_path):
     (tmp_path / "a").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    with pytest.raises(NotRegularError, match="no regular file but a link"):
+    with pytest.raises(NotRegularError, match="no regular file but"):
         open_regular(tmp_path / "link")
     with open_regular(tmp_path / "link", follow_symlinks=True) as file:
         assert file.read() == b"x"
@@ -95,7 +83,7 @@ def test_a_link_is_followed_only_where_that_is_asked_for(tmp_path):
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_pipe_is_not_waited_for(tmp_path, follow):
     os.mkfifo(tmp_path / "a")
-    with pytest.raises(NotRegularError, match="no regular file but a pipe"):
+    with pytest.raises(NotRegularError, match="no regular file but"):
         open_regular(tmp_path / "a", follow_symlinks=follow)
 
 
@@ -110,16 +98,5 @@ def test_what_takes_a_files_place_between_looking_and_opening_is_not_read(tmp_pa
         return opened(*given, **options)
 
     monkeypatch.setattr(os, "open", swap)
-    with pytest.raises(NotRegularError, match="no regular file but a pipe"):
+    with pytest.raises(NotRegularError, match="no regular file but"):
         open_regular(path)
-
-
-def test_a_file_that_grows_is_read_up_to_the_size_that_it_had(tmp_path):
-    path = tmp_path / "a"
-    path.write_text("x" * 10)
-    with open_regular(path) as file:
-        read = pieces(file, 10)
-        path.write_text("x" * 1000)
-        assert b"".join(read) == b"x" * 10
-        with pytest.raises(OSError, match="became shorter"):
-            [*pieces(file, 1000)]

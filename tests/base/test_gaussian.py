@@ -43,14 +43,6 @@ def test_widths_are_one_block_unless_given_and_add_up_to_the_dimension(rng):
         Gaussian(mean, zeros, widths=[2, 2])
 
 
-def test_a_single_index_is_refused_because_the_result_would_be_no_batch(rng):
-    g = random_gaussian(rng, 3, 4)
-    with pytest.raises(TypeError, match=r"g\[\[1\]\]"):
-        g[1]
-    with pytest.raises(TypeError, match="slice"):
-        list(g)
-
-
 def test_numbers_are_held_as_float32_whatever_comes_in():
     g = Gaussian([[1, 2]], np.array([[1, 0]], dtype=np.float16))
     assert g.mean.dtype == g.variance.dtype == g.trace.dtype == np.float32
@@ -68,7 +60,7 @@ def test_a_batch_of_nothing_is_a_gaussian():
         (([1.0, 2.0], [[0.0, 0.0]]), "mean: expected shape (n, d), got (2,)"),
         (([[1.0, np.nan]], [[0.0, 0.0]]), "mean: row 0 holds NaN or infinity"),
         (([[1.0], [2.0]], [[0.0], [np.inf]]), "variance: row 1 holds NaN or infinity"),
-        (([[1.0, 2.0]], [[0.0]]), "variance: expected the shape of mean, (1, 2), got (1, 1)"),
+        (([[1.0, 2.0]], [[0.0]]), "variance: expected shape (1, 2), got (1, 1)"),
         (([[1.0]], [[-0.5]]), "variance: expected values >= 0, got -0.5"),
         (([[10**400]], [[0.0]]), "mean: expected numbers that float32 holds"),
         (([[1.0]], [[1e39]]), "variance: row 0 holds NaN or infinity"),

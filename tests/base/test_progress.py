@@ -7,14 +7,10 @@ import time
 
 import numpy as np
 import pytest
-from langchain_core.documents import Document
-from llama_index.core.schema import Document as LlamaIndexDocument
 
-from tests.helpers import index_of, labelled, pairs, passages
-from uec_rag import UEC, Gate, Retriever, langchain, llama_index
+from tests.helpers import pairs, passages
+from uec_rag import UEC, Retriever
 from uec_rag.base import progress
-from uec_rag.documents import read_folder
-from uec_rag.evaluation.evaluate import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not fitted")
 TEXTS = [f"{text} {number}" for number, text in enumerate(passages(300) * 2)][:300]
@@ -31,58 +27,19 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    to = tmp_path_factory.mktemp("files")
-    for number in range(40):
-        (to / f"{number}.md").write_text(f"# {number}\n\nText of file {number}.")
-    return to
-
-
-@pytest.fixture(scope="module")
-def index():
-    return index_of(UEC([slow, "bm25"]), TEXTS)
-
-
 WAITS = {
-    "add": (lambda index, folder: Retriever(UEC([slow])).add(TEXTS), "Encoding texts"),
-    "add an iterator": (
-        lambda index, folder: Retriever(UEC([slow])).add(iter(TEXTS)),
-        "Encoding texts",
-    ),
-    "LangChain": (
-        lambda index, folder: langchain.UECRetriever.from_documents(
-            [*map(Document, TEXTS)], UEC([slow])
-        ),
-        "Encoding texts",
-    ),
-    "LlamaIndex": (
-        lambda index, folder: llama_index.UECRetriever.from_documents(
-            [LlamaIndexDocument(text=text) for text in TEXTS], UEC([slow])
-        ),
-        "Encoding texts",
-    ),
-    "fit": (lambda index, folder: UEC([slow, "bm25"]).fit(pairs(64)), "Fitting"),
-    "a gate": (
-        lambda index, folder: Gate.from_labels(index, *labelled(TEXTS, 64)),
-        "Searching",
-    ),
-    "evaluate": (
-        lambda index, folder: evaluate(index, dict(zip(*labelled(TEXTS, 64), strict=True))),
-        "Searching",
-    ),
-    "read a folder": (lambda index, folder: read_folder(folder), "Reading files"),
+    "add": (lambda: Retriever(UEC([slow])).add(TEXTS), "Encoding texts"),
+    "add an iterator": (lambda: Retriever(UEC([slow])).add(iter(TEXTS)), "Encoding texts"),
+    "fit": (lambda: UEC([slow, "bm25"]).fit(pairs(64)), "Fitting"),
 }
 
 
 @pytest.mark.parametrize(("wait", "what"), WAITS.values(), ids=WAITS)
-def test_a_long_wait_is_shown_on_a_terminal_and_nowhere_else(
-    index, folder, monkeypatch, wait, what
-):
+def test_a_long_wait_is_shown_on_a_terminal_and_nowhere_else(monkeypatch, wait, what):
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     for stderr, shows in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stderr)
-        wait(index, folder)
+        wait()
         assert (what in stderr.getvalue()) == shows
 
 

@@ -1,8 +1,5 @@
 """A property that is computed once waits for nobody: no thread, and no process that is gone."""
 
-import os
-import signal
-import sys
 import threading
 
 import pytest
@@ -43,15 +40,6 @@ def test_a_thread_does_not_wait_for_one_that_computes_the_same_property_of_anoth
     thread.join(20)
     assert not thread.is_alive()
     assert other.about.subject == "Loans"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_a_process_that_is_forked_while_a_thread_computes_a_property_computes_its_own(busy):
-    child = os.fork()
-    if not child:
-        signal.alarm(20)  # what would wait for ever is killed
-        os._exit(0 if Passage("other", "text", {"title": "Loans"}).about.subject == "Loans" else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_threads_that_compute_it_at_once_get_the_same_object():

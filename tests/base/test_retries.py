@@ -1,5 +1,4 @@
 import math
-import time
 
 import numpy as np
 import pytest
@@ -80,11 +79,3 @@ def test_what_stays_away_is_not_asked_longer_than_is_said(monkeypatch, within, c
     with pytest.raises(ConnectionError, match="no route"):
         retries.retry(source, ["a"], within=within)
     assert source.calls == calls
-
-
-def test_a_service_is_given_the_time_it_asks_for(monkeypatch):
-    waited = []
-    monkeypatch.setattr(time, "sleep", waited.append)
-    source = Failing(StatusError(429, {"retry-after": "7"}))
-    BlackBoxEncoder(source).encode(["a"], "query")
-    assert waited == [7.0]

@@ -78,10 +78,6 @@ class TestAsObservabilityToolsShowIt:
             own = json.loads(shown[f"{document}.metadata"])
             assert own == {**passage.metadata, **result[0].metadata(place)}
 
-    def test_a_search_for_several_queries_shows_no_documents(self, exported, full):
-        _, shown = self.search(exported, full, ["badero", "fimafi"])
-        assert all(name.startswith("uec_rag.") for name in shown)
-
 
 def test_without_opentelemetry_only_the_log_is_told(monkeypatch, caplog):
     monkeypatch.setattr(spans, "_tracer", lambda: None)

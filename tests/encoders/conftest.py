@@ -4,7 +4,6 @@ import string
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from tests.tiny_bert import save_bert
 
@@ -15,9 +14,6 @@ TEXTS = [
     "heat flows from hot to cold",
     "what is a cat?",
 ]
-
-
-WORDS = ["[UNK]", "<s>", "a", "cat", "the", "dog", "sat", "on", "mat", "moon", "hot", "cold"]
 
 
 @pytest.fixture(scope="session")
@@ -109,29 +105,3 @@ class Remote:
     def __call__(self, texts):
         self.calls.append(list(texts))
         return hashed_vectors(texts)
-
-
-@pytest.fixture(scope="session")
-def tokenizer():
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-
-    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    # A mark of the beginning, as in WordLlama's, that must not count as a word.
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", 1)]
-    )
-    return tokenizer
-
-
-@pytest.fixture(scope="session")
-def static_folder(tokenizer, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("static")
-    table = np.random.default_rng(0).standard_normal((len(WORDS), 6)).astype(np.float16)
-    save_file({"embedding.weight": table}, folder / "model.safetensors")
-    tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "modules.json").write_text(
-        '[{"idx": 0, "name": "0", "path": "", '
-        '"type": "sentence_transformers.models.StaticEmbedding"}]'
-    )
-    return folder

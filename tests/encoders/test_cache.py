@@ -1,11 +1,10 @@
-import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, Encoded, SentenceTransformerEncoder
+from uec_rag.encoders import BlackBoxEncoder, CachedEncoder, SentenceTransformerEncoder
 
 
 @pytest.fixture
@@ -57,25 +56,6 @@ def test_a_damaged_database_is_an_error_that_says_what_to_do(cached, remote):
     cached.path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(OSError, match="if it is damaged, delete it"):
         reopened(cached, remote)
-
-
-def test_a_pipe_in_the_databases_place_is_named_and_not_opened(cached, remote):
-    for name in ("", "-wal", "-shm"):
-        cached.path.with_name(cached.path.name + name).unlink(missing_ok=True)
-    os.mkfifo(cached.path)
-    with pytest.raises(OSError, match=r"no regular file but a pipe: .*\.sqlite3"):
-        reopened(cached, remote)
-
-
-def test_an_encoder_that_returns_nan_leaves_nothing_in_the_cache(tiny, tmp_path, monkeypatch):
-    encoder = SentenceTransformerEncoder(tiny())
-    bad = Encoded(np.full((1, 16), np.nan, np.float32), np.ones((1, 16), np.float32))
-    monkeypatch.setattr(encoder, "encode", lambda *_, **__: bad)
-    cached = CachedEncoder(encoder, tmp_path)
-    with pytest.raises(ValueError, match="returned NaN or infinity; nothing was cached"):
-        cached.encode(["a"], "query")
-    monkeypatch.undo()
-    assert np.isfinite(cached.encode(["a"], "query").embedding).all()
 
 
 def test_two_models_under_one_revision_are_noticed(cached, tmp_path):

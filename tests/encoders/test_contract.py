@@ -12,10 +12,8 @@ from uec_rag.encoders import (
     SentenceTransformerEncoder,
     load_encoder,
 )
-from uec_rag.encoders.small_models import StaticEncoder
 
 MAKE = {
-    "static": lambda at: StaticEncoder(at("static_folder"), name="e5-tiny"),
     "sentence transformer": lambda at: SentenceTransformerEncoder(
         at("tiny")(dense={"out_features": 6}, prompts={"query": "query: "}), batch_size=2
     ),
@@ -87,7 +85,7 @@ def test_what_is_no_list_of_texts_or_no_role_is_refused(encoder):
             encoder.encode(texts, role)
 
 
-@every([kind for kind in OF_MODELS if kind != "static"])
+@every(OF_MODELS)
 def test_progress_is_shown_only_when_asked_for(encoder, texts, capfd):
     encoder.encode(texts, "passage")
     assert "Encoding texts" not in capfd.readouterr().err
@@ -95,7 +93,7 @@ def test_progress_is_shown_only_when_asked_for(encoder, texts, capfd):
     assert "Encoding texts" in capfd.readouterr().err
 
 
-@every([kind for kind in OF_MODELS if kind != "static"])
+@every(OF_MODELS)
 def test_what_is_longer_than_the_model_takes_is_cut_off(encoder):
     vectors = encoder.encode(["cat " * 600, "cat " * 900], "passage").embedding
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)

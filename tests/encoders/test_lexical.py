@@ -4,26 +4,24 @@ import numpy as np
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag import UEC, Retriever
-from uec_rag.encoders import Lexical, load_encoder
+from uec_rag.encoders import Lexical
 from uec_rag.encoders.lexical import (
     LATIN,
-    WordTokenizer,
-    _cached_keys,
     key_of,
+    keys_of,
     letters_in,
     letters_of,
     split_words,
+    terms_of,
     weights_of,
+    words_by_key,
     writing_of,
     writings,
 )
 
-TERMS = WordTokenizer().terms
-
 
 def shared(one, other):
-    return {t for t in TERMS(one) if not t.startswith("~")} & set(TERMS(other))
+    return {t for t in terms_of(one) if not t.startswith("~")} & set(terms_of(other))
 
 
 @pytest.mark.parametrize("row", rows_of("forms_of_words.csv"), ids=lambda row: row["one"])
@@ -32,22 +30,15 @@ def test_forms_of_a_word_share_a_term(row):
 
 
 def test_an_identifier_gives_itself_and_its_parts():
-    assert {"parse", "arg", "parse_arg"} & set(TERMS("parse_args")) >= {"arg"}
-    assert {"httpserver", "http", "server"} <= set(TERMS("HTTPServer"))
+    assert {"parse", "arg", "parse_arg"} & set(terms_of("parse_args")) >= {"arg"}
+    assert {"httpserver", "http", "server"} <= set(terms_of("HTTPServer"))
 
 
 def test_a_text_of_another_language_gives_runs_of_letters():
-    german = TERMS("Was ist der Grund für die Verlustvorträge?")
+    german = terms_of("Was ist der Grund für die Verlustvorträge?")
     assert {"~lust", "~verl"} <= set(german)
-    assert "~lust" not in TERMS("What is the reason for Verlustvortrag?")
-    assert "~ündi" in TERMS("a Kündigung")  # an accent is enough for the word itself
-
-
-def test_a_language_that_is_named_is_not_guessed():
-    assert "~gene" in WordTokenizer("german").terms("gene")
-    assert "~gene" not in WordTokenizer("english").terms("der gene und das gene")
-    with pytest.raises(ValueError, match="language: expected one of"):
-        WordTokenizer("klingon")
+    assert "~lust" not in terms_of("What is the reason for Verlustvortrag?")
+    assert "~ündi" in terms_of("a Kündigung")  # an accent is enough for the word itself
 
 
 def test_marks_belong_to_their_letters():
@@ -57,8 +48,8 @@ def test_marks_belong_to_their_letters():
 @pytest.mark.parametrize("row", rows_of("options_in_texts.csv"), ids=lambda row: row["text"])
 def test_options_of_commands_are_words_with_their_dashes(row):
     options = {*row["options"].split()}
-    assert {term for term in TERMS(row["text"]) if term.startswith("-")} == options
-    assert options <= {*WordTokenizer().words_by_key(row["text"]).values()}
+    assert {term for term in terms_of(row["text"]) if term.startswith("-")} == options
+    assert options <= {*words_by_key(row["text"]).values()}
 
 
 @pytest.mark.parametrize(
@@ -71,22 +62,10 @@ def test_options_of_commands_are_words_with_their_dashes(row):
     ],
 )
 def test_an_identifier_is_a_term_beside_its_words(text, identifiers):
-    terms = TERMS(text)
+    terms = terms_of(text)
     assert {term for term in terms if not {".", "/"}.isdisjoint(term)} == identifiers
-    words = TERMS(text.replace(".", " ").replace("/", " "))
+    words = terms_of(text.replace(".", " ").replace("/", " "))
     assert [term for term in terms if term not in identifiers] == words
-
-
-def test_what_a_question_names_in_full_is_found_before_what_has_its_words():
-    retriever = Retriever(UEC(["bm25"], coefficients="uniform"))
-    retriever.add(
-        [
-            "bz2.BZ2Compressor.compress: compress data with bz2, and compress the rest later.",
-            "bz2.compress(data): returns bytes.",
-        ],
-        ["class", "function"],
-    )
-    assert retriever.search(["What does bz2.compress do?"]).ids[0][0] == "function"
 
 
 def test_parts_of_words_and_identifiers_weigh_less():
@@ -138,15 +117,11 @@ def test_a_query_is_read_up_to_a_length_that_no_question_has():
     assert words[6000] not in named
 
 
-def test_data_in_a_text_is_one_term_and_is_not_remembered():
-    words = WordTokenizer()
+def test_data_in_a_text_is_one_term():
     blob = "QWxhZGRpbjpvcGVu" * 600_000
-    assert len(words(f"{blob} needle {blob}")) == 4
-    assert words.terms(blob[:200]) == [blob[:200].lower()]
-    assert words.terms("北京大学的学生" * 50)[:2] == ["北京", "京大"]
-    held = _cached_keys.cache_info().currsize
-    words("北京大学的学生" * 50)
-    assert _cached_keys.cache_info().currsize == held
+    assert len(keys_of(f"{blob} needle {blob}")) == 4
+    assert terms_of(blob[:200]) == [blob[:200].lower()]
+    assert terms_of("北京大学的学生" * 50)[:2] == ["北京", "京大"]
 
 
 def test_queries_carry_readable_words_and_weights():
@@ -154,23 +129,6 @@ def test_queries_carry_readable_words_and_weights():
     assert terms.labels == [{key_of("network"): "networks"}]
     assert sorted(terms.weights.tolist()) == [0.5, 2.0]
     assert Lexical().encode(["Networks"], "passage").terms.labels is None
-
-
-def test_an_encoder_is_rebuilt_from_its_spec_and_revisions_tell_settings_apart():
-    made = [Lexical(), Lexical(k1=1.23456789), Lexical(b=0.4, language="german")]
-    for one in made:
-        again = load_encoder(one.spec)
-        assert (again.spec, again.revision) == (one.spec, one.revision)
-    assert len({encoder.revision for encoder in [*made, Lexical(language="german")]}) == 4
-    assert load_encoder("bm25").dimension == 0
-    for spec, message in (("bm25:k2=1", r"bm25:k2=1.*expected 'bm25'"), ("bm25:k1=a", "numbers")):
-        with pytest.raises(ValueError, match=message):
-            load_encoder(spec)
-
-
-def test_wrong_options_are_refused():
-    with pytest.raises(ValueError, match="k1: expected"):
-        Lexical(k1=-1)
 
 
 # In what a text is written: scripts by their letters, English by its small words.

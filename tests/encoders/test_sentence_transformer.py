@@ -1,7 +1,6 @@
 import json
 import shutil
 import socket
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -85,21 +84,6 @@ def test_half_precision_keeps_revision_and_nearly_the_vectors(saved, texts):
     assert (similarity > 0.99).all()
 
 
-def test_a_model_in_memory_keeps_its_precision(tiny):
-    model = tiny().to(torch.float64)
-    encoder = SentenceTransformerEncoder(model)
-    assert next(encoder.model.parameters()).dtype == torch.float64
-    assert encoder.encode(["a cat"], "query").embedding.dtype == np.float32
-
-
-def test_loading_a_folder_prints_nothing(saved, capfd):
-    folder = saved("silent")
-    capfd.readouterr()
-    with warnings.catch_warnings(action="error"):
-        SentenceTransformerEncoder(folder)
-    assert capfd.readouterr() == ("", "")
-
-
 def test_a_model_that_returns_nan_is_refused_when_it_is_loaded(tiny):
     model = tiny()
     with torch.no_grad():
@@ -172,14 +156,6 @@ def test_an_unreachable_hub_is_a_clear_error_within_seconds(monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{port}")
     with pytest.raises(OSError, match="cannot load encoder 'owner/model': it is not"):
         SentenceTransformerEncoder("owner/model")
-
-
-def test_a_prompt_that_pooling_leaves_out_is_left_out(tiny):
-    model, texts = tiny(), words(12)
-    model.set_pooling_include_prompt(False)
-    encoder = SentenceTransformerEncoder(model, query_prompt="query: ", batch_size=4)
-    expected = model.encode(texts, prompt="query: ", normalize_embeddings=True)
-    np.testing.assert_allclose(encoder.encode(texts, "query").embedding, expected, atol=1e-6)
 
 
 def forward(model, texts):

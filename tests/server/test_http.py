@@ -79,9 +79,9 @@ def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client,
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
 
-def test_a_filter_lets_through_what_it_says_and_thousands_of_values_are_one_condition(client):
-    some = [{"source": f"{id_}.md"} for id_ in ("flour", *range(2000))]
-    found = client.post("/ask", json={"question": "the mill", "filter": {"$or": some}})
+def test_a_filter_lets_through_what_it_says_of_thousands_of_values(client):
+    some = {"source": {"$in": [f"{id_}.md" for id_ in ("flour", *range(2000))]}}
+    found = client.post("/ask", json={"question": "the mill", "filter": some})
     assert [each["id"] for each in found.json()["passages"]] == ["flour"]
 
 

@@ -11,7 +11,7 @@ from tests.stores.test_contract import QUERY, gaussians, numbered
 from tests.stores.test_contract_words import alike, with_words
 from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
-from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores import LocalStore
 
 every_engine = pytest.mark.parametrize("kind", QUICK)
 SEVERAL = [kind for kind in QUICK if kind not in ("qdrant in memory", "qdrant's engine")]
@@ -33,21 +33,6 @@ def test_the_order_is_that_of_an_exact_search_of_as_many_candidates_as_were_aske
         orders.append([[int(p.id[1:]) for p in row] for row in found.passages])
         assert orders[-1] == np.take_along_axis(near, best, axis=1).tolist()
     assert orders[0] != orders[1]
-
-
-KEYS = ["a b", "a.b", 'quo"te', "per%cent", "semi;colon'", "ünï", "x[]", "-", "k" * 200]
-
-
-@every_engine
-def test_any_key_may_be_filtered_by(store, kind):
-    keys = KEYS[:3] if kind == "qdrant by http" else KEYS  # which takes them as others do
-    values = [5, "some text", ["text"]]
-    given = [Passage(f"{key} {i}", "", {key: v}) for key in keys for i, v in enumerate(values)]
-    store.add(given, gaussians(0, len(given)))
-    for key in keys:
-        for condition, wanted in ((5, "0"), ({"$gt": 4}, "0"), ({"$contains": "text"}, "12")):
-            found = {p.id for p in store.passages({key: condition})}
-            assert found == {f"{key} {i}" for i in wanted}, condition
 
 
 @every_engine
@@ -112,15 +97,3 @@ def test_a_copy_of_a_retriever_searches_the_same_collection(store):
     copied.delete(["p0"])
     assert len(retriever) == len(copied) == 19
     assert copy.deepcopy(retriever.snapshot()).search(["badero"], k=3).scores.shape == (1, 3)
-
-
-# What is read of an engine that others write to.
-
-
-@every_engine
-def test_what_was_replaced_by_another_is_not_read_from_before(store):
-    store.add(numbered(range(9)), gaussians(0, 9))
-    before = store.sample(5).mean
-    beside(store).add(numbered(range(9)), gaussians(1, 9))
-    assert not np.array_equal(store.sample(5).mean, before)
-    np.testing.assert_array_equal(store.sample(5).mean, beside(store).sample(5).mean)

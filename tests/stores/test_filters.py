@@ -1,8 +1,6 @@
 """Filters of a local index against a reading of them in plain Python."""
 
 import re
-import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -105,28 +103,14 @@ def test_any_combination_lets_through_what_it_says(store, filter_):
     assert len(view) == len([*view.passages()])
 
 
-def test_values_of_one_key_in_an_or_are_one_condition():
-    some = [{"year": year} for year in range(2000)]
-    joined = parse(
-        {"$or": [*some, {"lang": "en"}, {"year": {"$in": [2000]}}, {"lang": {"$ne": 1}}]}
-    )
-    assert joined == Or(
-        (
-            Compare("lang", "$ne", 1),
-            Compare("year", "$in", (*range(2001),)),
-            Compare("lang", "$in", ("en",)),
-        )
-    )
-
-
 @pytest.mark.parametrize(
     ("filter_", "message"),
     [
-        ({f"k{i}": 1 for i in range(10)}, "10 conditions ($and, $or and $not count, too), got 11"),
-        ({"$or": [{}] * 10}, "10 conditions ($and, $or and $not count, too), got 11"),
+        ({f"k{i}": 1 for i in range(11)}, "10 conditions, got 11"),
+        ({"$or": [{"k": 1}] * 11}, "10 conditions, got 11"),
         ({"n": {"$in": [*range(20)]}}, "20 values, got 21"),
         ({"$id": ["a"] * 21}, "20 values, got 21"),
-        ({"n": [[1] * 10] * 2}, "20 values, got 23"),
+        ({"n": [[1] * 10] * 2}, "20 values, got 21"),
         ({"n": {"a" * 31: 1}}, "30 characters in a key or a value, got 31"),
         ({"a" * 31: 1}, "30 characters in a key or a value, got 31"),
         ({"n": {"$in": ["a" * 31]}}, "30 characters in a key or a value, got 31"),
@@ -135,24 +119,7 @@ def test_values_of_one_key_in_an_or_are_one_condition():
 def test_a_filter_may_be_so_large(filter_, message):
     with pytest.raises(ValueError, match=re.escape(f"filter: expected at most {message}.")):
         check_size(parse(filter_), 10, 20, 30)
-    check_size(parse(filter_), 11, 23, 31)
-
-
-def test_little_is_remembered_or_said_of_keys_that_no_passage_has(store):
-    def ask(start, stop):
-        with warnings.catch_warnings(record=True, action="always") as caught:
-            for i in range(start, stop):
-                assert [*store.passages({f"{i} {'x' * 100_000}": 1})] == []
-        return caught
-
-    first = ask(0, 40)
-    tracemalloc.start()
-    assert ask(40, 80) == []
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 100_000
-    assert 0 < len(first) <= 20
-    assert max(len(str(each.message)) for each in first) < 300
+    check_size(parse(filter_), 11, 50, 31)
 
 
 @pytest.mark.parametrize(

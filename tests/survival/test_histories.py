@@ -1,15 +1,12 @@
 """Whatever is added, replaced, deleted, saved, loaded, copied and learned: a dict knows as much."""
 
 import copy
-import json
 import math
 import pickle
 import random
 import shutil
-import sys
 import tempfile
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -28,14 +25,11 @@ from hypothesis.stateful import (
 
 from tests.helpers import FORGED, NUMERIC, assert_close, bag_of_words, pairs, passages
 from tests.stores.kinds import KINDS, beside
-from tests.stores.qdrant_server import new_place
 from tests.stores.test_filters import FILTERS, METADATA, holds
-from tests.survival.in_a_child import run
 from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.stores import Passage
 from uec_rag.stores.filters import Predicate, parse
-from uec_rag.stores.urls import open_store
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -377,42 +371,3 @@ def test_an_index_is_what_its_history_says(kind):
         ),
     )
     report(f"{kind}: {machine.done:,} operations in {examples} histories")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")
-def test_two_processes_over_one_collection_lose_nothing_and_agree(tmp_path):
-    uec, place, operations = ensemble("qdrant"), new_place(), times(15, 600)
-
-    def write(number):
-        index = Retriever(uec, open_store(place))
-        chance, held = random.Random(number), {}
-        for _ in range(operations):
-            chosen = [f"{number}-{i}" for i in chance.sample(range(20), 5)]
-            if chance.random() < 0.7:
-                texts = [chance.choice(TEXTS) for _ in chosen]
-                index.add(texts, ids=chosen, metadatas=[{"lang": "en"}] * 5)
-                held |= dict(zip(chosen, texts, strict=True))
-            else:
-                index.delete(chosen)
-                held = {id_: text for id_, text in held.items() if id_ not in chosen}
-            own = {p.id: p.text for p in index.passages() if p.id.startswith(f"{number}-")}
-            assert own == held
-            told(index, QUERIES[:1])
-        (tmp_path / f"{number}.json").write_text(json.dumps(held))
-
-    def look(number):
-        index = Retriever(uec, open_store(place))
-        there = {passage.id: passage.text for passage in index.passages()}
-        said = [there, told(index, QUERIES)]
-        (tmp_path / f"seen {number}.json").write_text(json.dumps(said, sort_keys=True))
-
-    for work in (write, look):
-        with ThreadPoolExecutor(2) as pool:
-            assert [*pool.map(lambda number, work=work: run(work, [number]), range(2))] == [[], []]
-    [there, answer], other = (
-        json.loads((tmp_path / f"seen {number}.json").read_text()) for number in range(2)
-    )
-    assert [there, answer] == other
-    held = [json.loads((tmp_path / f"{number}.json").read_text()) for number in range(2)]
-    assert there == held[0] | held[1]
-    report(f"2 processes over one collection, {operations} writes each: nothing lost")

@@ -42,13 +42,15 @@ def as_corrupted(path: Path) -> Iterator[None]:
         FileNotFoundError,
         LookupError,
         MemoryError,
+        NotADirectoryError,
         RecursionError,
         TypeError,
         ValueError,
     ) as error:
-        raise corruption(
-            path, f"has unexpected content ({type(error).__name__}: {error}); save it again."
-        ) from error
+        said = f"has unexpected content ({type(error).__name__}: {error})"
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            said = "is missing"
+        raise corruption(path, f"{said}; make it again.") from error
 
 
 class UECWarning(UserWarning):

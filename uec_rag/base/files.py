@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from uec_rag.base.errors import corruption
+from uec_rag.base.errors import as_corrupted, corruption
 
 DATABASE = "index.db"
 """The file name of the database in the folder of an index."""
@@ -29,16 +29,6 @@ APPLICATION = 0x55454352
 """The application id of the database, "UECR" at byte 68 of its file."""
 
 _POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
-_AT_ONCE = 2**20  # bytes
-
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFLNK: "a link",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 
 
 def is_index(folder: Path) -> bool:
@@ -56,13 +46,11 @@ def is_saved(folder: Path) -> bool:
     return os.path.isfile(folder / ENSEMBLE) or is_index(folder)
 
 
-class NotRegularError(OSError):
-    """Raised if a path is not a regular file; the message says what it is."""
+class NotRegularError(OSError, ValueError):
+    """Raised if a path is not a regular file."""
 
 
-def open_regular(
-    path: str | Path, *, follow_symlinks: bool = False, dir_fd: int | None = None
-) -> BufferedReader:
+def open_regular(path: str | Path, *, follow_symlinks: bool = False) -> BufferedReader:
     """Open a regular file for reading; never blocks, even if the file is replaced meanwhile.
 
     Parameters
@@ -70,8 +58,6 @@ def open_regular(
     path
     follow_symlinks
         Open the target of a link, if it is a regular file.
-    dir_fd
-        Descriptor of the folder that a relative path is relative to.
 
     Raises
     ------
@@ -80,44 +66,26 @@ def open_regular(
     OSError
         If there is no such file, or it cannot be read.
     """
-    state = os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
-    check_regular(state, path)  # even opening a pipe or a tape has side effects
+    state = os.stat(path, follow_symlinks=follow_symlinks)
+    _check_regular(state, path)  # even opening a pipe or a tape has side effects
     # In case the file is replaced: do not wait for the other end of a pipe, nor follow a link.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     if not follow_symlinks:
         flags |= getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(path, flags)
     try:
-        handle = os.open(path, flags, dir_fd=dir_fd)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise NotRegularError(error.errno, "a link, not a regular file", str(path)) from error
-        raise
-    try:
-        check_regular(os.fstat(handle), path)
+        _check_regular(os.fstat(handle), path)
     except BaseException:
         os.close(handle)
         raise
     return os.fdopen(handle, "rb")
 
 
-def check_regular(state: os.stat_result, path: str | Path) -> None:
-    """Raise NotRegularError unless `state` is that of a regular file."""
+def _check_regular(state: os.stat_result, path: str | Path) -> None:
     if not stat.S_ISREG(state.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
+        kinds = {"l": "a link", "p": "a pipe", "d": "a folder"}
+        kind = kinds.get(stat.filemode(state.st_mode)[0], "a device")
         raise NotRegularError(errno.EINVAL, f"no regular file but {kind}", str(path))
-
-
-def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Read the first `size` bytes of a file in chunks, even if it grows meanwhile.
-
-    Raises OSError if it has fewer.
-    """
-    while size:
-        piece = file.read(min(size, _AT_ONCE))
-        if not piece:
-            raise OSError(errno.EIO, "it became shorter while it was read")
-        size -= len(piece)
-        yield piece
 
 
 def read_bytes(file: Path) -> bytes:
@@ -125,15 +93,8 @@ def read_bytes(file: Path) -> bytes:
 
     Raises IndexCorrupted if it is missing or is not a regular file, OSError if it cannot be read.
     """
-    try:
-        with open_regular(file) as stream:
-            return stream.read()
-    except NotRegularError as error:
-        raise corruption(
-            file, f"is {error.strerror}; replace it by the file itself, or save again."
-        ) from error
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise corruption(file, "is missing; save again.") from error
+    with as_corrupted(file), open_regular(file) as stream:
+        return stream.read()
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -186,15 +147,11 @@ def lock_file(file: Path, busy: str, wait: float = 0.0) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(file)
     try:
-        try:
-            lock.acquire(timeout=wait, poll_interval=_POLL)
-        except Timeout as error:
-            raise BlockingIOError(busy) from error
-        yield
-    finally:
-        lock.release(force=True)
+        with FileLock(file).acquire(timeout=wait, poll_interval=_POLL):
+            yield
+    except Timeout as error:
+        raise BlockingIOError(busy) from error
 
 
 def to_disk(path: Path) -> None:

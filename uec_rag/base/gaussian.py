@@ -253,15 +253,8 @@ class Gaussian:
         widths: Sequence[int] | None = None,
         terms: Sequence[Terms] = (),
     ) -> None:
-        means, scales = as_matrix(mean, "mean"), as_matrix(variance, "variance")
-        weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
-        self._set(means, scales, None, weights, widths, terms)
-        if self.scales.shape != self.mean.shape:
-            raise ValueError(
-                f"variance: expected the shape of mean, {self.mean.shape}, got {self.scales.shape}."
-            )
-        if self.scales.size and self.scales.min() < 0:
-            raise ValueError(f"variance: expected values >= 0, got {self.scales.min()}.")
+        made = self.from_factors(mean, variance, None, coefficients, widths, terms)
+        self.__dict__.update(vars(made))
 
     @classmethod
     def from_factors(
@@ -286,20 +279,21 @@ class Gaussian:
         widths : sequence of int, optional
         terms : sequence of Terms, optional
         """
-        if profile is None:
-            return cls(mean, scales, coefficients, widths, terms)
-        means, own = as_matrix(mean, "mean"), as_matrix(scales, "scales")
-        shared = as_matrix(profile, "profile")
+        name = "variance" if profile is None else "scales"
+        means, own = as_matrix(mean, "mean"), as_matrix(scales, name)
+        shared = None if profile is None else as_matrix(profile, "profile")
         weights = None if coefficients is None else as_matrix(coefficients, "coefficients")
         n, d = means.shape
-        if len(own) != n or shared.shape != (own.shape[1], d):
-            raise ValueError(
-                f"scales and profile: expected shapes ({n}, r) and (r, {d}), "
-                f"got {own.shape} and {shared.shape}."
-            )
-        for name, part in (("scales", own), ("profile", shared)):
-            if part.size and part.min() < 0:
-                raise ValueError(f"{name}: expected values >= 0, got {part.min()}.")
+        for part, array, shape in (
+            (name, own, (n, d if shared is None else len(shared))),
+            ("profile", shared, (own.shape[1], d)),
+        ):
+            if array is None:
+                continue
+            if array.shape != shape:
+                raise ValueError(f"{part}: expected shape {shape}, got {array.shape}.")
+            if array.size and array.min() < 0:
+                raise ValueError(f"{part}: expected values >= 0, got {array.min()}.")
         return cls.from_checked(means, own, shared, weights, widths, terms)
 
     @classmethod
@@ -313,27 +307,7 @@ class Gaussian:
         terms: Sequence[Terms] = (),
     ) -> Self:
         """Build as `from_factors` does, from numbers that are known to be finite and at least 0."""
-        self = cls.__new__(cls)
-        self._set(mean, scales, profile, coefficients, widths, terms)
-        return self
-
-    @classmethod
-    def certain(cls, mean: ArrayLike, terms: Sequence[Terms] = ()) -> Self:
-        """Build from means only, shape (n, d), with a (factored) variance of 0."""
-        matrix = as_matrix(mean, "mean")
-        rows, dimension = matrix.shape
-        return cls.from_factors(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)), terms=terms)
-
-    def _set(
-        self,
-        mean: FloatArray,
-        scales: FloatArray,
-        profile: FloatArray | None,
-        coefficients: FloatArray | None,
-        widths: Sequence[int] | None,
-        terms: Sequence[Terms],
-    ) -> None:
-        blocks = mean.shape[1:] if widths is None else tuple(widths)
+        blocks, sizes = mean.shape[1:] if widths is None else tuple(widths), [*map(len, terms)]
         if sum(blocks) != mean.shape[1]:
             raise ValueError(
                 f"widths: expected numbers whose sum is {mean.shape[1]}, the dimension, "
@@ -343,12 +317,19 @@ class Gaussian:
             raise ValueError(
                 f"coefficients: expected {len(mean)} rows, one per text, got {len(coefficients)}."
             )
-        sizes = [*map(len, terms)]
         if {*sizes} - {len(mean)}:
             raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
-        fields = {"mean": mean, "scales": scales, "profile": profile, "coefficients": coefficients}
-        for name, value in {**fields, "widths": blocks, "terms": tuple(terms)}.items():
-            object.__setattr__(self, name, value)
+        self = cls.__new__(cls)
+        self.__dict__.update(mean=mean, scales=scales, profile=profile, coefficients=coefficients)
+        self.__dict__.update(widths=blocks, terms=tuple(terms))
+        return self
+
+    @classmethod
+    def certain(cls, mean: ArrayLike, terms: Sequence[Terms] = ()) -> Self:
+        """Build from means only, shape (n, d), with a (factored) variance of 0."""
+        matrix = as_matrix(mean, "mean")
+        rows, dimension = matrix.shape
+        return cls.from_factors(matrix, np.zeros((rows, 1)), np.zeros((1, dimension)), terms=terms)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -358,10 +339,6 @@ class Gaussian:
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[np.integer]) -> Gaussian:
         """Return the Gaussians of some rows (a slice, indices or a mask)."""
-        if isinstance(rows, (int, np.integer)):
-            raise TypeError(
-                f"rows: expected a slice, indices or a mask, got {rows}; write g[[{rows}]]."
-            )
         if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
             return self
         weights = None if self.coefficients is None else self.coefficients[rows]

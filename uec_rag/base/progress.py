@@ -27,11 +27,8 @@ def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:
     # In a program for Windows without a console, there is no stderr.
     if sys.stderr is None or show is False or (show is None and not sys.stderr.isatty()):
         return _bar()(disable=True)
-    if show is None:
-        return _bar()(None, what, total, leave=False, delay=_PATIENCE)
-    from tqdm.auto import tqdm as in_notebooks_too  # type: ignore[import-untyped]
-
-    return in_notebooks_too(None, what, total)
+    delay = _PATIENCE if show is None else 0.0
+    return _bar()(None, what, total, leave=bool(show), delay=delay)
 
 
 @cache

@@ -58,7 +58,8 @@ class Record:
         try:
             with _CONVERTING:
                 record = msgspec.convert(metadata, cls)
-            _check_keys(record, metadata)
+            if unknown := metadata.keys() - {field.name for field in fields(cast(Any, cls))}:
+                raise ValueError(f"{cls.__name__} has no field {min(unknown)!r}")
             json.dumps(metadata, allow_nan=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise ValueError(
@@ -66,19 +67,3 @@ class Record:
                 f"{metadata!r:.2000} ({error})."
             ) from error
         return record
-
-
-def _check_keys(value: object, saved: Any) -> None:  # noqa: ANN401
-    """Raise ValueError if a record, or one in it, was rebuilt from keys that are not its fields."""
-    if isinstance(value, Record):
-        names = {field.name for field in fields(cast(Any, value))}
-        if unknown := saved.keys() - names:
-            raise ValueError(f"{type(value).__name__} has no field {min(unknown)!r}")
-        for name, inner in saved.items():
-            _check_keys(getattr(value, name), inner)
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            _check_keys(inner, saved[key])
-    elif isinstance(value, tuple):
-        for inner, keys in zip(value, saved, strict=True):
-            _check_keys(inner, keys)

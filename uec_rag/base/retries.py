@@ -77,17 +77,10 @@ def _announce(state: "RetryCallState") -> None:
 
 
 def _wait(state: "RetryCallState") -> float:
-    """Return the seconds before the next try: exponential backoff, or "retry-after" if longer."""
+    """Return the seconds before the next try, which grow."""
     from tenacity import wait_random_exponential
 
-    grown = wait_random_exponential(_FIRST_WAIT, _LONGEST_WAIT)(state)
-    error = state.outcome.exception() if state.outcome else None
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    try:
-        asked = float(headers.get("retry-after", 0))
-    except (AttributeError, TypeError, ValueError):  # a date, which few services send
-        asked = 0.0
-    return min(max(grown, asked), _LONGEST_WAIT)
+    return wait_random_exponential(_FIRST_WAIT, _LONGEST_WAIT)(state)
 
 
 def _status(error: BaseException) -> int | None:

@@ -16,6 +16,12 @@ from uec_rag.encoders.base import (
     prepare_texts,
 )
 
+ACCEPTED = (
+    "a hub name, a folder, 'pypi:NAME', 'bm25', a SentenceTransformer, a LangChain Embeddings, a "
+    "LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
+)
+"""What `load_encoder` makes an encoder of, for messages."""
+
 _AT_ONCE = 256  # texts of a call
 
 
@@ -129,20 +135,17 @@ class BlackBoxEncoder(IdentityHead):
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._embed[role]
-        if len(checked) == 1:
-            return self._encode_batch(embed(checked), 1)
         parts = []
         with progress_bar("Encoding texts", len(checked), show_progress) as bar:
             for start in range(0, len(checked), _AT_ONCE):
                 some = checked[start : start + _AT_ONCE]
-                parts.append(self._encode_batch(embed(some), len(some)).embedding)
+                vectors, known = embed(some), self._dimension
+                parts.append(
+                    check_vectors(vectors, rows=len(some), encoder=self.name, dimension=known)
+                )
+                self._dimension = parts[-1].shape[1]
                 bar.update(len(some))
         embedding = np.concatenate(parts)
-        return Encoded(embedding, embedding)
-
-    def _encode_batch(self, vectors: object, rows: int) -> Encoded:
-        embedding = check_vectors(vectors, rows=rows, encoder=self.name, dimension=self._dimension)
-        self._dimension = embedding.shape[1]
         return Encoded(embedding, embedding)
 
 
@@ -174,6 +177,5 @@ def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
     if callable(source) and not isinstance(source, type):
         return dict.fromkeys(("passage", "query"), partial(retry, source))
     raise TypeError(
-        f"cannot embed with {type(source).__name__} {source!r:.80}; expected a LangChain "
-        "Embeddings, a LlamaIndex BaseEmbedding or a callable(list[str]) -> (n, d) array"
+        f"cannot make an encoder from {type(source).__name__} {source!r:.80}; expected {ACCEPTED}"
     )

@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from uec_rag.base.files import check_regular
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
@@ -70,7 +69,6 @@ class CachedEncoder(EncoderWrapper):
             self.path = Path(folder).expanduser().absolute() / f"{hashed[:32]}.sqlite3"
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with _opened(self.path) as database:
-                database.execute("BEGIN IMMEDIATE")
                 database.execute(
                     "CREATE TABLE IF NOT EXISTS embedding "
                     "(key BLOB PRIMARY KEY, embedding BLOB NOT NULL, features BLOB)"
@@ -88,27 +86,25 @@ class CachedEncoder(EncoderWrapper):
         keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
         known = self._recent if self.path is None else _read(self.path, keys)
         misses = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
-        new: dict[bytes, _Row] = {}
         if misses or not keys:
             encoded = self._encoder.encode([*misses.values()], role, show_progress=show_progress)
-            if not keys:
-                return encoded
-            new = dict(zip(misses, _rows(encoded), strict=True))
-        rows = [new.get(key) or known[key] for key in keys]
+            known = known | self._keep(dict(zip(misses, _rows(encoded), strict=True)))
+        if not keys:
+            return encoded
+        rows = [known[key] for key in keys]
         if len({(len(row), features and len(features)) for row, features in rows}) > 1:
             raise ValueError(
                 f"embedding cache {self.path or 'in memory'} holds vectors of different widths: "
                 "two models were cached under one revision; delete it, and name their revisions"
             )
-        self._keep(new)
         embedding = _matrix([row for row, _ in rows])
         features = [row for _, row in rows if row is not None]
         return Encoded(embedding, _matrix(features) if features else embedding)
 
-    def _keep(self, new: dict[bytes, _Row]) -> None:
-        if new and self.path is not None:
+    def _keep(self, new: dict[bytes, _Row]) -> dict[bytes, _Row]:
+        """Write rows to the cache, and return them."""
+        if self.path is not None:
             with _opened(self.path) as database:
-                database.execute("BEGIN IMMEDIATE")
                 rows = ((key, *row) for key, row in new.items())
                 database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
         elif new:
@@ -116,15 +112,14 @@ class CachedEncoder(EncoderWrapper):
             full = (len(self._recent) + len(new)) * width > _CAPACITY
             # Other threads may read the old one.
             self._recent = new if full else self._recent | new
+        return new
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database for one transaction; a connection would not survive a fork."""
-    if path.exists():
-        check_regular(path.stat(), path)
     try:
-        with closing(sqlite3.connect(path, _WAIT, isolation_level=None)) as database, database:
+        with closing(sqlite3.connect(path, _WAIT)) as database, database:
             yield database
     except sqlite3.Error as error:  # locked, disk full, no permission, damaged
         raise OSError(f"embedding cache {path}: {error}; if it is damaged, delete it") from error
@@ -138,8 +133,6 @@ def _read(path: Path, keys: Sequence[bytes]) -> dict[bytes, _Row]:
 
 
 def _rows(new: Encoded) -> list[_Row]:
-    if not (np.isfinite(new.embedding).all() and np.isfinite(new.features).all()):
-        raise ValueError("encoder: it returned NaN or infinity; nothing was cached")
     own = new.features is not new.embedding  # else the last layer is the identity
     pairs = zip(new.embedding, new.features, strict=True)
     return [(row.tobytes(), features.tobytes() if own else None) for row, features in pairs]

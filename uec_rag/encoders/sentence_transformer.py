@@ -140,9 +140,10 @@ class SentenceTransformerEncoder(NotCopied):
         # Tokenizers modify their padding while they work, and are not thread-safe.
         with self._lock, self.tap.record_features():
             output = self._output(texts, role, show_progress)
-        vectors, features = self.tap.split(output)
-        embedding = check_vectors(vectors, rows=len(texts), encoder=self.name)
-        return Encoded(embedding, embedding if features is None else features)
+        width = self.tap.feature_dimension or 0
+        own = output.shape[1] - width
+        embedding = check_vectors(output[:, :own], rows=len(texts), encoder=self.name)
+        return Encoded(embedding, output[:, own:].copy() if width else embedding)
 
     def _output(self, texts: list[str], role: Role, show_progress: bool | None) -> Float32Array:
         encode = self.model.encode_query if role == "query" else self.model.encode_document
@@ -155,7 +156,7 @@ class SentenceTransformerEncoder(NotCopied):
                     prompt=self.prompts[role],
                     batch_size=self.batch_size,
                     show_progress_bar=False,
-                    truncate_dim=self.tap.output_width,
+                    truncate_dim=None if self.tap.register is None else sys.maxsize,
                 )
                 parts.append(np.asarray(output, dtype=np.float32))
                 bar.update(len(parts[-1]))
@@ -221,17 +222,6 @@ class LastLayerTap:
                 stack.callback(handle.remove)
             stack.callback(self.model.register_forward_hook(append).remove)
             yield
-
-    @property
-    def output_width(self) -> int | None:
-        """The `truncate_dim` to encode with while recording; None for that of the model."""
-        return None if self.register is None else sys.maxsize
-
-    def split(self, output: Float32Array) -> tuple[Float32Array, Float32Array | None]:
-        """Split the output of a recording model into embeddings and features."""
-        if self.feature_dimension is None:
-            return output, None
-        return output[:, : -self.feature_dimension], output[:, -self.feature_dimension :].copy()
 
 
 def _tap_projection(model: "SentenceTransformer") -> LastLayerTap:

@@ -1,11 +1,7 @@
-"""Static embedding models and small int8 transformers that run on the CPU without torch.
-
-A static model embeds a text as the mean of its token vectors. Transformers run in onnxruntime.
-"""
+"""Small int8 transformers that run in onnxruntime on the CPU, without torch."""
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -28,111 +24,13 @@ from uec_rag.encoders.hub import family_prompts, revision_of_files
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession  # type: ignore[import-untyped]
 
-_BATCH = 64  # texts whose token vectors are in memory at a time
-
-
-class _RowByRow(IdentityHead, ABC):
-    """The base of encoders that compute vectors row by row, with the identity as last layer.
-
-    `folder`: contains `tokenizer.json`. `model`: contents of the files of the model.
-    """
-
-    dimension: int
-
-    def __init__(
-        self, folder: str | Path, model: Sequence[bytes], name: str, spec: str | None
-    ) -> None:
-        from tokenizers import Tokenizer
-
-        tokenizer = (Path(folder) / "tokenizer.json").read_bytes()
-        self.name, self.spec = name, spec
-        self.prompts = family_prompts(name)
-        self.revision = revision_of_files(self.prompts, *model, tokenizer)
-        self.tokenizer = Tokenizer.from_buffer(tokenizer)
-        self.tokenizer.no_padding()
-
-    @abstractmethod
-    def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
-        """Yield the vector of each text."""
-
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
-        """Embed texts as queries or as passages.
-
-        Raises TypeError or ValueError if texts or role are invalid, or a text has no known token.
-        """
-        prompted = [self.prompts[role] + text for text in prepare_texts(texts, role)]
-        vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
-        with progress_bar("Encoding texts", len(prompted), show_progress) as bar:
-            for position, row in enumerate(self._rows(prompted, role)):
-                vectors[position] = row
-                bar.update()
-        embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
-        return Encoded(embedding, embedding)
-
-
-class StaticEncoder(_RowByRow):
-    """A table of token vectors and a tokenizer, as model2vec and WordLlama store them.
-
-    The vectors equal those of `StaticEmbedding` in sentence-transformers, whose import alone takes
-    several times as long as a search. Texts are not truncated.
-
-    Parameters
-    ----------
-    folder
-        Contains `model.safetensors`, with the table as its only tensor, and `tokenizer.json`.
-    name
-        Name of the model, which determines its prompts.
-    spec
-        The `spec` from which `load_encoder` rebuilds this encoder.
-
-    Raises
-    ------
-    ValueError
-        If the weights are not a single table.
-    """
-
-    def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
-        from safetensors.numpy import load
-
-        weights = (Path(folder) / "model.safetensors").read_bytes()
-        super().__init__(folder, [weights], name, spec)
-        tables = load(weights)
-        shapes = {key: table.shape for key, table in tables.items()}
-        if len(tables) != 1 or any(len(shape) != 2 for shape in shapes.values()):
-            raise ValueError(
-                f"{folder}: expected model.safetensors to hold one table (tokens, d), got {shapes}"
-            )
-        (table,) = tables.values()
-        self._table: Float32Array = table.astype(np.float32)
-        self.dimension = int(self._table.shape[1])
-
-    def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
-        for start in range(0, len(texts), _BATCH):
-            yield from self._means(texts[start : start + _BATCH])
-
-    def _means(self, texts: list[str]) -> Float32Array:
-        """Compute the mean token vectors, (n, d); zeros for a text without tokens."""
-        tokens = [e.ids for e in self.tokenizer.encode_batch(texts, add_special_tokens=False)]
-        lengths = np.array([len(ids) for ids in tokens])
-        means = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        filled = np.flatnonzero(lengths)
-        if len(filled):
-            # `reduceat` gives an empty segment the first row of the next one, not zeros.
-            starts = (np.cumsum(lengths) - lengths)[filled]
-            vectors = self._table[np.concatenate([np.array(ids, dtype=np.int64) for ids in tokens])]
-            means[filled] = np.add.reduceat(vectors, starts, axis=0) / lengths[filled, None]
-        return means
-
-
 _MAX_TOKENS = 512
 _MAX_THREADS = 8
 _CACHED_QUERIES = 4096  # queries are often repeated; about 8 MB of vectors
 
 
-class OnnxEncoder(_RowByRow):
-    """A BERT-like encoder, stored as a quantised ONNX graph.
+class OnnxEncoder(IdentityHead):
+    """A BERT-like encoder, stored as a quantised ONNX graph, with the identity as last layer.
 
     Its vector of a text is what the graph computes, or else the output of the first token.
 
@@ -156,18 +54,39 @@ class OnnxEncoder(_RowByRow):
     """
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
-        model = Path(folder) / "model.onnx"
+        from tokenizers import Tokenizer
+
+        model, tokenizer = Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"
+        self.name, self.spec, self.prompts = name, spec, family_prompts(name)
         self._session = open_session(model, name)
-        files = [model, *sorted(Path(folder).glob("*.bin"))]  # the graph and its weights
-        super().__init__(folder, [file.read_bytes() for file in files], name, spec)
+        files = [model, *sorted(Path(folder).glob("*.bin")), tokenizer]
+        self.revision = revision_of_files(self.prompts, *(file.read_bytes() for file in files))
+        self.tokenizer = Tokenizer.from_file(str(tokenizer))
+        self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(_MAX_TOKENS)
         self.dimension = int(self._session.get_outputs()[0].shape[-1])
         self._inputs = [node.name for node in self._session.get_inputs()]
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
-    def _rows(self, texts: list[str], role: Role) -> Iterator[Float32Array]:
-        with ThreadPoolExecutor(min(cores(), _MAX_THREADS)) as pool:
-            yield from pool.map(self._cached if role == "query" else self._embed, texts)
+    def encode(
+        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+    ) -> Encoded:
+        """Embed texts as queries or as passages.
+
+        Raises TypeError or ValueError if texts or role are invalid.
+        """
+        prompted = [self.prompts[role] + text for text in prepare_texts(texts, role)]
+        vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
+        embed = self._cached if role == "query" else self._embed
+        with (
+            ThreadPoolExecutor(min(cores(), _MAX_THREADS)) as pool,
+            progress_bar("Encoding texts", len(prompted), show_progress) as bar,
+        ):
+            for position, row in enumerate(pool.map(embed, prompted)):
+                vectors[position] = row
+                bar.update()
+        embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
+        return Encoded(embedding, embedding)
 
     def _embed(self, text: str) -> Float32Array:
         """Compute the vector of a text."""

@@ -14,7 +14,6 @@ from uec_rag.stores.base import (
     Filter,
     Passage,
     Store,
-    check_store,
     last_of_each,
     make_passages,
 )
@@ -51,7 +50,7 @@ class Index:
 
     def __init__(self, uec: UEC, store: Store) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
-        check_store(store)
+        check_type(store, Store, "store", "a store, such as LocalStore()")
         self.uec = uec
         self.store = store
         self._posteriors = uec.fitted.posteriors

@@ -16,13 +16,12 @@ import regex
 from uec_rag.base.counts import idf
 from uec_rag.base.text import FUNCTION_WORDS, WORD
 from uec_rag.confidence.languages import ENGLISH, function_words
-from uec_rag.encoders.lexical import LATIN, WordTokenizer, compounds, has_words, letters_in
+from uec_rag.encoders.lexical import LATIN, compounds, has_words, keys_of, letters_in, words_by_key
 
 # A digit, an underscore, an inner capital, an option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
 _DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
-_TOKENIZER = WordTokenizer()
 
 
 class Evidence(NamedTuple):
@@ -134,8 +133,8 @@ def match(
     >>> words, {word: round(value, 2) for word, value in idf.items()}
     ([{'fees'}, set()], {'Which': 1.79, 'fees': 0.69})
     """
-    labels = _TOKENIZER.words_by_key(question)
-    keys = [labels.keys() & set(_TOKENIZER(text).tolist()) for text in texts]
+    labels = words_by_key(question)
+    keys = [labels.keys() & set(keys_of(text).tolist()) for text in texts]
     words = [{labels[key] for key in of_text} for of_text in keys]
     counts = {word: sum(word in of_text for of_text in words) for word in labels.values()}
     rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(texts)))

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import uuid
-from collections import Counter
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -102,13 +102,6 @@ class StoreHits:
         return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)
 
 
-def check_store(store: object) -> None:
-    """Raise TypeError if something is not a store, without its value, which may be an address."""
-    if isinstance(store, type) or not callable(getattr(store, "bind", None)):
-        got = store if isinstance(store, type) else type(store)
-        raise TypeError(f"store: expected a store, such as LocalStore(), got {got.__name__}.")
-
-
 def check_query(query: Gaussian, dimension: int) -> None:
     """Raise ValueError unless queries have the dimension of the stored passages."""
     if query.dimension != dimension:
@@ -126,7 +119,7 @@ class Top(NamedTuple):
     sigma2: FloatArray
 
 
-class Store(Protocol):
+class Store(ABC):
     """A collection of passages with their Gaussians.
 
     Attributes
@@ -170,43 +163,53 @@ class Store(Protocol):
         """Raise ValueError if the store cannot run a parsed filter."""
         del condition  # most can run all
 
+    @abstractmethod
     def __len__(self) -> int:
         """Return the number of passages."""
 
+    @abstractmethod
     def snapshot(self, filter: Filter | None = None) -> Store:
         """Return a read-only view of the passages that match a filter."""
 
+    @abstractmethod
     def bind(self, fingerprint: str) -> None:
         """Record the ensemble of the Gaussians; FingerprintMismatch if it is another one."""
 
+    @abstractmethod
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
         """Add passages, replacing those with the same ids."""
 
+    @abstractmethod
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
+        return self.snapshot().get(ids)
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
+        return self.snapshot().vectors(ids)
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that a filter selects.
 
-        A store in memory iterates in the order of insertion.
+        A local store iterates in the order of insertion.
         """
+        return self.snapshot(filter).passages()
 
     def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of a sample of `count` passages, or of all if there are fewer."""
+        """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
+        return self.snapshot().sample(count)
 
+    @abstractmethod
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
         """Find the k passages with the highest s_hat for n queries."""
 
 
-class LinkedStore(Store, Protocol):
+class LinkedStore(Protocol):
     """A store outside the folder of an index, which says where it is."""
 
     def state(self) -> dict[str, Any]:
@@ -262,6 +265,11 @@ class DateText(str):
         made.key = made.first if is_time else made.first + "d"
         made.after = made.first + "e" if is_time else following.isoformat(timespec="microseconds")
         return made
+
+    def side(self, operator: str) -> tuple[str, str]:
+        """Return the sign and the moment by which the `key` of others is compared with this."""
+        moment = self.first if operator in ("$gte", "$lt") else self.after
+        return ">=" if operator in ("$gt", "$gte") else "<", moment
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -499,26 +507,22 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
         else check_passage(passage)
         for passage in passages
     ]
-    [(id_, count)] = Counter(passage.id for passage in checked).most_common(1) or [("", 0)]
-    if count > 1:
-        raise ValueError(f"ids: {id_!r} is given twice; expected distinct ids in one call.")
+    if len({passage.id for passage in checked}) < len(checked):
+        raise ValueError("ids: expected distinct ids in one call.")
     return checked
 
 
 def check_range(gaussians: Gaussian, name: str) -> None:
     """Raise ValueError if means or variances are too large for scores in float32."""
-    mean = gaussians.mean
-    most = max(float(mean.max(initial=0.0)), -float(mean.min(initial=0.0)))
-    if most > _LARGEST_MEAN:
-        raise ValueError(
-            f"{name}: expected means up to {_LARGEST_MEAN:g}, got {most:g}: their products are "
-            "beyond float32. Scale the embeddings."
-        )
-    largest = float(gaussians.scales.max(initial=0.0))
-    if gaussians.profile is not None:
-        largest *= float(gaussians.profile.max(initial=0.0))
-    if largest > _LARGEST:
-        raise ValueError(
-            f"{name}: expected variances <= {_LARGEST:g}, got {largest:g}: their products are "
-            "beyond float32. Fit the ensemble again, or scale the embeddings."
-        )
+    mean, profile = gaussians.mean, gaussians.profile
+    variance = float(gaussians.scales.max(initial=0.0))
+    variance *= 1.0 if profile is None else float(profile.max(initial=0.0))
+    for what, got, most in (
+        ("means", max(float(mean.max(initial=0.0)), -float(mean.min(initial=0.0))), _LARGEST_MEAN),
+        ("variances", variance, _LARGEST),
+    ):
+        if got > most:
+            raise ValueError(
+                f"{name}: expected {what} <= {most:g}, got {got:g}: their products are beyond "
+                "float32. Scale the embeddings, or fit the ensemble again."
+            )

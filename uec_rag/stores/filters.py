@@ -21,8 +21,9 @@ mean the whole day, `$gte` and `$lt` its first moment. Texts that look like date
 
 from __future__ import annotations
 
+import operator as op
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from uec_rag.base.checks import check_type
@@ -42,19 +43,20 @@ Operator = Literal[
 
 @dataclass(frozen=True)
 class Compare:
-    """A condition that compares a metadata value with an operator."""
+    """A condition that compares a metadata value with an operator.
+
+    `within`: the keys of the dicts that hold it, outermost first.
+    """
 
     key: str
     operator: Operator
     value: Any
+    within: tuple[str, ...] = field(default=(), repr=False)
 
-
-@dataclass(frozen=True)
-class Nested:
-    """A condition on what a dict under a metadata key holds."""
-
-    key: str
-    condition: Condition
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that lead to the value."""
+        return (*self.within, self.key)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,10 @@ class Not:
     condition: Condition
 
 
-Condition: TypeAlias = Compare | Nested | HasId | Predicate | And | Or | Not
+ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+"""The signs of the operators that compare an order."""
+
+Condition: TypeAlias = Compare | HasId | Predicate | And | Or | Not
 
 
 def parse(filter: Filter) -> Condition:
@@ -134,28 +139,13 @@ def _join(conditions: list[Condition]) -> Condition:
     return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
 
 
-def _either(conditions: list[Condition]) -> Condition:
-    """Join conditions by Or; `$eq` and `$in` of one key become a single `$in`."""
-    joined: list[Condition] = []
-    values: dict[str, list[object]] = {}
-    for condition in conditions:
-        if isinstance(condition, Compare) and condition.operator in ("$eq", "$in"):
-            value = condition.value
-            values.setdefault(condition.key, []).extend(
-                value if condition.operator == "$in" else [value]
-            )
-        else:
-            joined.append(condition)
-    joined += [Compare(key, "$in", tuple(options)) for key, options in values.items()]
-    return Or(tuple(joined))
-
-
 def _entry(key: str, value: object) -> Condition:
+    """Parse an entry of a filter."""
     match key:
         case "$and":
             return And(tuple(map(_parse_clause, _as_list(key, value))))
         case "$or":
-            return _either([*map(_parse_clause, _as_list(key, value))])
+            return Or(tuple(map(_parse_clause, _as_list(key, value))))
         case "$not":
             return Not(_parse_clause(cast(Filter, value)))  # which checks it
         case "$id":
@@ -169,42 +159,41 @@ def _entry(key: str, value: object) -> Condition:
                     f"filter: $where expects a callable(passage) -> bool, got {value!r:.60}."
                 )
             return Predicate(value)
+    return _parse_value((), key, value)
+
+
+def _parse_value(within: tuple[str, ...], key: str, value: object) -> Condition:
+    """Parse the condition on the value of a key."""
     if not isinstance(key, str) or key.startswith("$"):
         raise ValueError(
             "filter: expected a metadata key, '$and', '$or', '$not', '$id' or '$where', "
             f"got {key!r:.60}."
         )
-    return _parse_value(check_stored_text(key, f"filter: key {key!r:.60}"), value)
-
-
-def _parse_value(key: str, value: object) -> Condition:
-    """Parse the condition on the value of a key."""
+    check_stored_text(key, f"filter: key {key!r:.60}")
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         if isinstance(value, Mapping) and _has_operators(value):
-            return _join([Nested(key, _entry(name, item)) for name, item in value.items()])
-        return Compare(key, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
+            return _join([_parse_value((*within, key), *entry) for entry in value.items()])
+        return Compare(key, "$eq", normalise_value(value, f"filter: {key!r:.60}"), within)
     conditions: list[Condition] = []
     for name, operand in value.items():
         if name == "$not":
-            conditions.append(Not(_parse_value(key, operand)))
+            conditions.append(Not(_parse_value(within, key, operand)))
             continue
         if name not in get_args(Operator):
             raise ValueError(
                 f"filter: {key!r:.60} has the unknown operator {name!r:.60}; expected one of "
                 f"{[*get_args(Operator), '$not']}."
             )
-        many = name in ("$in", "$nin")
         where = f"filter: {name} of {key!r:.60}"
-        limit = (
-            tuple(normalise_value(item, where) for item in _as_list(name, operand))
-            if many
-            else normalise_value(operand, where)
-        )
+        if name in ("$in", "$nin"):
+            limit: Any = tuple(normalise_value(one, where) for one in _as_list(name, operand))
+        else:
+            limit = normalise_value(operand, where)
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
-        if name in ("$gt", "$gte", "$lt", "$lte") and not isinstance(limit, str | int | float):
+        if name in ORDERS and not isinstance(limit, str | int | float):
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
-        conditions.append(Compare(key, name, limit))
+        conditions.append(Compare(key, name, limit, within))
     return _join(conditions)
 
 
@@ -230,55 +219,45 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
     ----------
     condition : Condition
     conditions : int
-        Largest number of conditions, including those that combine others.
+        Largest number of comparisons.
     values : int
-        Largest total number of values.
+        Largest total number of keys and values.
     length : int
         Largest number of characters in a key or a value.
     """
-    nodes, atoms, longest, left = 0, 0, 0, [condition]
+    parts = parts_of(condition, (Compare, HasId))
+    left: list[object] = [
+        part.ids if isinstance(part, HasId) else [*part.keys, part.value] for part in parts
+    ]
+    atoms = list[object]()
     while left:
-        node, nodes = left.pop(), nodes + 1
-        pending: list[object] = []
-        match node:
-            case And(inner) | Or(inner):
-                left += inner
-            case Not(negated) | Nested(_, negated):
-                left.append(negated)
-            case HasId(ids):
-                pending += ids
-            case Compare(key, _, value):
-                longest = max(longest, len(key))
-                pending.append(value)
-        while pending:
-            value = pending.pop()
-            if isinstance(value, Mapping):
-                pending += value
-            pending += _items(value)
-            atoms += 1
-            longest = max(longest, len(value) if isinstance(value, str) else 0)
+        value = left.pop()
+        inner = [*_items(value), *(value if isinstance(value, Mapping) else ())]
+        left += inner
+        atoms += [] if inner else [value]
+    longest = max((len(value) for value in atoms if isinstance(value, str)), default=0)
     for what, most, count in (
-        ("conditions ($and, $or and $not count, too)", conditions, nodes),
-        ("values", values, atoms),
+        ("conditions", conditions, len(parts)),
+        ("values", values, len(atoms)),
         ("characters in a key or a value", length, longest),
     ):
         if count > most:
             raise ValueError(f"filter: expected at most {most:,} {what}, got {count:,}.")
 
 
-def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Condition]:
+def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Any]:
     """Return the conditions of some kinds in a condition, at any depth."""
     match condition:
         case And(conditions) | Or(conditions):
             return [part for one in conditions for part in parts_of(one, kinds)]
-        case Not(negated) | Nested(_, negated) if not isinstance(condition, kinds):
+        case Not(negated):
             return parts_of(negated, kinds)
     return [condition] if isinstance(condition, kinds) else []
 
 
 def keys_of(condition: Condition) -> set[str]:
     """Return the metadata keys that a condition names."""
-    return {part.key for part in cast(Any, parts_of(condition, (Compare, Nested)))}
+    return {part.keys[0] for part in parts_of(condition, (Compare,))}
 
 
 def all_of(*filters: Filter | None) -> Filter | None:
@@ -322,7 +301,7 @@ def _necessary(condition: Condition) -> dict[str, Any] | None:
             if len(known) == 1:
                 return known[0]
             return {"$and" if isinstance(condition, And) else "$or": known}
-        case Compare(key, operator, value) if operator in _SHARED:
+        case Compare(key, operator, value, ()) if operator in _SHARED:
             values = value if operator == "$in" else (value,)
             bounds = operator not in ("$eq", "$in")
             kinds = (int, float) if bounds else (str, int, float, bool)
@@ -333,6 +312,7 @@ def _necessary(condition: Condition) -> dict[str, Any] | None:
     return None
 
 
+_IS_ON_SIDE = {">": op.gt, ">=": op.ge, "<": op.lt, "<=": op.le}
 _MISSING = object()
 
 
@@ -344,26 +324,23 @@ def matches(condition: Condition, passage: Passage) -> bool:
     >>> matches(parse({"year": {"$gte": 2020}}), Passage("a", "text", {"year": 2021}))
     True
     """
-    return _holds(condition, passage.metadata, passage)
-
-
-def _holds(condition: Condition, metadata: Mapping[str, Any], passage: Passage) -> bool:
     match condition:
         case And(conditions):
-            return all(_holds(one, metadata, passage) for one in conditions)
+            return all(matches(one, passage) for one in conditions)
         case Or(conditions):
-            return any(_holds(one, metadata, passage) for one in conditions)
+            return any(matches(one, passage) for one in conditions)
         case Not(negated):
-            return not _holds(negated, metadata, passage)
+            return not matches(negated, passage)
         case HasId(ids):
             return passage.id in ids
         case Predicate(predicate):
             return bool(predicate(passage))
-        case Nested(key, inner):
-            below = metadata.get(key)
-            return _holds(inner, below if isinstance(below, Mapping) else {}, passage)
-        case Compare(key, operator, value):
-            return compare(metadata.get(key, _MISSING), operator, value)
+        case Compare(key, operator, value, within):
+            held: Any = passage.metadata
+            for name in within:
+                held = held.get(name) if isinstance(held, Mapping) else None
+            held = held.get(key, _MISSING) if isinstance(held, Mapping) else _MISSING
+            return compare(held, operator, value)
 
 
 def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN401
@@ -390,21 +367,10 @@ def _is_equal(value: object, asked: object) -> bool:
 
 def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     """Return whether a value is on one side of a limit of the same kind."""
-    left: Any
+    left: Any = value
     if isinstance(limit, DateText):
-        if not isinstance(value, DateText):
-            return False
-        left = value.key
-        limit = limit.first if operator in ("$gte", "$lt") else limit.after
-        return bool(left >= limit) if operator in ("$gt", "$gte") else bool(left < limit)
+        sign, moment = limit.side(operator)
+        return isinstance(value, DateText) and _IS_ON_SIDE[sign](value.key, moment)
     if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
         return False
-    left = value
-    match operator:
-        case "$gt":
-            return bool(left > limit)
-        case "$gte":
-            return bool(left >= limit)
-        case "$lt":
-            return bool(left < limit)
-    return bool(left <= limit)
+    return bool(_IS_ON_SIDE[ORDERS[operator]](left, limit))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import astuple, dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from uec_rag.base.checks import are_finite
-from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation
+from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, as_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +67,9 @@ class Schema:
 
     def metadata(self) -> dict[str, Any]:
         """Return the state in JSON's types."""
-        profile = None
-        if self.profile is not None:
-            profile = base64.b64encode(self.profile.astype("<f4").tobytes()).decode()
         return {
             "widths": [*self.widths],
-            "factors": self.factors,
-            "profile": profile,
+            "profile": None if self.profile is None else self.profile.tolist(),
             "words": [[scale, *astuple(saturation)] for scale, saturation in self.words],
         }
 
@@ -83,9 +78,8 @@ class Schema:
         """Rebuild from `metadata`; ValueError, TypeError or LookupError if it is damaged."""
         widths, profile = tuple(map(int, state["widths"])), None
         if state["profile"] is not None:
-            profile = np.frombuffer(base64.b64decode(state["profile"]), dtype="<f4")
-            profile = profile.reshape(state["factors"], sum(widths))
-            if not are_finite(profile, least=0):
+            profile = as_matrix(state["profile"], "profile")
+            if profile.shape[1] != sum(widths) or not are_finite(profile, least=0):
                 raise ValueError("expected a profile of numbers >= 0")
         words = tuple((float(scale), Saturation(k1, b)) for scale, k1, b in state["words"])
         return cls(widths, profile, words)

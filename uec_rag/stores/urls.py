@@ -9,7 +9,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
-from uec_rag.stores.base import LinkedStore, Store, check_store
+from uec_rag.base.checks import check_type
+from uec_rag.stores.base import LinkedStore, Store
 
 if TYPE_CHECKING:
     from uec_rag.stores.qdrant import QdrantStore
@@ -87,7 +88,7 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
         If `store` is not a store.
     """
     if store is not None:
-        check_store(store)
+        check_type(store, Store, "store", "a store, such as LocalStore()")
     state = settings.get(STORE)
     if state is None and store is not None:
         raise ValueError("this index stores its own passages; omit store=")

@@ -21,13 +21,12 @@ WIDTHS = st.sampled_from([(12,), (5, 7), (4, 4, 4), (1, 10, 1)])
 @settings(max_examples=40, deadline=None)
 @given(
     stored=WIDTHS,
-    is_whole=st.booleans(),
     queries=st.integers(0, 70),
     left=st.sampled_from([None, 0.5, 0.1]),
     cuts=st.sets(st.integers(1, 2999), max_size=4),
 )
 def test_products_are_those_of_one_matrix_however_blocks_are_stored_and_asked(
-    stored, is_whole, queries, left, cuts
+    stored, queries, left, cuts
 ):
     store, rows = LocalStore(), np.arange(3000)
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), 3000], strict=True):
@@ -39,12 +38,16 @@ def test_products_are_those_of_one_matrix_however_blocks_are_stored_and_asked(
         store.delete([str(row) for row in gone])
         rows = np.setdiff1d(rows, gone)
     query = RNG.integers(-4, 5, (queries, 12)).astype(np.float32)
-    edges = [] if is_whole else np.cumsum(stored)[:-1]
+    edges = np.cumsum(stored)[:-1]
     parts, wanted = (np.split(whole, edges, axis=1) for whole in (query, MATRIX[rows]))
     products = store.snapshot().compare(parts)
     for product, part, block in zip(products, parts, wanted, strict=True):
         assert product.dtype == np.float32
         np.testing.assert_array_equal(product, part @ block.T)
+
+
+def as_bytes(content):
+    return np.frombuffer(content, np.uint8)
 
 
 def segment():
@@ -55,7 +58,7 @@ def segment():
 
 def test_a_segment_is_a_file_of_safetensors_with_aligned_arrays(tmp_path):
     content = b"".join(pack(dict(segment().arrays())))
-    arrays = unpack(content, tmp_path)
+    arrays = unpack(as_bytes(content), tmp_path)
     theirs = {name: a for name, a in load(content).items() if not name.endswith(".pad")}
     assert arrays.keys() == theirs.keys()
     for name, array in arrays.items():
@@ -63,7 +66,9 @@ def test_a_segment_is_a_file_of_safetensors_with_aligned_arrays(tmp_path):
         assert array.dtype == theirs[name].dtype
     start = 8 + int.from_bytes(content[:8], "little")
     assert start % 64 == 0
-    np.testing.assert_array_equal(unpack(save({"a": np.eye(3)}), tmp_path)["a"], np.eye(3))
+    np.testing.assert_array_equal(
+        unpack(as_bytes(save({"a": np.eye(3)})), tmp_path)["a"], np.eye(3)
+    )
 
 
 CHANGES = {
@@ -73,7 +78,6 @@ CHANGES = {
     "scan.0": [lambda scan: scan.astype("u1"), lambda scan: scan[:, :-1]],
     "scan_scales.0": [lambda scales: scales * np.float32("nan")],
     "scan_bounds": [lambda bounds: bounds * np.nan],
-    "longest": [lambda longest: longest * np.nan],
     "words.0.rows": [lambda rows: rows + 60_000, lambda rows: rows[::-1].copy()],
     "words.0.starts": [
         lambda starts: starts + 1,
@@ -102,4 +106,4 @@ def test_a_file_that_is_cut_or_changed_is_refused(tmp_path, change):
     for damaged in (content[:change], content[:8] + b"[" + content[9:], b"", b"\xff" * 100):
         if damaged != content:
             with pytest.raises(IndexCorrupted, match="index file"):
-                unpack(damaged, tmp_path / "index file")
+                unpack(as_bytes(damaged), tmp_path / "index file")

@@ -40,9 +40,15 @@ _SCHEMA = (
     "data BLOB)",
     "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
-_NAME_OF = re.compile(r"CREATE (?:TABLE|INDEX) (\w+)")
-_EXPRESSION = re.compile(r"CREATE INDEX (value_[0-9a-f]{16}) ON passages \((.*)\)", re.DOTALL)
-_PATH = re.compile(r"json_type\((metadata|dates), '((?:[^']|'')*)'\)", re.DOTALL)
+_VALUE = (
+    "CASE WHEN json_type({column}, {at}) IN ('array', 'object') THEN NULL "
+    "ELSE json_extract({column}, {at}) END"
+)
+_INDEX = re.compile(
+    r"CREATE INDEX value_\w+ ON passages \(CASE WHEN json_type\((metadata|dates), "
+    r"('(?:[^']|'')*')\) IN \('array', 'object'\) THEN NULL ELSE json_extract\(\1, \2\) END\)",
+    re.DOTALL,
+)
 
 
 def quote(path: str) -> str:
@@ -52,11 +58,7 @@ def quote(path: str) -> str:
 
 def value_of(column: str, path: str) -> str:
     """Return the SQL of a scalar in a column of JSON; NULL for a list, a dict, None or nothing."""
-    at = quote(path)
-    return (
-        f"CASE WHEN json_type({column}, {at}) IN ('array', 'object') THEN NULL "
-        f"ELSE json_extract({column}, {at}) END"
-    )
+    return _VALUE.format(column=column, at=quote(path))
 
 
 def index_of_value(column: str, path: str) -> tuple[str, str]:
@@ -76,33 +78,27 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         raise corruption(
             path, f"has format {version}, expected {_FORMAT}: a newer uec-rag made it; use that."
         )
-    expected = {_NAME_OF.match(sql)[1]: sql for sql in _SCHEMA}  # type: ignore[index]
+    missing = {*_SCHEMA}
     for name, sql in connection.execute("SELECT name, sql FROM sqlite_master"):
-        if sql is None and str(name).startswith("sqlite_autoindex_"):
-            continue
-        if expected.pop(name, None) == sql:
-            continue
-        path_in = _PATH.search(sql) if _EXPRESSION.fullmatch(str(sql)) else None
-        if path_in is None or index_of_value(path_in[1], path_in[2].replace("''", "'")) != (
-            name,
-            sql,
-        ):
+        if sql in missing:
+            missing.remove(sql)
+        elif (sql or not name.startswith("sqlite_autoindex_")) and not _INDEX.fullmatch(str(sql)):
             raise corruption(
                 path,
                 f"holds {str(name)!r:.60}, which is not part of an index: it was made by another "
                 "program, or changed. It was not read; build the index again.",
             )
-    if expected:
+    if missing:
         raise corruption(
-            path, f"lacks {min(expected)!r}: it is no index of uec-rag; build the index again."
+            path, f"lacks {min(missing).split()[2]!r}: it is no index of uec-rag; build it again."
         )
     connection.execute("PRAGMA trusted_schema = ON")
     connection.execute("PRAGMA writable_schema = RESET")
 
 
-def is_database(folder: Path) -> bool:
-    """Return whether there is a database in a folder, or something in its place."""
-    return os.path.lexists(folder / DATABASE)
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    [(count,)] = connection.execute("SELECT count(*) FROM sqlite_master")
+    return bool(count)
 
 
 _FULL = ("disk is full", "disk I/O error", "database or disk is full")
@@ -180,37 +176,38 @@ class Database:
         self.in_memory, self.read_only = folder is None, read_only
         self.writing = free_after_fork(threading.RLock())
         self.reading = free_after_fork(threading.RLock(), inner=True)
-        self._is_open = True
-        self._inode: tuple[int, int] | None = None
+        self._identity: tuple[int, int] | None = None
         with kind_errors(self.path):
-            self._open(create=True)
+            self._open()
         _live.add(self)
 
-    def _open(self, *, create: bool) -> None:
+    def _open(self) -> None:
         if self.in_memory:
-            self._read = self._write = self._connect("file::memory:")
-            self._create(self._write)
-            return
-        self._check_files()
-        uri = self.path.absolute().as_uri()
-        if self.read_only:
-            self._read = self._write = self._connect_read_only(uri)
+            self._read = self._write = self._connect("file::memory:", create=True)
         else:
-            self._write = self._connect(f"{uri}?mode={'rwc' if create else 'rw'}")
-            self._create(self._write) if create else _check_schema(self._write, self.path)
-            self._read = self._connect(f"{uri}?mode=rw")
-            _check_schema(self._read, self.path)
-        state = os.stat(self.path)
-        self._inode = state.st_dev, state.st_ino
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                file = self.path.with_name(DATABASE + suffix)
+                if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
+                    raise corruption(file, "is no regular file; replace it by the file itself.")
+            uri = self.path.as_uri()
+            if self.read_only:
+                self._read = self._write = self._connect_read_only(uri)
+            else:
+                mode = "rwc" if self._identity is None else "rw"
+                self._write = self._connect(f"{uri}?mode={mode}", create=True)
+                self._read = self._connect(f"{uri}?mode=rw")
+        self._identity = self._identify()
+        self._is_open = True
 
-    def _check_files(self) -> None:
-        """Raise IndexCorrupted if a file of the database is a link, a pipe or the like."""
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            file = self.path.with_name(DATABASE + suffix)
-            if os.path.lexists(file) and not stat.S_ISREG(os.lstat(file).st_mode):
-                raise corruption(file, "is no regular file; replace it by the file itself.")
+    def _identify(self) -> tuple[int, int] | None:
+        """Return the device and inode of the file; None if there is none."""
+        with suppress(OSError):
+            state = os.stat(self.path)
+            return state.st_dev, state.st_ino
+        return None
 
-    def _connect(self, uri: str) -> sqlite3.Connection:
+    def _connect(self, uri: str, *, create: bool = False) -> sqlite3.Connection:
+        """Connect to a database of ours, whose tables are made if it has none and `create`."""
         connection = sqlite3.connect(
             uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
         )
@@ -225,49 +222,38 @@ class Database:
             "secure_delete = ON",
             "journal_size_limit = 67108864",
             "temp_store = MEMORY",
+            "page_size = 16384",
         ):
             connection.execute(f"PRAGMA {pragma}")
-        return connection
-
-    def _create(self, connection: sqlite3.Connection) -> None:
-        """Make the tables of a new database; of another, check that they are ours."""
-        connection.execute("PRAGMA page_size = 16384")
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if create and not _has_tables(connection):
             try:
                 connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError:  # a network folder, without shared memory
                 connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("BEGIN IMMEDIATE")
-            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            if not _has_tables(connection):  # another process may have been faster
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
                 for sql in _SCHEMA:
                     connection.execute(sql)
             connection.execute("COMMIT")
         _check_schema(connection, self.path)
+        return connection
 
     def _connect_read_only(self, uri: str) -> sqlite3.Connection:
         """Connect to a file that may lie where nothing can be written."""
-        connection = None
         try:
-            connection = self._connect(f"{uri}?mode=ro")
-            _check_schema(connection, self.path)
-            return connection
+            return self._connect(f"{uri}?mode=ro")
         except sqlite3.OperationalError as error:
-            if connection is not None:
-                connection.close()
             wal = self.path.with_name(DATABASE + "-wal")
-            with suppress(FileNotFoundError):
-                if wal.stat().st_size:
-                    raise PermissionError(
-                        errno.EROFS,
-                        f"path: {str(wal)!r} holds changes that can only be read where SQLite may "
-                        "write beside it; open the index once where it was written, or copy the "
-                        "folder to a disk that can be written.",
-                    ) from error
-        connection = self._connect(f"{uri}?immutable=1")
-        _check_schema(connection, self.path)
-        return connection
+            if wal.exists() and wal.stat().st_size:
+                raise PermissionError(
+                    errno.EROFS,
+                    f"path: {str(wal)!r} holds changes that can only be read where SQLite may "
+                    "write beside it; open the index once where it was written, or copy the "
+                    "folder to a disk that can be written.",
+                ) from error
+        return self._connect(f"{uri}?immutable=1")
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -316,13 +302,7 @@ class Database:
         return is_open
 
     def _check_in_place(self) -> None:
-        if self.in_memory:
-            return
-        found: tuple[int, int] | None = None
-        with suppress(OSError):
-            state = os.stat(self.path)
-            found = state.st_dev, state.st_ino
-        if found != self._inode:
+        if self._identify() != self._identity:
             raise FileNotFoundError(
                 errno.ENOENT,
                 f"path: {str(self.path)!r} was deleted or replaced since the index was opened; "
@@ -337,8 +317,7 @@ class Database:
 
     def _reopen(self) -> None:
         if not self._is_open:
-            self._open(create=False)
-            self._is_open = True
+            self._open()
 
     def close(self) -> None:
         """Write the log into the file, and close the connections."""

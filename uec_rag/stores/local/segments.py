@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import simsimd
@@ -32,12 +33,6 @@ Dtype = Literal["float32", "int8"]
 
 LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
-
-
-def check_dtype(dtype: str) -> None:
-    """Raise ValueError if a number format is unknown."""
-    if dtype not in get_args(Dtype):
-        raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
 
 
 def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> None:
@@ -156,8 +151,6 @@ class Segment:
     means : sequence of array, shape (m, d_k)
     scales : array, shape (m, r)
         The factors of the variances.
-    longest : float
-        An upper bound of the norms of the means.
     scan : Scan or None
     words : sequence of Counts
         One for each sparse block.
@@ -168,7 +161,6 @@ class Segment:
     offsets: NDArray[np.uint32]
     means: Sequence[FloatArray]
     scales: FloatArray
-    longest: float
     scan: Scan | None
     words: Sequence[Counts]
     path: Path = Path()
@@ -180,50 +172,43 @@ class Segment:
         means = [
             np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
         ]
-        return cls._made(
-            np.arange(len(gaussians), dtype=np.uint32),
-            means,
-            np.array(gaussians.scales),
-            [Counts.from_terms(terms) for terms in gaussians.terms],
-            dtype,
-        )
-
-    @classmethod
-    def _made(
-        cls,
-        offsets: NDArray[np.uint32],
-        means: Sequence[FloatArray],
-        scales: FloatArray,
-        words: Sequence[Counts],
-        dtype: Dtype,
-    ) -> Segment:
-        bound = math.sqrt(sum(longest(mean) ** 2 for mean in means)) * (1 + 1e-5)
+        words = [Counts.from_terms(terms) for terms in gaussians.terms]
         scan = Scan.from_means(means) if dtype == "int8" else None
-        return cls(offsets, means, scales, bound, scan, words)
+        offsets = np.arange(len(gaussians), dtype=np.uint32)
+        return cls(offsets, means, np.array(gaussians.scales), scan, words)
 
     @classmethod
-    def join(
-        cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]], dtype: Dtype
-    ) -> tuple[int, Segment]:
+    def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
         """Join segments, given their first rows and masks of the rows to keep, at least one.
 
         Returns the first row and the segment.
         """
+        one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
         rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
-        blocks = range(len(parts[0][1].means))
-        return int(rows[0]), cls._made(
-            (rows - rows[0]).astype(np.uint32),
-            [np.concatenate([part.means[k][keep] for _, part, keep in parts]) for k in blocks],
-            np.concatenate([part.scales[keep] for _, part, keep in parts]),
-            [
-                Counts.join([(part.words[k], keep) for _, part, keep in parts])
-                for k in range(len(parts[0][1].words))
-            ],
-            dtype,
-        )
+        means = [
+            np.concatenate([part.means[k][keep] for part, keep in kept])
+            for k in range(len(one.means))
+        ]
+        scales = np.concatenate([part.scales[keep] for part, keep in kept])
+        scan = None if one.scan is None else Scan.from_means(means)
+        words = [
+            Counts.join([(part.words[k], keep) for part, keep in kept])
+            for k in range(len(one.words))
+        ]
+        return int(rows[0]), cls((rows - rows[0]).astype(np.uint32), means, scales, scan, words)
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def dtype(self) -> Dtype:
+        """The format of the numbers that a search scans."""
+        return "float32" if self.scan is None else "int8"
+
+    @cached_property
+    def longest(self) -> float:
+        """An upper bound of the norms of the means."""
+        return math.sqrt(sum(longest(mean) ** 2 for mean in self.means)) * (1 + 1e-5)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -254,78 +239,70 @@ class Segment:
         """Yield the arrays by name, as they are written."""
         yield "rows", self.offsets
         yield "scales", self.scales
-        yield "longest", np.array([self.longest])
         for k, mean in enumerate(self.means):
             yield f"mean.{k}", mean
+            if self.scan is not None:
+                yield f"scan.{k}", self.scan.blocks[k]
+                yield f"scan_scales.{k}", self.scan.scales[k]
         if self.scan is not None:
-            for k, (block, scale) in enumerate(
-                zip(self.scan.blocks, self.scan.scales, strict=True)
-            ):
-                yield f"scan.{k}", block
-                yield f"scan_scales.{k}", scale
             yield "scan_bounds", self.scan.bounds
         for k, counts in enumerate(self.words):
-            for name, array in vars(counts).items():
-                yield f"words.{k}.{name}", array
+            for name in _COUNTS:
+                yield f"words.{k}.{name}", getattr(counts, name)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], path: Path) -> Segment:
         """Make a segment of its arrays; IndexCorrupted, which names `path`, if they do not fit."""
         with as_corrupted(path):
-            blocks = sum(name.startswith("mean.") for name in arrays)
-            means = [arrays[f"mean.{k}"] for k in range(blocks)]
+            blocks = range(sum(name.startswith("mean.") for name in arrays))
+            means = [arrays[f"mean.{k}"] for k in blocks]
             scan = None
             if "scan_bounds" in arrays:
-                scan = Scan(
-                    [arrays[f"scan.{k}"] for k in range(blocks)],
-                    [arrays[f"scan_scales.{k}"] for k in range(blocks)],
-                    arrays["scan_bounds"],
-                )
-            names = ("keys", "starts", "rows", "counts", "lengths")
-            sparse = sum(name.endswith(".keys") for name in arrays)
+                of_scan = [[arrays[f"{name}.{k}"] for k in blocks] for name in _SCAN]
+                scan = Scan(of_scan[0], of_scan[1], arrays["scan_bounds"])
             words = [
-                Counts(*(arrays[f"words.{k}.{name}"] for name in names)) for k in range(sparse)
+                Counts(*(arrays[f"words.{k}.{name}"] for name in _COUNTS))
+                for k in range(sum(name.endswith(".keys") for name in arrays))
             ]
-            bound = float(arrays["longest"][0])
-            made = cls(arrays["rows"], means, arrays["scales"], bound, scan, words, path)
-            made._check()
-        return made
+            _check_arrays(arrays, len(blocks))
+            return cls(arrays["rows"], means, arrays["scales"], scan, words, path)
 
-    def _check(self) -> None:
-        """Raise ValueError unless the arrays have the types and shapes of a segment."""
-        count = len(self)
-        expected: list[tuple[NDArray[Any], str, tuple[int | None, ...]]] = [
-            (self.offsets, "u4", (count,)),
-            (self.scales, "f4", (count, None)),
-            *((mean, "f4", (count, None)) for mean in self.means),
-        ]
-        if self.scan is not None:
-            expected.append((self.scan.bounds, "f8", (len(self.means), 2)))
-            for mean, block, scale in zip(
-                self.means, self.scan.blocks, self.scan.scales, strict=True
-            ):
-                expected += [(block, "i1", mean.shape), (scale, "f4", (count,))]
-        for counts in self.words:
-            expected += [
-                (counts.keys, "u8", (None,)),
-                (counts.starts, "i8", (None,)),
-                (counts.rows, "u2", (None,)),
-                (counts.lengths, "f4", (count,)),
-            ]
-        for array, dtype, shape in expected:
-            right = array.dtype == np.dtype(dtype) and array.ndim == len(shape)
-            if not right or any(
-                wanted not in (None, got) for wanted, got in zip(shape, array.shape, strict=True)
-            ):
-                raise ValueError(f"expected {dtype} of shape {shape}, got {array.dtype}")
-        steps = np.diff(self.offsets.astype(np.int64))
-        if not 0 < count <= MOST_ROWS or self.offsets[0] or (steps <= 0).any():
-            raise ValueError("expected rows that ascend from 0")
-        bounds: list[NDArray[Any]] = [self.scales]
-        if self.scan is not None:
-            bounds += [*self.scan.scales, self.scan.bounds]
-        if not self.longest >= 0 or not all(are_finite(bound, least=0) for bound in bounds):
-            raise ValueError("expected lengths and variances that are numbers >= 0")
+
+_SCAN, _COUNTS = ("scan", "scan_scales"), ("keys", "starts", "rows", "counts", "lengths")
+_KINDS = {
+    "rows": ("u4", 1),
+    "scales": ("f4", 2),
+    "mean": ("f4", 2),
+    "scan": ("i1", 2),
+    "scan_scales": ("f4", 1),
+    "scan_bounds": ("f8", 2),
+    "words.keys": ("u8", 1),
+    "words.starts": ("i8", 1),
+    "words.rows": ("u2", 1),
+    "words.lengths": ("f4", 1),
+}
+"""The type and the number of dimensions of each array but the counts."""
+
+
+def _check_arrays(arrays: Mapping[str, NDArray[Any]], blocks: int) -> None:
+    """Raise ValueError unless arrays have the types and shapes of a segment's."""
+    offsets = arrays["rows"]
+    for name, array in arrays.items():
+        kind = re.sub(r"\.\d+", "", name)
+        dtype, dimensions = _KINDS.get(kind, (array.dtype, 1))
+        each = kind in ("scales", "mean", *_SCAN, "words.lengths")  # one for each passage
+        if (
+            (array.dtype, array.ndim) != (dtype, dimensions)
+            or (each and len(array) != len(offsets))
+            or (kind == "scan" and array.shape != arrays[name.replace("scan", "mean")].shape)
+            or (kind == "scan_bounds" and array.shape != (blocks, 2))
+            or ("scale" in kind and not are_finite(array, least=0))
+            or (kind == "scan_bounds" and not are_finite(array, least=0))
+        ):
+            raise ValueError(f"{name}: {array.dtype} of shape {array.shape} is not of a segment")
+    steps = np.diff(offsets.astype(np.int64))
+    if not 0 < len(offsets) <= MOST_ROWS or offsets[0] or (steps <= 0).any():
+        raise ValueError("rows: expected numbers that ascend from 0")
 
 
 # The format of safetensors (https://github.com/huggingface/safetensors): the length of a header of
@@ -367,12 +344,11 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
     yield from contents
 
 
-def unpack(content: bytes | NDArray[np.uint8], path: Path) -> dict[str, NDArray[Any]]:
+def unpack(raw: NDArray[np.uint8], path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file, which are not copied.
 
     Raises IndexCorrupted, which names `path`, if it is not such a file.
     """
-    raw = np.frombuffer(content, dtype=np.uint8) if isinstance(content, bytes) else content
     with as_corrupted(path):
         length = int.from_bytes(raw[:8].tobytes(), "little")
         if not 2 <= length <= len(raw) - 8:

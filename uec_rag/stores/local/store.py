@@ -8,7 +8,6 @@ import math
 import os
 import re
 import secrets
-import shutil
 import sqlite3
 import threading
 import time
@@ -16,8 +15,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from uec_rag.base.errors import (
     as_corrupted,
     corruption,
 )
-from uec_rag.base.files import DATABASE, NotRegularError, open_regular, to_disk
+from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
     DateText,
@@ -41,9 +41,9 @@ from uec_rag.stores.base import (
     check_passage,
 )
 from uec_rag.stores.filters import parse
-from uec_rag.stores.local.database import Database, is_database
+from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.filters import Filters, Mask
-from uec_rag.stores.local.segments import Dtype, Segment, check_dtype, pack, unpack
+from uec_rag.stores.local.segments import Dtype, Segment, pack, unpack
 from uec_rag.stores.local.view import (
     Part,
     PassageGone,
@@ -89,39 +89,32 @@ def _restore_dates(metadata: dict[str, Any], dates: Mapping[str, Any]) -> None:
             metadata[key] = DateText.from_text(metadata[key])
 
 
-def _sum_of(id_: str, *texts: str | None) -> int:
-    """Return a checksum of what is stored of a passage."""
-    return zlib.crc32("\0".join([id_, *(text or "" for text in texts)]).encode())
+def _sum_of(*texts: str | bytes | None) -> int:
+    """Return a checksum of what is stored of a passage or a setting."""
+    stored = (text if isinstance(text, bytes) else (text or "").encode() for text in texts)
+    return zlib.crc32(b"\0".join(stored))
 
 
 def _record(row: int, passage: Passage) -> _Record:
-    """Return the columns of a passage; TypeError if JSON cannot hold its metadata."""
-    try:
-        metadata, dates = _to_json(passage.metadata), _dates(passage.metadata)
-        held = _to_json(dates) if dates else None
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(
-            f"metadata: passage {passage.id!r} cannot be saved as JSON ({error}); "
-            "keep strings, numbers, lists and dicts."
-        ) from error
-    sum_ = _sum_of(passage.id, metadata, held, passage.text)
-    return row, passage.id, sum_, metadata, held, passage.text
+    """Return the columns of a passage."""
+    dates = _dates(passage.metadata)
+    texts = _to_json(passage.metadata), _to_json(dates) if dates else None, passage.text
+    return row, passage.id, _sum_of(passage.id, *texts), *texts
 
 
 def _passage(record: _Record, path: Path) -> Passage:
-    """Make a passage of its columns, after checking them."""
+    """Make a passage of its columns, after checking their sum."""
     row, id_, sum_, metadata, dates, text = record
     try:
         if sum_ != _sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
-        values = json.loads(metadata)
-        if dates is not None:
-            _restore_dates(values, json.loads(dates))
-        return check_passage(Passage(id_, text, values))
+        passage = check_passage(Passage(id_, text, json.loads(metadata)))
+        _restore_dates(passage.metadata, json.loads(dates or "{}"))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
         ) from error
+    return passage
 
 
 _Written = tuple[str, str, bytes | None]
@@ -145,49 +138,40 @@ class _Segments:
         if self.folder is None:
             self._held[name] = segment
             return name, "", None
-        content, digest = pack(dict(segment.arrays())), hashlib.sha256()
+        content = pack(dict(segment.arrays()))
         if len(segment) < _SMALL:
             data = b"".join(content)
-            self._held[name] = Segment.from_arrays(unpack(data, self.path(name)), self.path(name))
             return name, hashlib.sha256(data).hexdigest(), data
         self.folder.mkdir(exist_ok=True)
         with self.path(name).open("xb") as file:
-            for some in content:
-                file.write(some)
-                digest.update(some)
-            file.flush()
-            os.fsync(file.fileno())
+            file.writelines(content)
+        to_disk(self.path(name))
         to_disk(self.folder)
-        return name, digest.hexdigest(), None
+        return name, _digest(self.path(name)), None
 
     def open(self, name: str, data: bytes | None) -> Segment:
         """Return a segment; IndexCorrupted if it is missing or damaged."""
-        if name in self._held:
-            return self._held[name]
-        path = self.path(name)
-        if not _NAME.fullmatch(name):
-            raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
-        content: bytes | NDArray[np.uint8]
-        if data is not None:
-            content = data
-        else:
-            try:
-                with open_regular(path) as file:
-                    # Copy-on-write, since torch does not accept read-only arrays.
-                    content = np.memmap(file, np.uint8, "c")
-            except NotRegularError as error:
-                raise corruption(path, f"is {error.strerror}; build the index again.") from error
-            except (FileNotFoundError, ValueError) as error:
-                raise corruption(path, "is missing or empty; build the index again.") from error
-        self._held[name] = Segment.from_arrays(unpack(content, path), path)
+        if name not in self._held:
+            path = self.path(name)
+            if not _NAME.fullmatch(name):
+                raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
+            with as_corrupted(path):
+                content: NDArray[np.uint8]
+                if data is None:
+                    with open_regular(path) as file:
+                        # Copy-on-write, since torch does not accept read-only arrays.
+                        content = np.memmap(file, np.uint8, "c")
+                else:
+                    content = np.frombuffer(data, np.uint8)
+                self._held[name] = Segment.from_arrays(unpack(content, path), path)
         return self._held[name]
 
-    def forget(self, named: set[str]) -> None:
+    def forget(self, named: Iterable[str]) -> None:
         """Let go of open segments that are not named any more."""
         for name in self._held.keys() - named:
             self._held.pop(name, None)
 
-    def remove(self, names: Sequence[str]) -> None:
+    def remove(self, names: Iterable[str]) -> None:
         """Remove segments that nothing names any more."""
         for name in names:
             self._held.pop(name, None)
@@ -197,33 +181,19 @@ class _Segments:
 
     def sweep(self, named: set[str]) -> None:
         """Remove the files that a killed writer left; the caller has the turn to write."""
-        if self.folder is None:
-            return
-        with suppress(OSError):
-            for file in os.listdir(self.folder):
-                if file.endswith(_SUFFIX) and file.removesuffix(_SUFFIX) not in named:
-                    self.remove([file.removesuffix(_SUFFIX)])
+        if self.folder is not None and self.folder.is_dir():
+            self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
 
-    def copy_to(
-        self, other: _Segments, name: str, segment: Segment, digest: str | None
-    ) -> _Written:
-        """Copy a segment, by a link if both are files of one disk.
-
-        `digest`: its hash, if it is known.
-        """
-        if self.folder is None or other.folder is None or len(segment) < _SMALL:
-            return other.write(segment)
-        new = secrets.token_hex(16)
-        other.folder.mkdir(exist_ok=True)
-        try:
-            os.link(self.path(name), other.path(new), follow_symlinks=False)
-        except FileNotFoundError:  # merged meanwhile by another writer; its contents are still held
-            return other.write(segment)
-        except OSError:
-            shutil.copyfile(self.path(name), other.path(new))
-        to_disk(other.path(new))
-        to_disk(other.folder)
-        return new, digest or _digest(other.path(new)), None
+    def copy(self, source: _Segments, name: str, segment: Segment, digest: str) -> _Written:
+        """Copy another index's segment, by a link if both are files of one disk."""
+        if self.folder is not None and source.folder is not None and len(segment) >= _SMALL:
+            self.folder.mkdir(exist_ok=True)
+            new = secrets.token_hex(16)
+            with suppress(OSError):  # of another disk, or merged meanwhile: its contents are held
+                os.link(source.path(name), self.path(new), follow_symlinks=False)
+                to_disk(self.folder)
+                return new, digest, None
+        return self.write(segment)
 
 
 def _digest(path: Path) -> str:
@@ -254,34 +224,30 @@ class _Texts:
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """See `Texts`."""
-        known = self.home.passages
-        found = {row: passage for row in rows if (passage := known.get(row)) is not None}
-        missing = [row for row in rows if row not in found]
-        for start in range(0, len(missing), _AT_ONCE):
-            some = ",".join(map(str, missing[start : start + _AT_ONCE]))
-            for record in self.ask(f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some})"):
-                passage = _passage(record, self.home.database.path)
-                found[record[0]] = passage
-                if len(passage.text) <= _LONG:
-                    known[record[0]] = passage
+        known, path = self.home.passages, self.home.database.path
+        found = {row: known[row] for row in rows if row in known}
+        for record in self.records([row for row in rows if row not in found]):
+            found[record[0]] = passage = _passage(record, path)
+            if len(passage.text) <= _LONG:
+                known[record[0]] = passage
         if len(known) > _REMEMBERED:
             self.home.passages = {}
         if len(found) < len({*rows}):
             raise PassageGone("store: a passage was deleted since this view was made.")
         return [found[row] for row in rows]
 
-    def records(self, rows: NDArray[np.int64]) -> Iterator[_Record]:
-        """Read the columns of ascending rows, without parsing them."""
+    def records(self, rows: Sequence[int]) -> Iterator[_Record]:
+        """Read the columns of rows that there are, in ascending order, without parsing them."""
         for start in range(0, len(rows), _AT_ONCE):
-            some = ",".join(map(str, rows[start : start + _AT_ONCE].tolist()))
+            some = ",".join(map(str, rows[start : start + _AT_ONCE]))
             sql = f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
             yield from self.ask(sql)
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
-        wanted = _to_json([*{*filter(_is_id, ids)}])
+        # Escaped, since SQLite takes no lone surrogate.
         sql = "SELECT id, row FROM passages WHERE id IN (SELECT value FROM json_each(?))"
-        return self.ask(sql, [wanted])
+        return self.ask(sql, [json.dumps([id_ for id_ in {*ids} if isinstance(id_, str)])])
 
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
@@ -290,11 +256,6 @@ class _Texts:
 
 def _undone() -> OSError:
     return OSError("store: a full disk or an interrupt has undone this transaction; try again.")
-
-
-def _is_id(name: object) -> bool:
-    """Return whether something can be the id of a passage."""
-    return isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 @dataclass
@@ -368,14 +329,15 @@ class LocalStore(Store):
         dtype: Dtype = "float32",
         read_only: bool = False,
     ) -> None:
-        check_dtype(dtype)
+        if dtype not in get_args(Dtype):
+            raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
         self.folder = None if path is None else Path(path).absolute()
         if self.folder is not None:
             _check_folder(self.folder, read_only=read_only)
         self._home = _Home(self.folder, read_only=read_only)
         self._state, self._settings = State(), dict[str, Any]()
         self._transaction: _Transaction | None = None
-        self._refresh(force=True)
+        self._refresh()
         if "dtype" not in self._settings and not read_only:
             self.change_settings({"dtype": dtype})
 
@@ -412,67 +374,58 @@ class LocalStore(Store):
 
     def _current(self) -> tuple[State, dict[str, Any]]:
         """Return what this thread sees: its own transaction, or the last of any process."""
-        own = self._own_transaction()
-        if own is not None:
+        if (own := self._own_transaction()) is not None:
             return own.state, own.settings
         self._refresh()
         return self._state, self._settings
 
-    def _refresh(self, *, force: bool = False) -> None:
+    def _refresh(self) -> None:
         """Read the state after the last transaction of any process, if it is new."""
-        database = self._home.database
-        if database.in_memory and not force:
+        if self._home.database.in_memory:
             return
+        version = "SELECT value FROM settings WHERE key = 'version'"
         for attempt in range(_ATTEMPTS):
-            with database.read() as connection:
-                version = "SELECT value FROM settings WHERE key = 'version'"
+            with self._home.database.read() as connection:
                 row = connection.execute(version).fetchone()
-                if not force and row == (str(self._state.version),):
+                if row == (str(self._state.version),):
                     return
                 connection.execute("BEGIN")
                 try:
-                    state, settings = self._read_state(connection, self._state)
+                    self._publish(*self._read_state(connection, self._state))
+                    return
                 except IndexCorrupted:
                     # Another process may have merged a segment since its name was read.
                     connection.execute("COMMIT")
-                    if attempt < _ATTEMPTS - 1 and connection.execute(version).fetchone() != row:
-                        continue
-                    raise
+                    if attempt == _ATTEMPTS - 1 or connection.execute(version).fetchone() == row:
+                        raise
                 finally:
                     if connection.in_transaction:
                         connection.execute("COMMIT")
-                # Not an older one than a writer of this process has published meanwhile.
-                if force or state.version > self._state.version:
-                    self._state, self._settings = state, settings
-                    self._home.segments.forget({part.name for part in state.parts})
-                return
+
+    def _publish(self, state: State, settings: dict[str, Any]) -> None:
+        """Show a state to all threads, unless a newer one is known; `reading` is held."""
+        if state.version > self._state.version:
+            self._state, self._settings = state, settings
+            self._home.segments.forget(part.name for part in state.parts)
 
     def _read_state(
         self, connection: sqlite3.Connection, before: State
     ) -> tuple[State, dict[str, Any]]:
         """Read a state, of which `before` is an earlier one."""
-        path = self._home.database.path
-        with as_corrupted(path):
+        with as_corrupted(self._home.database.path):
             settings = dict[str, Any]()
             for key, value, sum_ in connection.execute("SELECT key, value, sum FROM settings"):
-                if sum_ != _setting_sum(key, value):
+                if sum_ != _sum_of(key, value):
                     raise ValueError(f"the checksum of {key!r:.60} differs")
                 settings[key] = value if isinstance(value, bytes) else json.loads(value)
             known = {part.name: part for part in before.parts}
-            dead = "SELECT row FROM dead WHERE version >= ? ORDER BY row"
-            gone = np.array(
-                connection.execute(dead, [before.version]).fetchall(), dtype=np.int64
-            ).ravel()
-            parts = []
-            for first, name in connection.execute(
-                "SELECT first, name FROM segments ORDER BY first"
-            ).fetchall():
-                part = known.get(name)
-                parts.append(
-                    self._open(connection, first, name) if part is None else _bury(part, gone)
-                )
+            gone = _rows(connection, "SELECT row FROM dead WHERE version >= ?", [before.version])
+            parts = [
+                _bury(known[name], gone) if name in known else self._open(connection, first, name)
+                for first, name in connection.execute("SELECT first, name FROM segments").fetchall()
+            ]
             schema = Schema.restore(settings["schema"]) if parts else Schema()
-            _check_together(parts, schema)
+            _check_alike(parts, schema)
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
@@ -482,9 +435,8 @@ class LocalStore(Store):
         """Open a segment that was not open yet."""
         [(data,)] = connection.execute("SELECT data FROM segments WHERE first = ?", [first])
         part = Part(first, name, self._home.segments.open(name, data))
-        dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL ORDER BY row"
-        rows = connection.execute(dead, [first, part.last]).fetchall()
-        return _bury(part, np.array(rows, dtype=np.int64).ravel())
+        dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
+        return _bury(part, _rows(connection, dead, [first, part.last]))
 
     def __len__(self) -> int:
         return self._current()[0].count
@@ -505,22 +457,6 @@ class LocalStore(Store):
         writing = self._own_transaction() is not None
         state, _ = self._current()
         return View(state, _Texts(self._home, writing=writing)).snapshot(filter)
-
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with the given ids, in that order, leaving out unknown ids."""
-        return self.snapshot().get(ids)
-
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if an id is unknown."""
-        return self.snapshot().vectors(ids)
-
-    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate over all passages, or those that a filter selects, in the order of insertion."""
-        return self.snapshot(filter).passages()
-
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of about `count` passages at regular steps, or of all."""
-        return self.snapshot().sample(count)
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -545,6 +481,8 @@ class LocalStore(Store):
             If the folder was deleted or replaced since it was opened.
         PermissionError
             If the index is only read.
+        OSError
+            If a call in the block was interrupted, or met a full disk.
         """
         with self._home.database.writing:
             if self._transaction is not None:
@@ -558,60 +496,50 @@ class LocalStore(Store):
     @contextmanager
     def _write_turn(self) -> Iterator[_Transaction]:
         """Take this process's turn to write, and publish what was written."""
-        home = self._home
+        database, segments = self._home.database, self._home.segments
         if self.read_only:
             raise PermissionError(
                 f"store: the index at {str(self.folder)!r} was opened with read_only=True; load it "
                 "without."
             )
-        home.database.begin()
+        database.begin()
         made = list[str]()
         try:
-            with home.database.write() as connection:
+            with database.write() as connection:
                 state, settings = self._read_state(connection, self._state)
             turn = _Transaction(threading.get_ident(), state, settings, state.version + 1, made)
             self._transaction = turn
             yield turn
-            if not home.database.end("COMMIT" if turn.is_changed else "ROLLBACK"):
+            if not database.end("COMMIT" if turn.is_changed else "ROLLBACK"):
                 raise _undone()
         except BaseException:
             with suppress(Exception):
-                home.database.end("ROLLBACK")
-            home.segments.remove(made)
+                database.end("ROLLBACK")
+            segments.remove(made)
             raise
         finally:
             self._transaction = None
-        with home.database.reading:
-            if turn.state.version > self._state.version:
-                self._state, self._settings = turn.state, turn.settings
-        home.segments.remove(turn.unnamed)
+        with database.reading:
+            self._publish(turn.state, turn.settings)
+        segments.remove(turn.unnamed)
 
     @contextmanager
     def _step(self) -> Iterator[tuple[sqlite3.Connection, _Transaction]]:
-        """Make one change, which is undone alone if the block fails."""
+        """Make one change; if the block fails, the whole transaction is undone."""
         with self.changing(), self._home.database.write() as connection:
             turn = self._transaction
             assert turn is not None
             if not connection.in_transaction:
                 raise _undone()
-            made = len(turn.made)
-            connection.execute("SAVEPOINT step")
             try:
                 if not turn.is_changed:
                     self._tidy(connection, turn)
                 yield connection, turn
-                connection.execute("RELEASE step")
+                turn.state, turn.settings = self._read_state(connection, turn.state)
+                turn.is_changed = True
             except BaseException:
-                try:
-                    connection.execute("ROLLBACK TO step")
-                    connection.execute("RELEASE step")
-                except sqlite3.OperationalError:  # rolled back by a full disk, or just released
-                    self._home.database.end("ROLLBACK")
-                self._home.segments.remove(turn.made[made:])
-                del turn.made[made:]
+                self._home.database.end("ROLLBACK")
                 raise
-            turn.is_changed = True
-            turn.state, turn.settings = self._read_state(connection, turn.state)
 
     def _tidy(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
         """Count the version, and remove what earlier writers left."""
@@ -660,35 +588,26 @@ class LocalStore(Store):
         passages = check_addition(passages, gaussians)
         if not passages:
             return
-        with self._step() as (connection, turn):
-            state = turn.state
+        with self.changing():
+            view = self.snapshot()
+            state = view.state
+            settings: dict[str, Any] = {"changes": state.changes + 1}
+            settings["next_row"] = state.next_row + len(passages)
             if state.parts:
                 state.schema.check(gaussians)
-            replaced = [*self.snapshot().find([passage.id for passage in passages]).values()]
-            _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
-            start = state.next_row
-            for at in range(0, len(passages), _AT_ONCE):
-                some = passages[at : at + _AT_ONCE]
-                connection.executemany(
-                    _INSERT, map(_record, range(start + at, start + at + len(some)), some)
-                )
-            dtype = turn.settings.get("dtype", "float32")
-            for at in range(0, len(passages), MOST_ROWS):
-                segment = Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype)
-                self._name(connection, turn, start + at, segment)
-            settings: dict[str, Any] = {
-                "next_row": start + len(passages),
-                "changes": state.changes + 1,
-            }
-            if not state.parts:
+            else:
                 settings["schema"] = Schema.from_gaussians(gaussians).metadata()
-            _put(connection, settings)
-
-    def _name(
-        self, connection: sqlite3.Connection, turn: _Transaction, first: int, segment: Segment
-    ) -> None:
-        """Write a segment, and name it in the database."""
-        _name_segment(connection, turn, first, self._home.segments.write(segment))
+            replaced = [*view.find([passage.id for passage in passages]).values()]
+            with self._step() as (connection, turn):
+                _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
+                connection.executemany(_INSERT, map(_record, count(state.next_row), passages))
+                dtype = turn.settings.get("dtype", "float32")
+                for at in range(0, len(passages), MOST_ROWS):
+                    segment = Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype)
+                    _name_segment(
+                        connection, turn, state.next_row + at, self._home.segments.write(segment)
+                    )
+                _put(connection, settings)
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
@@ -697,15 +616,15 @@ class LocalStore(Store):
         processes may still read them.
         """
         with self.changing():
-            gone = [*self.snapshot().find(ids).values()]
+            view = self.snapshot()
+            gone = [*view.find(ids).values()]
             if not gone:
                 return 0
             with self._step() as (connection, turn):
-                state = turn.state
-                _mark_dead(connection, state.rows[gone].tolist(), turn.version)
-                if len(gone) == state.count:
+                _mark_dead(connection, view.state.rows[gone].tolist(), turn.version)
+                if len(gone) == len(view):
                     self._drop_segments(connection, turn)
-                _put(connection, {"changes": state.changes + 1})
+                _put(connection, {"changes": view.changes + 1})
         return len(gone)
 
     def _drop_segments(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
@@ -730,15 +649,14 @@ class LocalStore(Store):
         """Replace segments by one without their dead rows."""
         if not run:  # another process was faster
             return
-        first, last = run[0].first, run[-1].last
-        connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", [first, last])
-        if any(part.kept.any() for part in run):
-            dtype = turn.settings.get("dtype", "float32")
-            joined = Segment.join([(part.first, part.segment, part.kept) for part in run], dtype)
-            self._name(connection, turn, *joined)
+        span = [run[0].first, run[-1].last]
+        connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
+        if any(part.count for part in run):
+            first, joined = Segment.join([(part.first, part.segment, part.kept) for part in run])
+            _name_segment(connection, turn, first, self._home.segments.write(joined))
         of_run = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
-        connection.execute(f"DELETE FROM dead {of_run} AND at IS NULL", [first, last])
-        connection.execute(f"UPDATE dead SET version = NULL {of_run}", [first, last])
+        connection.execute(f"DELETE FROM dead {of_run} AND at IS NULL", span)
+        connection.execute(f"UPDATE dead SET version = NULL {of_run}", span)
         turn.unnamed += [part.name for part in run]
 
     # Copies and checks
@@ -756,12 +674,11 @@ class LocalStore(Store):
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle and copy the passages and their Gaussians, into memory."""
         view, settings = self.snapshot(), self._current()[1]
-        texts = cast(_Texts, view.texts)
+        records = cast(_Texts, view.texts).records(view.rows.tolist())
         parts = [
-            (part.first, b"".join(pack(dict(part.segment.arrays()))), dead)
-            for part, dead in _left(view)
+            (first, b"".join(pack(dict(segment.arrays())))) for _, first, segment in _compact(view)
         ]
-        return _restore, (settings, view.state.next_row, [*texts.records(view.rows)], parts)
+        return _restore, (settings, view.state.next_row, [*records], parts)
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -786,13 +703,13 @@ class LocalStore(Store):
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        read = sum(bool(_passage(record, path)) for record in texts.records(view.rows))
+        read = sum(bool(_passage(record, path)) for record in texts.records(view.rows.tolist()))
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
-        [(count,)] = texts.ask(living)
-        if read < len(view) or count > len(view):
+        [(there,)] = texts.ask(living)
+        if read < len(view) or there > len(view):
             raise corruption(
                 path,
-                f"holds {count} passages, and vectors of {len(view)}; build the index again.",
+                f"holds {there} passages, and vectors of {len(view)}; build the index again.",
             )
 
     def compact(self) -> None:
@@ -817,20 +734,33 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     settings : mapping
         The settings of the store that the view is of, and others to record in the copy.
     """
-    texts, state = view.texts, view.state
-    assert isinstance(texts, _Texts)
-    rows = view.rows
+    texts, state = cast(_Texts, view.texts), view.state
     source, target = texts.home.segments, store._home.segments
-    known = dict(texts.ask("SELECT name, sha256 FROM segments"))
+    digests = dict(texts.ask("SELECT name, sha256 FROM segments"))
     parts = (
-        (part.first, source.copy_to(target, part.name, part.segment, known.get(part.name)), dead)
-        for part, dead in _left(view)
+        (first, target.copy(source, name, segment, digests.get(name, "")))
+        for name, first, segment in _compact(view)
     )
-    settings = {**settings, **_shared_by(state)}
-    _fill(store, settings, state.next_row, texts.records(rows), parts, len(rows))
+    shared = dict[str, Any]()
+    if state.parts:
+        shared = {"dtype": state.parts[0].segment.dtype, "schema": state.schema.metadata()}
+    records = texts.records(view.rows.tolist())
+    with store.changing():
+        copied = _fill(store, {**settings, **shared}, state.next_row, records, parts)
+        if copied < len(view):
+            raise PassageGone("store: a passage was deleted while it was copied; try again.")
 
 
-_Part = tuple[int, _Written, NDArray[np.int64]]
+def _compact(view: View) -> Iterator[tuple[str, int, Segment]]:
+    """Yield name, first row and segment of the parts of a view; those with others get no name."""
+    left = np.zeros(int(view.state.edges[-1]), dtype=bool)
+    left[slice(None) if view.selected is None else view.selected] = True
+    for part, start in zip(view.state.parts, view.state.edges.tolist(), strict=False):
+        kept = left[start : start + len(part.segment)]
+        if kept.all():
+            yield part.name, part.first, part.segment
+        elif kept.any():
+            yield "", *Segment.join([(part.first, part.segment, kept)])
 
 
 def _fill(
@@ -838,69 +768,48 @@ def _fill(
     settings: Mapping[str, Any],
     rows: int,
     records: Iterable[_Record],
-    parts: Iterable[_Part],
-    count: int,
-) -> None:
-    """Replace what a store has by rows, records and segments of another.
+    parts: Iterable[tuple[int, _Written]],
+) -> int:
+    """Replace what a store has by records and segments of another, and return their number.
 
-    `rows`: the number of rows that the other has used. `count`: of records.
+    `rows`: the number of rows that the other has used.
     """
     with store._step() as (connection, turn):
-        old, version = turn.state, turn.version
+        old = turn.state
         living = old.rows if old.alive is None else old.rows[old.alive]
-        _mark_dead(connection, living.tolist(), version)
+        _mark_dead(connection, living.tolist(), turn.version)
         store._drop_segments(connection, turn)
-        shift, read = old.next_row, 0  # rows are never used again, since others may read them
-
-        def shifted() -> Iterator[_Record]:
-            nonlocal read
-            for row, *others in records:
-                read += 1
-                yield cast(_Record, (row + shift, *others))
-
-        connection.executemany(_INSERT, shifted())
-        if read < count:
-            raise PassageGone("store: a passage was deleted while the index was copied; try again.")
-        for first, written, dead in parts:
+        shift = old.next_row  # rows are never used again, since others may read them
+        shifted = ((row + shift, *others) for row, *others in records)
+        copied = connection.executemany(_INSERT, shifted).rowcount
+        for first, written in parts:
             _name_segment(connection, turn, first + shift, written)
-            buried = [(row + shift, None, version) for row in dead.tolist()]
-            connection.executemany("INSERT INTO dead (row, at, version) VALUES (?, ?, ?)", buried)
-        own = {"version", "changes", "next_row"}
-        connection.execute(
-            "DELETE FROM settings WHERE key NOT IN ('version', 'changes', 'next_row')"
-        )
-        _put(connection, {key: value for key, value in settings.items() if key not in own})
-        _put(connection, {"next_row": shift + rows, "changes": old.changes + 1})
-
-
-def _left(view: View) -> Iterator[tuple[Part, NDArray[np.int64]]]:
-    """Yield the parts of a view, and the rows of each that are not in it."""
-    left = np.zeros(int(view.state.edges[-1]), dtype=bool)
-    left[slice(None) if view.selected is None else view.selected] = True
-    masks = np.split(left, view.state.edges[1:-1]) if view.state.parts else []
-    for part, mask in zip(view.state.parts, masks, strict=True):
-        yield part, part.rows_of(~mask)
+        connection.execute("DELETE FROM settings")
+        own = {"version": turn.version, "changes": old.changes + 1, "next_row": shift + rows}
+        _put(connection, {**settings, **own})
+    return copied
 
 
 def _restore(
     settings: Mapping[str, Any],
     rows: int,
     records: Sequence[_Record],
-    parts: Sequence[tuple[int, bytes, NDArray[np.int64]]],
+    parts: Sequence[tuple[int, bytes]],
 ) -> LocalStore:
     """Make a store in memory of what `LocalStore.__reduce__` returned."""
     store, path = LocalStore(), Path(":memory:")
-    written = (
-        (first, store._home.segments.write(Segment.from_arrays(unpack(content, path), path)), dead)
-        for first, content, dead in parts
+    segments = (
+        (first, Segment.from_arrays(unpack(np.frombuffer(content, np.uint8), path), path))
+        for first, content in parts
     )
-    _fill(store, settings, rows, records, written, len(records))
+    written = ((first, store._home.segments.write(segment)) for first, segment in segments)
+    _fill(store, settings, rows, records, written)
     return store
 
 
 def _check_folder(folder: Path, *, read_only: bool) -> None:
     """Raise FileNotFoundError or FileExistsError unless an index is, or can be, in a folder."""
-    if is_database(folder):
+    if os.path.lexists(folder / DATABASE):  # or something in its place
         return
     if read_only:
         raise FileNotFoundError(
@@ -915,21 +824,16 @@ def _check_folder(folder: Path, *, read_only: bool) -> None:
 
 
 def _put(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
-    texts = [
-        (key, value if isinstance(value, bytes) else _to_json(value))
-        for key, value in settings.items()
-    ]
-    connection.executemany(
-        "INSERT OR REPLACE INTO settings (key, value, sum) VALUES (?, ?, ?)",
-        [(key, value, _setting_sum(key, value)) for key, value in texts],
-    )
+    for key, value in settings.items():
+        text = value if isinstance(value, bytes) else _to_json(value)
+        insert = "INSERT OR REPLACE INTO settings (key, value, sum) VALUES (?, ?, ?)"
+        connection.execute(insert, [key, text, _sum_of(key, text)])
 
 
-def _setting_sum(key: str, value: str | bytes) -> int:
-    """Return the checksum of a setting."""
-    return zlib.crc32(
-        value if isinstance(value, bytes) else value.encode(), zlib.crc32(key.encode())
-    )
+def _rows(connection: sqlite3.Connection, sql: str, parameters: Sequence[int]) -> NDArray[np.int64]:
+    """Return the rows that a statement selects, ascending."""
+    found = connection.execute(f"{sql} ORDER BY row", parameters).fetchall()
+    return np.array(found, dtype=np.int64).ravel()
 
 
 def _name_segment(
@@ -960,24 +864,13 @@ def _bury(part: Part, dead: NDArray[np.int64]) -> Part:
     return replace(part, alive=alive)
 
 
-def _shared_by(state: State) -> dict[str, Any]:
-    """Return the settings of what the passages of a state share; none if there are none."""
-    if not state.parts:
-        return {}
-    dtype = "float32" if state.parts[0].segment.scan is None else "int8"
-    return {"dtype": dtype, "schema": state.schema.metadata()}
-
-
-def _check_together(parts: Sequence[Part], schema: Schema) -> None:
+def _check_alike(parts: Sequence[Part], schema: Schema) -> None:
     """Raise ValueError unless segments fit what they share."""
-    for part in parts:
-        segment = part.segment
-        if (segment.scales.shape[1], segment.widths) != (schema.factors, schema.widths):
-            raise ValueError("its segments have vectors of different widths")
-        if len(segment.words) != len(schema.words):
-            raise ValueError("its segments have different encoders")
-        if (segment.scan is None) != (parts[0].segment.scan is None):
-            raise ValueError("its segments have different number formats")
+    for segment in (part.segment for part in parts):
+        own = segment.scales.shape[1], segment.widths, len(segment.words), segment.dtype
+        expected = schema.factors, schema.widths, len(schema.words), parts[0].segment.dtype
+        if own != expected:
+            raise ValueError(f"a segment has vectors of {own}, expected {expected}")
 
 
 def _to_merge(parts: Sequence[Part]) -> Sequence[Part] | None:

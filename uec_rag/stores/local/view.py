@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat
 from typing import NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -51,10 +53,8 @@ def with_fresh_view(search: Callable[[], _T]) -> _T:
 
     IndexCorrupted if there are vectors without passages.
     """
-    try:
+    with suppress(PassageGone):
         return search()
-    except PassageGone:
-        pass
     try:
         return search()
     except PassageGone as error:
@@ -106,10 +106,6 @@ class Part:
     def count(self) -> int:
         """The number of passages that were not removed."""
         return len(self.segment) if self.alive is None else int(np.count_nonzero(self.alive))
-
-    def rows_of(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the rows of some passages."""
-        return self.first + self.segment.offsets[mask].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,53 +361,43 @@ class View(Store):
         )
 
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Multiply n queries with the blocks of the stored means, or with all at once, (n, N) each.
+        """Multiply n queries with each block of the stored passages, shape (n, N) each.
 
-        There is a column for every passage, in the order of `passages`. Terms are compared with the
-        stored sparse blocks, in their order. With dtype "int8", results have a rounding error of
-        about 1e-3 for unit vectors.
+        There is a column for every passage, in the order of `passages`. Matrices are multiplied
+        with the blocks of the stored means, and terms compared with the sparse blocks, in their
+        order. With dtype "int8", products have a rounding error of about 1e-3 for unit vectors.
         """
-        dense = [block for block in blocks if not isinstance(block, Terms)]
-        out, multiplied, words = [], iter(self._products(dense)), iter(self._words)
+        if not len(self):
+            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
+        products = self._products([block for block in blocks if not isinstance(block, Terms)])
+        words, selected = iter(self._words), self.selected
+        out = []
         for block in blocks:
             if not isinstance(block, Terms):
-                out.append(next(multiplied))
-            elif not len(self):
-                out.append(np.zeros((len(block), 0), dtype=np.float32))
-            else:
-                similarities = next(words).similarities(block)
-                selected = self.selected
-                out.append(similarities if selected is None else similarities[:, selected])
+                out.append(next(products))
+                continue
+            similarities = next(words).similarities(block)
+            out.append(similarities if selected is None else similarities[:, selected])
         return out
 
-    def _products(self, queries: Sequence[FloatArray]) -> list[FloatArray]:
-        """Multiply queries with each block of the means, or whole queries with all of them."""
+    def _products(self, queries: Sequence[FloatArray]) -> Iterator[FloatArray]:
+        """Multiply queries with the blocks of the means, of which an encoder of words has none."""
         state, selected, total = self.state, self.selected, int(self.state.edges[-1])
-        few = selected is not None and len(selected) < total * _COPY_BELOW
         each: Sequence[tuple[Segment, Rows, Rows]]
+        few = selected is not None and len(selected) < total * _COPY_BELOW
         if selected is not None and few:
             each = [*state.split(selected)]
         else:
             spans = map(slice, state.edges[:-1].tolist(), state.edges[1:].tolist())
-            each = [
-                (part.segment, slice(None), span)
-                for part, span in zip(state.parts, spans, strict=True)
-            ]
-        widths, is_whole, out = state.schema.widths, len(queries) == 1, list[FloatArray]()
-        if is_whole and state.parts:
-            queries = np.split(queries[0], np.cumsum(widths)[:-1], axis=1)
-        # An encoder of words has no means.
-        blocks = range(len(queries)) if is_whole else np.flatnonzero(widths).tolist()
-        for number, query in zip(blocks, queries, strict=bool(queries and state.parts)):
+            segments = (part.segment for part in state.parts)
+            each = [*zip(segments, repeat(slice(None)), spans, strict=False)]
+        for number, query in zip(np.flatnonzero(state.schema.widths), queries, strict=True):
             product = np.empty((len(query), len(self) if few else total), dtype=np.float32)
             for segment, rows, places in each:
-                product[:, places] = segment.products(number, query, rows)
-            out.append(product if selected is None or few else product[:, selected])
-        for other in out[1:] if is_whole else ():
-            out[0] += other
-        out = out[:1] if is_whole else out
-        require_finite(out, LARGEST_PRODUCT)
-        return out
+                product[:, places] = segment.products(int(number), query, rows)
+            product = product if selected is None or few else product[:, selected]
+            require_finite([product], LARGEST_PRODUCT)
+            yield product
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
         """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
@@ -519,12 +505,13 @@ class View(Store):
         if not k or not len(query):
             return StoreHits.empty(len(query))
         hits, step = [], max(1, _BLOCK // len(view))
+        widths = np.array(view.state.schema.widths)
+        edges = np.cumsum(widths[widths > 0])[:-1]
         for start in range(0, len(query), step):
             some = query[start : start + step]
-            first, *others = view.compare([some.mean, *some.terms])
-            for other in others:
-                first += other
-            hits.append(view.top_k(some, k, beta=beta, mu=first))
+            blocks = np.split(some.mean, edges, axis=1) if widths.any() else []
+            total = sum(view.compare([*blocks, *some.terms]), np.zeros((1, 1), dtype=np.float32))
+            hits.append(view.top_k(some, k, beta=beta, mu=total))
         columns, scores, mu, sigma2 = map(np.concatenate, zip(*hits, strict=True))
         passages = [[*map(copy_passage, row)] for row in view.gather(columns)]
         return StoreHits(passages, scores, mu, sigma2, exact=True)

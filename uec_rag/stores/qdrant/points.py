@@ -224,9 +224,9 @@ def translate(condition: filters.Condition) -> models.Filter:
             return models.Filter(must_not=[translate(negated)])
         case filters.HasId(ids):
             return models.Filter(must=[models.HasIdCondition(has_id=[*map(point_id, ids)])])
-        case filters.Compare():
+        case filters.Compare(within=()):
             return _comparison(condition)
-        case filters.Nested(key):
+        case filters.Compare(within=(key, *_)):
             what = f"look into the dict of {key!r:.60}; store the value under a key of its own"
         case filters.Predicate():
             what = "run a Python callable; use operators (uec_rag.stores.filters)"
