@@ -195,10 +195,11 @@ def best_rows(
     m = min(count, 2 * k + 16)
     shrinking: float | None = None  # largest ratio of mu_s to its score
     while True:
-        rows, left_out = np.arange(count), -np.inf
         if m < count:
             highest = largest(mu, m + 1)
             rows, left_out = highest[1:], float(mu[highest[0]])
+        else:
+            rows, left_out = np.arange(count), -np.inf
         exact, sigma2 = moments(rows)
         scores = probit(exact, sigma2, beta)
         order = np.lexsort((rows, -scores))[:k]

@@ -105,7 +105,9 @@ class Scan:
         # In one thread: with more, OpenMP would wait forever in a forked child.
         found = np.asarray(simsimd.cdist(whole, self.blocks[number][rows], "dot", dtype="int8"))
         with np.errstate(invalid="ignore", over="ignore"):  # of a damaged row
-            product: FloatArray = (found * factor * self.scales[number][rows]).astype(np.float32)
+            product = found.astype(np.float32)
+            product *= factor
+            product *= self.scales[number][rows]
         return product
 
 
