@@ -676,9 +676,10 @@ class Retriever(Index):
         """Take another fit of the ensemble, with which all passages are scored from now on."""
         home, before = self._home, self.uec
         if isinstance(self.store, SourceStore):  # it encodes what it finds
-            self.store = self.store.with_ensemble(made)
-            self.store.learn_words(passages)
-            record(home, self.store, made, self.calibration)
+            source = self.store.with_ensemble(made)
+            source.learn_words(passages)
+            record(home, source, made, self.calibration)
+            self.store = source
         else:
             view = self.store.snapshot()
             with self.changing():
