@@ -449,7 +449,7 @@ class Retriever(Index):
         filtered = json.dumps(filter, sort_keys=True, default=_as_text)
         state = model.fingerprint, weights and weights.fingerprint, filtered
         basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-        return Method(fitted, model, basis, calibration is None, self.language)
+        return Method(fitted, model, basis, calibration is None, check_language(self.language))
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -489,7 +489,7 @@ class Retriever(Index):
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
         mu, count = hits.mu[0], len(fitted.names)
         pi = np.full(count, 1 / count, dtype=np.float32)
-        chance, told_in = np.clip(mu, 0, 1), self.language or ENGLISH
+        chance, told_in = np.clip(mu, 0, 1), check_language(self.language) or ENGLISH
         best = float(chance.max(initial=0.0))
         told = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
         found, weights = (
