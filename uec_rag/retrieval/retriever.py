@@ -200,10 +200,12 @@ class Retriever(Index):
         if self.store.remote or len(self) > _MOST_COMPARED:
             return ""
         changes = self.changes
-        if changes not in self._known_corpus:
+        known = self._known_corpus.get(changes)
+        if known is None:
+            known = self.store.corpus()
             self._known_corpus.clear()
-            self._known_corpus[changes] = self.store.corpus()
-        return self._known_corpus[changes]
+            self._known_corpus[changes] = known
+        return known
 
     def _active_gate(self) -> Gate | None:
         """Return the gate that decides, which warns once if it is of other passages.
