@@ -1,5 +1,7 @@
 """An index is measured with labelled questions, or made-up ones, and nothing in it changes."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -109,6 +111,9 @@ def test_without_labels_questions_are_made_and_the_index_stays(fitted, texts):
     assert [passage.text for passage in index.passages()] == made
     with pytest.raises(ValueError, match="same labelled questions"):
         compare(found, found)
+    index.calibrate(*labelled(made, 40))
+    with warnings.catch_warnings(action="error"):  # such as that the index has changed
+        evaluate(index, k=4)
 
 
 @pytest.mark.filterwarnings("error::UserWarning")

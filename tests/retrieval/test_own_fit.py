@@ -6,9 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.helpers import LinearHead, assert_alike, bag_of_words, index_of, passages
+from tests.helpers import (
+    LinearHead,
+    assert_alike,
+    assert_same_bits,
+    bag_of_words,
+    index_of,
+    passages,
+)
 from uec_rag import UEC, Gate, Retriever
 from uec_rag.retrieval.learn import ENOUGH, pairs_from_passages
+from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores.base import Passage
 
 # A first sentence is a question that the rest answers.
@@ -133,6 +141,18 @@ def test_passages_of_elsewhere_fit_it_too():
     assert index.search(ASKED).sigma2.all()
     with pytest.raises(ValueError, match="passages: no fit can be made of these 3 passages"):
         index.fit_from([Passage(str(i), text) for i, text in enumerate(TEXTS[:3])])
+
+
+def test_a_fit_that_cannot_be_recorded_changes_nothing(tmp_path):
+    passages, model = [Passage(str(i), text) for i, text in enumerate(TEXTS)], bag_of_words(16, "a")
+    uec, source = UEC([model, "bm25"]), Source("some texts", lambda *_: passages)
+    Retriever(uec, SourceStore(uec, source)).save(tmp_path / "index")
+    there = {"uec": uec, "store": SourceStore(uec, source), "read_only": True}
+    index = Retriever.load(tmp_path / "index", **there)
+    before = index.search(ASKED)
+    with pytest.raises(PermissionError, match="read_only"):
+        index.fit_from(passages)
+    assert_same_bits(index.search(ASKED), before)
 
 
 def test_passages_that_overlap_are_no_answers_to_each_others_questions():

@@ -98,6 +98,7 @@ class Searchable(Protocol):
 
     uec: UEC
     store: Store
+    calibration: Any
 
     def __len__(self) -> int:
         """Return the number of passages."""
@@ -412,6 +413,8 @@ def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _
     local.add([asked[position] for position in there], _gaussians(uec, store, sample, asked)[there])
     tried = retriever.with_gate(None)
     tried.store = local
+    if tried.calibration is not None:  # that of the sample, which has not changed
+        tried.calibration = replace(tried.calibration, size=len(local))
     answers = [{sample[position].id for position in {*answer} - gone} for answer in made.relevant]
     return made.questions, answers, tried
 

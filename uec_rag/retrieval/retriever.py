@@ -200,10 +200,12 @@ class Retriever(Index):
         if self.store.remote or len(self) > _MOST_COMPARED:
             return ""
         changes = self.changes
-        if changes not in self._known_corpus:
+        known = self._known_corpus.get(changes)
+        if known is None:
+            known = self.store.corpus()
             self._known_corpus.clear()
-            self._known_corpus[changes] = self.store.corpus()
-        return self._known_corpus[changes]
+            self._known_corpus[changes] = known
+        return known
 
     def _active_gate(self) -> Gate | None:
         """Return the gate that decides, which warns once if it is of other passages.
@@ -449,7 +451,7 @@ class Retriever(Index):
         filtered = json.dumps(filter, sort_keys=True, default=_as_text)
         state = model.fingerprint, weights and weights.fingerprint, filtered
         basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-        return Method(fitted, model, basis, calibration is None, self.language)
+        return Method(fitted, model, basis, calibration is None, check_language(self.language))
 
     def search_vector(
         self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
@@ -489,7 +491,7 @@ class Retriever(Index):
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
         mu, count = hits.mu[0], len(fitted.names)
         pi = np.full(count, 1 / count, dtype=np.float32)
-        chance, told_in = np.clip(mu, 0, 1), self.language or ENGLISH
+        chance, told_in = np.clip(mu, 0, 1), check_language(self.language) or ENGLISH
         best = float(chance.max(initial=0.0))
         told = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
         found, weights = (
@@ -676,9 +678,10 @@ class Retriever(Index):
         """Take another fit of the ensemble, with which all passages are scored from now on."""
         home, before = self._home, self.uec
         if isinstance(self.store, SourceStore):  # it encodes what it finds
-            self.store = self.store.with_ensemble(made)
-            self.store.learn_words(passages)
-            record(home, self.store, made, self.calibration)
+            source = self.store.with_ensemble(made)
+            source.learn_words(passages)
+            record(home, source, made, self.calibration)
+            self.store = source
         else:
             view = self.store.snapshot()
             with self.changing():
@@ -719,6 +722,7 @@ class Retriever(Index):
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
+            notes = [] if fit is None else fit.share_warnings
         elif not self._is_unfitted:
             rests = (
                 "Relevance and confidence are as high as on the collections of the shipped model; "

@@ -256,15 +256,15 @@ def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> As
         The assessment of each of `Query.views`.
     """
     alone, chosen = views.get(0), views[None]
-    if alone is None or chosen is None:
-        return chosen or alone
-    clear = alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
+    clear = alone and alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
     for most in views.keys() - {0, None}:
-        latest = views[most]
-        if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > chosen.clarity:
+        latest, others = views[most], 0.0 if chosen is None else chosen.clarity
+        if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > others:
             chosen = latest
+    if alone is None or chosen is None:
+        return chosen or alone
     return _combine_with_standalone(chosen, alone, question)
 
 
