@@ -149,7 +149,6 @@ def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):
     assert shipped_level().report in own.report
     own.calibrate(*labelled(own_texts, 60), k=5)
     assert shipped_level().report not in own.report
-    assert "confidence depend on priors" not in own.report
     assert own.report.startswith(
         "Calibrated on 60 labelled queries: relevance and confidence, for the first 5 hits. 10% of "
         "the questions are assumed to be unanswerable."

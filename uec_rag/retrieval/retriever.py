@@ -722,7 +722,6 @@ class Retriever(Index):
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
-            notes = [] if fit is None else fit.share_warnings
         elif not self._is_unfitted:
             rests = (
                 "Relevance and confidence are as high as on the collections of the shipped model; "
