@@ -332,7 +332,7 @@ class History(RuleBasedStateMachine):
             assert self.index.calibration is before
         else:
             for other in self.others:  # each retriever has its own; a service hands it out
-                other._set_calibration(self.index.calibration, current=True)
+                other.calibration = self.index.calibration
 
     @invariant()
     def is_what_the_dict_says(self):

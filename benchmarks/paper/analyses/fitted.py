@@ -15,8 +15,16 @@ from benchmarks.paper.systems import Ensemble
 
 def run_fit(groups: Sequence[Group]) -> Json:
     """Collect the reports of fitting."""
-    reports = {group.name: group.lineup.fitted().report for group in groups}
-    return {name: asdict(report) for name, report in reports.items() if report}
+    fitted = {group.name: group.lineup.fitted() for group in groups}
+    return {
+        name: {
+            "structure": uec.options.structure,
+            "likelihood": uec.options.likelihood,
+            **asdict(uec.report),
+        }
+        for name, uec in fitted.items()
+        if uec.report
+    }
 
 
 def section_fit(result: Result, path: Path) -> Iterator[str]:

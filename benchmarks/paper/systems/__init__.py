@@ -303,10 +303,12 @@ def variation(uec: UEC, encoders: Sequence[int] | None = None, **options: Any) -
         "space": uec.fitted.space,
         "structure": uec.options.structure,
         "likelihood": uec.options.likelihood,
-        "coefficients": uec.fitted.rule if encoders is None else "uniform",
+        "coefficients": "uniform",
         "beta": uec.fitted.beta,
     }
     other = UEC([uec.encoders[row] for row in rows], **(kept | options))
+    if encoders is None and "coefficients" not in options:
+        other.fitted = replace(other.fitted, rule=uec.fitted.rule)
     if uec.fitted.posteriors is not None:
         posteriors = tuple(uec.fitted.posteriors[row] for row in rows)
         other.fitted = replace(other.fitted, posteriors=posteriors)
