@@ -514,8 +514,9 @@ class LocalStore(Store):
                 raise _undone()
         except BaseException:
             with suppress(Exception):
-                database.end("ROLLBACK")
-            segments.remove(made)
+                # Else it was undone, or an interrupt came after the commit, which names the files.
+                if database.end("ROLLBACK"):
+                    segments.remove(made)
             raise
         finally:
             self._transaction = None
@@ -538,7 +539,8 @@ class LocalStore(Store):
                 turn.state, turn.settings = self._read_state(connection, turn.state)
                 turn.is_changed = True
             except BaseException:
-                self._home.database.end("ROLLBACK")
+                if self._home.database.end("ROLLBACK"):
+                    self._home.segments.remove(turn.made)
                 raise
 
     def _tidy(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
