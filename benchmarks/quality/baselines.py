@@ -35,10 +35,9 @@ from benchmarks.tables import print_table
 from uec_rag.confidence.model import JUDGED, fit_calibrator
 from uec_rag.evaluation.simpler import (
     baselines,
+    best_threshold,
     finds,
-    fuse,
-    reciprocal_ranks,
-    relative_scores,
+    plain_scores,
     search_by_each_member,
 )
 from uec_rag.retrieval.labelled import confidence_at
@@ -64,14 +63,11 @@ def main(folder: Manuals) -> None:
         ]
         found.append(baselines(members, result, confidence_at(result, JUDGED), relevant))
         sizes.append(len(some))
-        both = [*members.values()]
-        fused = [fuse(both, reciprocal_ranks), fuse(both, relative_scores)]
-        hits = [one.ids for one in both] + [ids for ids, _ in fused] + [result.ids]
-        best = [one.mu.max(axis=1) for one in both] + [gain for _, gain in fused]
-        best.append(confidence_at(result, JUDGED))
-        right = [finds(ids, relevant, JUDGED) for ids in hits]
+        scores = plain_scores(members)
+        scores["confidence"] = result.ids, confidence_at(result, JUDGED)
+        right = np.array([finds(ids, relevant, JUDGED) for ids, _ in scores.values()])
         absent = np.array([not wanted for wanted in relevant])
-        asked.append((np.array(best), np.array(right), absent))
+        asked.append((np.array([best for _, best in scores.values()]), right, absent))
     table = []
     for name in found[0]:
         shares = [
@@ -83,13 +79,13 @@ def main(folder: Manuals) -> None:
     print_table(
         "Decisions by scores", [f"{sum(sizes)} questions", "right", "wrong", "AUROC"], table
     )
-    scores, right, absent = (np.concatenate(parts, axis=-1) for parts in zip(*asked, strict=True))
-    names = [*members, "reciprocal rank fusion", "relative scores", "confidence"]
+    best, right, absent = (np.concatenate(parts, axis=-1) for parts in zip(*asked, strict=True))
     few = [
-        [name, *with_labels(scores[[at]], right[at], absent, logistic=False)]
-        for at, name in enumerate(names)
+        [name, *with_labels(best[[at]], right[at], absent, logistic=False)]
+        for at, name in enumerate(scores)
     ]
-    few.insert(-1, ["logistic model", *with_labels(scores[:2], right[3], absent, logistic=True)])
+    both = [*scores].index("relative scores")
+    few.insert(-1, ["logistic model", *with_labels(best[:2], right[both], absent, logistic=True)])
     header = [f"{of} with {count} labels" for count in _LABELS for of in ("right", "wrong")]
     print_table("Decisions with few labels", ["", *header], few)
 
@@ -108,10 +104,7 @@ def with_labels(
             if logistic:
                 given = features.T.astype(np.float32)
                 score = fit_calibrator(given[known], right[known]).predict(given)
-            least = max(
-                [-np.inf, *score[known]],
-                key=lambda t: np.where(score[known] > t, right[known], absent[known]).mean(),
-            )
+            least = best_threshold(score[known], right[known], absent[known])
             answered = score[other] > least
             decided = np.where(answered, right[other], absent[other]).mean()
             shares.append((decided, (answered & ~right[other]).mean()))

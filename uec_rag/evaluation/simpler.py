@@ -86,6 +86,41 @@ def finds(ids: Sequence[Sequence[str]], relevant: Sequence[set[str]], k: int) ->
     return np.array([not wanted.isdisjoint(hits[:k]) for hits, wanted in pairs], dtype=bool)
 
 
+def plain_scores(
+    members: Mapping[str, SearchResult],
+) -> dict[str, tuple[Sequence[Sequence[str]], Floats]]:
+    """Return the hits of each plainer search, and its best score for each question.
+
+    They are each member's similarity and, if there are several, rank fusion and relative scores.
+    """
+    scores: dict[str, tuple[Sequence[Sequence[str]], Floats]] = {
+        name: (found.ids, _best(found)) for name, found in members.items()
+    }
+    if len(members) > 1:
+        both = [*members.values()]
+        scores["reciprocal rank fusion"] = fuse(both, reciprocal_ranks)
+        scores["relative scores"] = fuse(both, relative_scores)
+    return scores
+
+
+def best_threshold(score: Floats, right: NDArray[np.bool_], absent: NDArray[np.bool_]) -> float:
+    """Find the threshold of a score above which most decisions on n questions are right.
+
+    Parameters
+    ----------
+    score : array, shape (n,)
+    right : bool array, shape (n,)
+        Whether an answer would be right.
+    absent : bool array, shape (n,)
+        Whether no answer is right.
+    """
+    thresholds: list[float] = [-np.inf, *np.unique(score).tolist()]
+    return max(
+        thresholds,
+        key=lambda least: float(np.mean(np.where(score > least, right, absent))),
+    )
+
+
 def baselines(
     members: Mapping[str, SearchResult],
     result: SearchResult,
@@ -113,12 +148,10 @@ def baselines(
         former hits. The threshold of each is the best one for these very labels; so is that of
         "confidence". "confidence above 0.5" has not seen a label.
     """
-    scores = {name: (outcome.ids, _best(outcome)) for name, outcome in members.items()}
+    scores = plain_scores(members)
     if len(members) > 1:
-        both = [*members.values()]
-        scores["reciprocal rank fusion"] = fuse(both, reciprocal_ranks)
-        scores["relative scores"] = ids, _ = fuse(both, relative_scores)
-        features = np.stack([*map(_best, both)], axis=1).astype(np.float32)
+        ids = scores["relative scores"][0]
+        features = np.stack([scores[name][1] for name in members], axis=1).astype(np.float32)
         right = finds(ids, relevant, JUDGED)
         if right.any() and not right.all():
             model = fit_calibrator(features, right)
@@ -142,13 +175,10 @@ def _measure(
 ) -> dict[str, float]:
     """Measure answers above a threshold; by default, above the best one for these labels."""
     right, absent = finds(ids, relevant, JUDGED), np.array([not wanted for wanted in relevant])
-
-    def share(least: float) -> float:
-        return float(np.mean(np.where(score > least, right, absent)))
-
     if threshold is None:
-        threshold = max([-np.inf, *np.unique(score).tolist()], key=share)
+        threshold = best_threshold(score, right, absent)
     gaps = score[right][:, None] - score[~right]
     auroc = float(np.mean((gaps > 0) + (gaps == 0) / 2)) if gaps.size else float("nan")
+    decided = float(np.mean(np.where(score > threshold, right, absent)))
     wrong = float(np.mean((score > threshold) & ~right))
-    return {"right": share(threshold), "wrong": wrong, "auroc": auroc}
+    return {"right": decided, "wrong": wrong, "auroc": auroc}
