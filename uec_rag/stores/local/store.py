@@ -514,9 +514,7 @@ class LocalStore(Store):
                 raise _undone()
         except BaseException:
             with suppress(Exception):
-                # Else it was undone, or an interrupt came after the commit, which names the files.
-                if database.end("ROLLBACK"):
-                    segments.remove(made)
+                self._undo(made)
             raise
         finally:
             self._transaction = None
@@ -539,9 +537,16 @@ class LocalStore(Store):
                 turn.state, turn.settings = self._read_state(connection, turn.state)
                 turn.is_changed = True
             except BaseException:
-                if self._home.database.end("ROLLBACK"):
-                    self._home.segments.remove(turn.made)
+                self._undo(turn.made)
                 raise
+
+    def _undo(self, made: Sequence[str]) -> None:
+        """Undo the transaction with the files that it made, if it is open.
+
+        After the commit, which an interrupt may follow, the database names them.
+        """
+        if self._home.database.end("ROLLBACK"):
+            self._home.segments.remove(made)
 
     def _tidy(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
         """Count the version, and remove what earlier writers left."""
