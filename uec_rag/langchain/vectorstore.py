@@ -602,9 +602,10 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
 
     def fit_from(self, documents: Iterable[Document] | None = None, **options: Any) -> Self:
         """Fit the ensemble without labels on documents, or its own; see `Retriever.fit_from`."""
+        passages = None
         if documents is not None:
-            documents = check_documents(documents, Document, "Document", "Document(text)")
-        passages = None if documents is None else passages_of(documents)
+            given = check_documents(documents, Document, "Document", "Document(text)")
+            passages = passages_of(given)
         self.index.fit_from(passages, **options)
         return self
 

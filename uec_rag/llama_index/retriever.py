@@ -299,9 +299,11 @@ class UECRetriever(OverIndex, BaseRetriever):
 
     def fit_from(self, nodes: Sequence[BaseNode] | None = None, **options: Any) -> Self:
         """Fit the ensemble without labels on nodes, or its own; see `Retriever.fit_from`."""
+        passages = None
         if nodes is not None:
-            nodes = check_documents(nodes, BaseNode, "node", "TextNode(text=text)")
-        self.retriever.fit_from(None if nodes is None else passages_of(nodes), **options)
+            given = check_documents(nodes, BaseNode, "node", "TextNode(text=text)")
+            passages = passages_of(given)
+        self.retriever.fit_from(passages, **options)
         return self
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
