@@ -130,7 +130,7 @@ class Candidates:
 
     @cached_property
     def about(self) -> list[About]:
-        """What each hit is about, with the heading above a title that a source has repeatedly."""
+        """The subject of each hit, with the heading above a title that a source has repeatedly."""
         above = defaultdict[tuple[str, str], set[str]](set)
         for one in self.described:
             above[one.subject, one.source].add(one.above)
@@ -206,7 +206,7 @@ class Candidates:
 
     @property
     def _alike(self) -> NDArray[np.bool_]:
-        """Whether two hits are as similar as passages of one text, shape (m, m)."""
+        """True where two hits are as similar as passages of one text, shape (m, m)."""
         if self.vectors is None:
             return np.zeros((len(self.ids), len(self.ids)), dtype=bool)
         vectors = np.asarray(self.vectors, np.float32)
@@ -227,7 +227,7 @@ class Candidates:
 
     @cached_property
     def coverage(self) -> NDArray[np.bool_]:
-        """Whether a subject has a word in its texts, heads and titles, shape (3, s, w).
+        """True where a subject has a word in its texts, heads and titles, shape (3, s, w).
 
         A head is a title and the opening words of a text.
         """
@@ -252,12 +252,19 @@ def _is_variant(text: str, other: str) -> bool:
     numbers, others = _numbers(text), _numbers(other)
     if numbers == others or not numbers or not others:
         return False
-    words, same = ({*split_words(_NUMBER.sub("#", one).casefold())} for one in (text, other))
+    words, same = _words_beside_numbers(text), _words_beside_numbers(other)
     return len(words & same) >= _SAME * len(words | same)
 
 
-def _numbers(text: str) -> set[str]:
-    return {number.casefold() for number in _NUMBER.findall(text)}
+# Each hit is compared with the first ones, and passages are found again.
+@lru_cache(1024)
+def _numbers(text: str) -> frozenset[str]:
+    return frozenset(number.casefold() for number in _NUMBER.findall(text))
+
+
+@lru_cache(1024)
+def _words_beside_numbers(text: str) -> frozenset[str]:
+    return frozenset(split_words(_NUMBER.sub("#", text).casefold()))
 
 
 def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:
@@ -356,7 +363,7 @@ def _shared_statement(candidates: Candidates) -> float:
     asked, said = _numbers(" ".join(candidates.idf)), {*candidates.words[0]}
     texts = candidates.texts
 
-    def named(row: int) -> set[str]:
+    def named(row: int) -> frozenset[str]:
         about = candidates.about[row]
         return _numbers(f"{about.subject} {about.source} {texts[row]}") & asked
 
