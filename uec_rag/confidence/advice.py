@@ -249,7 +249,7 @@ def _failure(error: BaseException) -> str:
 
 @dataclass
 class _Raised:
-    """What a call has raised, which an event loop would not pass on if it ends a thread."""
+    """The error of a call, which an event loop would not pass on if it ends a thread."""
 
     error: BaseException
 

@@ -14,9 +14,9 @@ from uec_rag.base.records import Record
 
 @dataclass(frozen=True)
 class Level(Record):
-    """What confidence was worth on corpora that it was not learned on.
+    """The shares of right answers at a confidence, on corpora that it was not learned on.
 
-    It was learned by `benchmarks/quality/level.py`.
+    They were learned by `benchmarks/quality/level.py`.
 
     Attributes
     ----------

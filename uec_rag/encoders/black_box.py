@@ -20,7 +20,7 @@ ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME', 'bm25', a SentenceTransformer, a LangChain Embeddings, a "
     "LlamaIndex BaseEmbedding, a callable(list[str]) -> (n, d) array, or an Encoder"
 )
-"""What `load_encoder` makes an encoder of, for messages."""
+"""The kinds of objects that `load_encoder` takes, for messages."""
 
 _AT_ONCE = 256  # texts of a call
 

@@ -1,4 +1,4 @@
-"""What the adapters to frameworks share: an embedding as an index, and a gate on handed-on hits."""
+"""Parts that adapters to frameworks share: an embedding as an index, a gate on handed-on hits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an index learns: from its passages, without labels, and from labelled queries.
+"""Learning by an index: from its passages, without labels, and from labelled queries.
 
 Without labels, an ensemble is fitted on questions made of the passages: their headings, and the
 first sentence of one, which the rest of it answers. That such questions are answered says little

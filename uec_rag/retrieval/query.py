@@ -1,4 +1,4 @@
-"""What is asked: questions in their conversations, parsed and checked before they are encoded.
+"""Questions in their conversations, parsed and checked before they are encoded.
 
 A question with turns before it may be searched in several views: alone, with the turns on the
 latest subject, and with all (`Query.views`). A reply to a clarifying question is parsed together

@@ -435,7 +435,7 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class _Told(Record):
-    """What the metadata of a hit say of the decision, under `KEY` and these names."""
+    """The parts of a decision in the metadata of a hit, under `KEY` and these names."""
 
     decision: Action
     reason: str
