@@ -109,15 +109,3 @@ def few_documents(tmp_path_factory):
     (folder / "bread.txt").write_text("The dough rests. The oven is hot and the flour is white.")
     (folder / "boats.txt").write_text("The sail is up. The anchor lies in the harbour by the mast.")
     return folder
-
-
-@pytest.fixture
-def pairs_file(tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    rows = [
-        {"query": f"{inner[n % 5]} of {topic} {n}", "passage": f"The {inner[n % 5]} is good, {n}."}
-        for topic, inner in TOPICS.items()
-        for n in range(20)
-    ]
-    path.write_text("\n".join(json.dumps(row) for row in rows))
-    return path

@@ -56,7 +56,7 @@ def test_the_version_is_printed(run):
     assert run("--version").stdout == f"uec-rag {uec_rag.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "index", "ask", "fetch"])
+@pytest.mark.parametrize("command", ["demo", "index", "ask"])
 def test_every_command_has_help_with_an_example(run, command):
     assert f"Example: uec-rag {command}" in run(command, "--help").stdout
 

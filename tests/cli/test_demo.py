@@ -2,14 +2,14 @@
 
 import pytest
 
+from tests.helpers import pairs
 from uec_rag import UEC
 from uec_rag.cli.demo import QUESTIONS
-from uec_rag.documents.labels import read_pairs
 
 
 @pytest.fixture
-def tiny_models(monkeypatch, words, other_words, pairs_file):
-    uec = UEC([str(words), str(other_words)]).fit(read_pairs(pairs_file))
+def tiny_models(monkeypatch, words, other_words):
+    uec = UEC([str(words), str(other_words)]).fit(pairs())
     monkeypatch.setattr("uec_rag.cli.demo.build_ensemble", lambda models: uec)
 
 

@@ -57,21 +57,18 @@ def test_the_gate_of_an_index_decides_unless_told_otherwise(run, index, question
     assert threshold("--threshold", "0.7", "-k", "1") == 0.7
 
 
-def test_labels_whose_passage_is_gone_or_has_changed_are_noted(run, index, documents, tmp_path):
+def test_labels_whose_passage_is_gone_are_noted(run, index, documents, tmp_path):
     table, folder = tmp_path / "labels.csv", shutil.copytree(documents, tmp_path / "documents")
     heading = "All that number {} says on bees"
     rows = [f"hive of matter {n}?,bees.md#{heading.format(n)}" for n in range(25)]
     table.write_text("\n".join(["query,relevant_ids", *rows]))
     assert "labels.csv" not in run("gate", index, table, "--max-wrong", "0.5").stderr
     text = (folder / "bees.md").read_text().replace(heading.format(3), "Three")
-    (folder / "bees.md").write_text(text.replace("in matter 4.", "in matter four."))
+    (folder / "bees.md").write_text(text)
     run("index", folder, "--out", index, "--update")
     for command in ("evaluate", "gate"):
         said = " ".join(run(command, index, table).stderr.split())
         assert f"1 label not in the index, first 'bees.md#{heading.format(3)}'" in said
-        assert "1 label whose passages have changed since the gate was made" in said
-        assert f"first 'bees.md#{heading.format(4)}'" in said
-    assert "labels.csv: 1 label whose" not in run("evaluate", index, table).stderr
 
 
 def test_an_index_made_anew_over_another_notes_that_its_gate_does_not_fit(
@@ -135,9 +132,8 @@ def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not
         '4 questions labelled as without an answer have a confidence above 0.9: "What is note 12',
         '1 question labelled with passages that are not found has a confidence above 0.9: "How is',
     )
-    evaluated = run("evaluate", index, table, "--html", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text().replace("&quot;", '"')
-    assert all(text in evaluated.stdout and text in page for text in doubts)
+    evaluated = run("evaluate", index, table)
+    assert all(text in evaluated.stdout for text in doubts)
     said = " ".join(run("gate", index, table, code=2).stderr.split())
     assert all(text in said for text in doubts)
     assert "no gate was saved, since it would abstain on every question" in said
@@ -178,10 +174,8 @@ def test_questions_and_options_that_make_no_gate_are_named(
     monkeypatch.chdir(tmp_path)
     lines = ["query"] if rows is None else ["query,relevant_ids", *rows]
     (tmp_path / "questions.csv").write_text("\n".join(lines))
-    where = () if "--out" in options else ("--out", "gate.json")
-    result = run("gate", index, "questions.csv", *where, *options, code=2)
+    result = run("gate", index, "questions.csv", "--out", "gate.json", *options, code=2)
     assert message in " ".join(result.stderr.split())
-    assert "Opening" not in result.stderr or options[:1] != ["--out"]
     assert not (tmp_path / "gate.json").exists()
 
 

@@ -1,14 +1,12 @@
 """Tables of questions that users give."""
 
 import csv
-import functools
-import json
 import re
 
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.documents.labels import find_labels, read_pairs, read_questions, write_questions
+from uec_rag.documents.labels import find_labels, read_questions, write_questions
 from uec_rag.stores.base import Passage
 
 
@@ -19,58 +17,37 @@ def written(folder, name, content):
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("q.csv", "question\nWho?"), ("q.jsonl", '{"question": "Who?"}'), ("r.csv", "query\nWho?")],
-)
-def test_the_column_of_questions_is_called_query_or_question(tmp_path, name, text):
-    path = written(tmp_path, name, text)
-    assert read_questions(path, labelled=False) == {"Who?": set()}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
+    "text",
     [
-        ("a.jsonl", '{"query": "q", "passage": "p, p"}\n\n{"query":"q2","passage":"x","label":0}'),
-        ("a.csv", 'query,passage,label\nq,"p, p",\nq2,x,0\n'),
-        ("a.tsv", "passage\tlabel\tquery\np, p\t\tq\nx\t0\tq2\n"),
-        ("a.CSV", '\ufeffquery,passage,label\r\nq,"p, p",,\r\n\r\nq2,x,False\r\n'),
+        'query,relevant_ids\n"a, b",x\n"a, b",y\nc,\n',
+        '\ufeffrelevant_ids,by,query\r\nx,Ann,"a, b"\r\n\r\ny ,,"a, b",\r\n,,c\r\n',
     ],
 )
-def test_the_formats_say_the_same(tmp_path, name, text):
-    assert read_pairs(written(tmp_path, name, text)) == [("q", "p, p"), ("q2", "x", 0)]
+def test_a_question_has_the_ids_of_all_its_rows(tmp_path, text):
+    path = written(tmp_path, "q.CSV", text)
+    assert read_questions(path, labelled=True) == {"a, b": {"x", "y"}, "c": set()}
+    assert read_questions(written(tmp_path, "r.csv", "query\nWho?"), labelled=False) == {
+        "Who?": set()
+    }
 
 
 def test_a_text_may_be_of_any_length(tmp_path):
-    path = written(tmp_path, "a.csv", f"query,passage\nq,{'p' * 200_000}\n")
-    assert read_pairs(path) == [("q", "p" * 200_000)]
-
-
-def test_in_jsonl_a_question_may_have_a_list_of_ids(tmp_path):
-    rows = ({"query": "a", "relevant_ids": ["x", "y "]}, {"query": "a", "relevant_ids": "z"})
-    rows = (*rows, {"query": "b", "relevant_ids": None}, {"query": "c", "relevant_ids": []})
-    path = written(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
-    asked = read_questions(path, labelled=True)
-    assert asked == {"a": {"x", "y", "z"}, "b": set(), "c": set()}
-
-
-LABELLED = functools.partial(read_questions, labelled=True)
-READ = {"pairs": read_pairs, "questions": LABELLED}
-DEEP = '{"query": "Who?", "relevant_ids": ""}\n{"query": "What?", "relevant_ids": ' + "[" * 100_000
+    path = written(tmp_path, "a.csv", f"query\n{'p' * 200_000}\n")
+    assert read_questions(path, labelled=False) == {"p" * 200_000: set()}
 
 
 @pytest.mark.parametrize(
-    ("read", "name", "content", "message"),
+    ("name", "content", "message"),
     [
-        *((READ[row.pop("read")], *row.values()) for row in rows_of("no_rows.csv")),
-        (LABELLED, "q.csv", b"query,relevant_ids\nhei\xdft?,", "q.csv: this is no table in UTF-8"),
-        (LABELLED, "q.jsonl", DEEP, "q.jsonl, line 2: expected an object of JSON"),
+        *((row["name"], row["content"], row["message"]) for row in rows_of("no_rows.csv")),
+        ("q.csv", b"query,relevant_ids\nhei\xdft?,", "q.csv: this is no table in UTF-8"),
     ],
 )
-def test_a_row_that_is_none_is_named(tmp_path, read, name, content, message):
+def test_a_row_that_is_none_is_named(tmp_path, name, content, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        read(written(tmp_path, name, content))
+        read_questions(written(tmp_path, name, content), labelled=True)
     with pytest.raises(FileNotFoundError, match="no such file"):
-        read(tmp_path / "no.csv")
+        read_questions(tmp_path / "no.csv", labelled=True)
 
 
 HELD = [
@@ -98,15 +75,17 @@ HELD = [
 )
 def test_passages_are_named_by_id_by_file_or_by_the_heading_as_it_reads(name, ids):
     asked = {"one": {name}, "two": set()}
-    assert find_labels(asked, HELD, "q.csv").relevant == {"one": ids, "two": set()}
+    assert find_labels(asked, HELD, "q.csv") == {"one": ids, "two": set()}
 
 
 def test_a_question_whose_answers_are_all_gone_is_left_out_and_they_are_named():
-    labels = find_labels({"a": {"note", "f.md#gone"}, "b": {"n.txt#7"}, "c": set()}, HELD, "q.csv")
-    assert (labels.relevant, labels.gone) == ({"a": {"note"}, "c": set()}, ["f.md#gone", "n.txt#7"])
-    with pytest.raises(ValueError, match=r"q\.csv: 2 passages not in the index, first 'f.md#gone'"):
-        labels.check_complete("q.csv")
-    with pytest.raises(ValueError, match=r"q\.csv: 1 passage not in the index, first 'nobody'"):
+    asked = {"a": {"note", "f.md#gone"}, "b": {"n.txt#7"}, "c": set()}
+    said = r"q\.csv: 2 labels not in the index, first 'f.md#gone'"
+    with pytest.warns(UserWarning, match=said):
+        assert find_labels(asked, HELD, "q.csv") == {"a": {"note"}, "c": set()}
+    with pytest.raises(ValueError, match=said):
+        find_labels(asked, HELD, "q.csv", complete=True)
+    with pytest.raises(ValueError, match=r"q\.csv: 1 label not in the index, first 'nobody'"):
         find_labels({"a": {"nobody"}}, HELD, "q.csv")
 
 
@@ -136,5 +115,5 @@ def test_a_spreadsheet_finds_no_formula_in_a_table_of_questions(tmp_path):
 def test_a_table_of_ones_own_may_have_it_with_an_apostrophe_and_without(tmp_path, text):
     for cell in (text, f"'{text}"):
         quoted_cell = '"' + cell.replace('"', '""') + '"'
-        path = written(tmp_path, "p.csv", f"query,passage\n{quoted_cell},p\n")
-        assert read_pairs(path) == [(text, "p")]
+        path = written(tmp_path, "p.csv", f"query\n{quoted_cell}\n")
+        assert read_questions(path, labelled=False) == {text: set()}

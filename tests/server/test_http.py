@@ -6,7 +6,6 @@ import json
 import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Event
 
 import httpx
@@ -40,7 +39,7 @@ def nested(depth):
 def test_an_answer_is_what_the_python_api_gives(client, index):
     [result] = Retriever.load(index).search([PARKING["question"]], 3)
     asked = client.post("/ask", json=PARKING).json()
-    assert next(iter(asked)) == "decision"
+    assert asked["question"] == PARKING["question"]
     assert [each["id"] for each in asked["passages"]] == result.ids
     assert asked["passages"][0]["metadata"] == result.passages[0].metadata
     for name, of in {"score": "scores", "mu": "mu", "sigma2": "sigma2"}.items():
@@ -64,13 +63,12 @@ def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
 
 
 def test_a_gate_decides_on_its_own_number_of_passages_and_hands_on_as_many(index):
-    with serving(index, gate=replace(STRICT, confidences=(0.25, 0.75))) as client:
+    with serving(index, gate=STRICT) as client:
         found = client.post("/ask", json=PARKING).json()
         assert (found["decision"], found["threshold"]) == ("abstain", 1.0)
         few = client.post("/ask", json={**PARKING, "k": 2}).json()
         assert len(few["passages"]) == STRICT.k
         assert few["confidence"] == pytest.approx(found["confidence"])
-        assert 'uec_rag_calibrated_confidence{of="gate"} 0.5' in client.get("/metrics").text
 
 
 def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client, index):
@@ -172,7 +170,7 @@ def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
     found = client.post("/passages", json=body)
     assert found.status_code == 422
     assert message in found.json()["detail"]
-    assert client.get("/readyz").json()["passages"] == len(TEXTS)
+    assert client.get("/index").json()["passages"] == len(TEXTS)
 
 
 def test_what_is_not_there_is_not_deleted(client, index):
@@ -209,7 +207,7 @@ def test_while_another_process_writes_nothing_is_changed(index, monkeypatch):
         found = client.post("/passages", json=new(a="a zebra"))
         other.execute("ROLLBACK")
         assert (found.status_code, "ry again" in found.json()["detail"]) == (409, True)
-        assert client.get("/readyz").json()["passages"] == len(TEXTS)
+        assert client.get("/index").json()["passages"] == len(TEXTS)
         assert client.post("/passages", json=new(a="a zebra")).status_code == 201
 
 
@@ -249,7 +247,7 @@ def test_a_new_save_is_taken_up_without_dropping_a_request(index):
         for count in range(1, 4):
             make(TEXTS | {f"new{i}": f"zebra {i}" for i in range(count)}).save(index)
             expected = len(TEXTS) + count
-            until(lambda: client.get("/readyz").json()["passages"] == expected)  # noqa: B023
+            until(lambda: client.get("/index").json()["passages"] == expected)  # noqa: B023
         go_on = False
         found = [one for each in asking for one in each.result()]
     assert {*found} == {(200, "parking")}
@@ -268,30 +266,7 @@ def test_what_a_passage_holds_is_data_and_too_much_of_it_is_refused_alone(index)
             assert (document["id"], document["text"]) == (id_, text)
             assert "\x1b" not in found.text
         both = client.post("/ask", json={"question": "zebra", "k": 2})
-    assert (both.status_code, "ask for fewer passages" in both.text) == (422, True)
-
-
-def test_metrics_count_and_tell_no_text(client):
-    for asked in (PARKING, {"question": "hippopotamus"}, {"question": ""}):
-        client.post("/ask", json=asked)
-    client.get("/hippo")
-    client.get("/readyz", headers={"Host": "evil.example"})
-    counted = client.get("/metrics")
-    assert counted.headers["content-type"].startswith("text/plain")
-    for line in (
-        "uec_rag_search_seconds_count 2.0",
-        "uec_rag_confidence_count 2.0",
-        'uec_rag_decisions_total{action="answer"} 1.0',
-        'uec_rag_decisions_total{action="abstain"} 1.0',
-        'uec_rag_requests_total{path="/ask",status="200"} 2.0',
-        'uec_rag_requests_total{path="/ask",status="422"} 1.0',
-        'uec_rag_requests_total{path="other",status="404"} 1.0',
-        'uec_rag_requests_total{path="other",status="400"} 1.0',
-    ):
-        assert line in counted.text
-    assert "uec_rag_calibrated_confidence{" not in counted.text  # there is no gate
-    assert "yard" not in counted.text
-    assert "hippo" not in counted.text
+    assert (both.status_code, "ask for fewer (k)" in both.text) == (422, True)
 
 
 def test_the_description_has_examples_and_pages_need_no_token_and_load_nothing_else(index):
@@ -309,12 +284,11 @@ def test_the_description_has_examples_and_pages_need_no_token_and_load_nothing_e
         assert client.get("/redoc").status_code == 404
     assert {*found["paths"]} == {
         *("/ask", "/gate", "/index", "/labels", "/passages", "/questions", "/report"),
-        *("/healthz", "/readyz", "/metrics"),
+        "/healthz",
     }
     schemas = found["components"]["schemas"]
     assert schemas["Question"]["examples"] == [{"question": "How do I reset my password?", "k": 3}]
     assert found["paths"]["/ask"]["post"]["operationId"] == "ask"
-    assert schemas["Answer"]["properties"]["decision"]["enum"] == ["answer", "clarify", "abstain"]
     assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
 
 
@@ -345,15 +319,6 @@ def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_clos
         running.result()
     assert events == ["answered", "closed"]
     assert found.json()["passages"][0]["id"] == "parking"
-
-
-def test_each_request_has_a_span_with_what_was_found_for_it(index, exported):
-    with serving(index) as client:
-        asked = client.post("/ask", json=PARKING).json()
-    [shown] = [s.attributes for s in exported.get_finished_spans() if s.name == "uec_rag.request"]
-    assert shown["retrieval.documents.0.document.id"] == asked["passages"][0]["id"] == "parking"
-    assert shown["uec_rag.decision"] == asked["decision"]
-    assert shown["uec_rag.confidence"] == pytest.approx(asked["confidence"], rel=1e-5)
 
 
 async def test_others_are_answered_while_a_request_is_checked(index):

@@ -15,7 +15,6 @@ from uec_rag.cli import (
     gate,
     index,
     mcp,
-    models,
     questions,
     serve,
 )
@@ -44,7 +43,6 @@ for command in (
     serve.explore,
     mcp.mcp,
     evaluate.evaluate,
-    models.fetch,
 ):
     app.command()(readable_errors(command))
 

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uec_rag.cli.answers import LEGEND, print_answer
-from uec_rag.cli.console import Json, print_json, say
+from uec_rag.base.checks import visible
+from uec_rag.cli.console import Json, out, plain, print_json, say
 from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import UnknownReading, clarifying_question, find_readings
+from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:
-    from uec_rag.confidence.decision import Decision
+    from uec_rag.retrieval.result import Result
 
-_NEW = "/new"  # starts a new conversation
+LEGEND = (
+    "score: the similarity, reduced if it is uncertain; variance: of the similarity; relevant: "
+    "probability that the passage answers the question; weights: how much each model counts for "
+    "this question."
+)
 
 
 def ask(
     index: Index,
-    question: Annotated[
-        str | None, typer.Argument(help="In quotes; without it, prompts for questions.")
-    ] = None,
+    question: Annotated[str, typer.Argument(help="In quotes.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
     gate: GatePath = None,
     threshold: Threshold = None,
@@ -36,11 +34,6 @@ def ask(
 ) -> None:
     """Print the decision, confidence and best passages for a question.
 
-    Without a question, prompts for questions until an empty line or the end of the input. This is a
-    conversation: follow-ups are searched with the questions before them. If you are asked what you
-    mean, reply with its number or name, or in other words. /new begins another subject. With
-    --json, each answer is one line.
-
     Example: uec-rag ask idx "How do I reset my password?"
     """
     from uec_rag.retrieval.tool import answer_record
@@ -48,54 +41,37 @@ def ask(
     retriever = open_index(index, store, trust, gate, threshold)
     if threshold is None and retriever.gate is not None:
         say(f"The gate decides (omit it with --threshold 0.5). {retriever.gate.report}")
-
-    def answer(asked: str, before: Sequence[str] = (), within: Reading | None = None) -> Decision:
-        """Search for a question, print the result and return the decision."""
-        [result] = retriever.search([asked], k=k, history=[before], within=within)
-        if json:
-            print_json(answer_record(result), on_one_line=question is None)
-        else:
-            print_answer(result, first=1000, others=240)
-        return result.decision
-
-    if question is not None:
-        answer(question)
+    [result] = retriever.search([question], k=k)
+    if json:
+        print_json(answer_record(result))
     else:
-        say(f"Ask a question, then follow-up questions. {_NEW} starts a new subject.")
-        _converse(answer)
-    if not json:
+        print_answer(result)
         say(LEGEND)
 
 
-def _converse(search: Callable[[str, Sequence[str], Reading | None], Decision]) -> None:
-    """Answer lines of input as a conversation.
+def print_answer(result: Result, *, first: int = 1000) -> None:
+    """Print the answer to a question.
 
-    `search`: function of a question, the turns before it, and its chosen reading or None.
+    `first`: number of characters to show of the first passage.
     """
-    turns, before, asked, meant = list[str](), list[str](), "", list[Reading]()
-    for line in _questions():
-        if line == _NEW:
-            turns, meant = [], []
-            continue
-        named = list[Reading]()
-        with suppress(UnknownReading):
-            named = find_readings(line, meant)
-        chosen = named[0] if len(named) == 1 else None
-        if chosen is None:
-            # A reply in other words is only understood with the question that it replies to.
-            turns += [clarifying_question(meant)] if meant else []
-            asked, before = line, [*turns]
-        decision = search(asked, before, chosen)
-        turns.append(line if chosen is None else chosen.title)
-        meant = [*decision.readings] if decision.action == "clarify" else []
-        for number, reading in enumerate(meant, start=1):
-            say(f"{number}: {reading.title}")
+    from uec_rag.retrieval.tool import weights_of
 
-
-def _questions() -> Iterator[str]:
-    """Yield lines of input until an empty one or the end."""
-    with suppress(ImportError):  # if available, it adds line editing to input()
-        importlib.import_module("readline")
-    with suppress(EOFError, KeyboardInterrupt):
-        while question := input("? " if sys.stdin.isatty() else "").strip():
-            yield question
+    decision = result.decision
+    colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
+    out.print(f"[bold]{plain(result.query)}[/]")
+    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}\n")
+    for rank, passage in enumerate(result.passages):
+        fields = passage.metadata
+        source = str(fields.get("source", passage.id))
+        names = dict.fromkeys([source, f"page {fields.get('page')}", str(fields.get("title", ""))])
+        shown = [name for name in names if name not in ("", "page None")]
+        out.print(f"[bold]{plain(', '.join(shown))}[/]")
+        body = " ".join(visible(body_of(passage)).split())
+        out.print(textwrap.shorten(body, 240 if rank else first, placeholder=" ..."), markup=False)
+        out.print(
+            f"[dim]relevant {result.relevance[rank]:.0%}, score {result.scores[rank]:.3f}, "
+            f"variance {result.sigma2[rank]:.2g}[/]\n"
+        )
+    weights = ", ".join(f"{name} {weight:.2f}" for name, weight in weights_of(result).items())
+    sure = f"confidence {decision.confidence:.2f}, in corpus {decision.in_corpus:.2f}"
+    out.print(f"[dim]{sure}; weights: {plain(weights)}[/]\n")

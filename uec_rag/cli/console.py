@@ -7,7 +7,6 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, ParamSpec, TypeAlias
 
 import typer
@@ -48,10 +47,9 @@ def print_text(text: str) -> None:
     out.print(visible(text), markup=False, soft_wrap=True)
 
 
-def print_json(value: object, *, on_one_line: bool = False) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON on stdout."""
-    indent = None if on_one_line else 2
-    typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=indent)))
+    typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
@@ -83,11 +81,3 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(2) from None
 
     return run
-
-
-def check_file(path: Path, argument: str) -> None:
-    """Raise ValueError if a file cannot be written at a path, before any work is done."""
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ValueError(
-            f"{argument}: expected a file in a folder that is there, got {str(path)!r}"
-        )

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.answers import LEGEND, print_answer
-from uec_rag.cli.building import build_ensemble
-from uec_rag.cli.console import Json, out, print_json, say
+from uec_rag.cli.ask import LEGEND, print_answer
+from uec_rag.cli.console import Json, print_json, say
+from uec_rag.cli.index import build_ensemble
 
 QUESTIONS = (
     "What does email.message.Message.set_param do?",
@@ -43,8 +43,7 @@ def demo(
         answers = [answer_record(result) for result in results]
         print_json({"passages": len(retriever), "questions": answers})
         return
-    out.print()
     for result in results:
-        print_answer(result, first=150, others=150)
+        print_answer(result, first=240)
     say(LEGEND)
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')

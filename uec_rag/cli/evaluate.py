@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from uec_rag.base.checks import six_digits, visible
+from uec_rag.base.checks import six_digits
 from uec_rag.base.environment import require
 from uec_rag.base.version import __version__
-from uec_rag.cli.console import Json, check_file, out, plain, print_json, say
-from uec_rag.cli.labels import find_noted
+from uec_rag.cli.console import Json, out, plain, print_json, print_text
 from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
-from uec_rag.documents.labels import read_questions
+from uec_rag.documents.labels import find_labels, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
-    from uec_rag.retrieval import Retriever
-
-
-_PAGE = 120  # characters of a line
 
 Questions = Annotated[
     Path | None,
@@ -40,8 +33,6 @@ Questions = Annotated[
 def evaluate(
     index: Index,
     questions: Questions = None,
-    against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write it to an HTML page, too.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
     store: StoreUrl = None,
     trust: Trust = False,
@@ -52,96 +43,69 @@ def evaluate(
     The ensemble is compared with each of its members and with their reciprocal rank fusion. The
     index is not changed.
 
-    Example: uec-rag evaluate idx questions.csv --html report.html
+    Example: uec-rag evaluate idx questions.csv
     """
-    if html is not None:
-        check_file(html, "--html")
-    if against is not None and questions is None:
-        raise ValueError("--against: two indexes are compared by labels; give QUESTIONS")
     asked = None if questions is None else read_questions(questions, labelled=True)
     name = "questions made from the passages" if questions is None else questions.name
     require("serve", "ir-measures")
-    from uec_rag.evaluation.evaluate import compare
     from uec_rag.evaluation.evaluate import evaluate as measure
 
-    def opened(folder: Path, place: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
-        retriever = open_index(folder, place, trust)
-        labels = None if asked is None else find_noted(asked, retriever, name)
-        if labels is not None and against is not None:
-            labels.check_complete(f"{name}, asked of {folder}")
-        return retriever, None if labels is None else labels.relevant
-
-    # Both are opened before either is evaluated, so that invalid labels are reported at once.
-    mine = opened(index, store)
-    other = None if against is None else opened(against, None)
-    found = measure(*mine, k=k)
-    difference = None if other is None else compare(found, measure(*other, k=k))
-    title = f"{index.absolute().name}, uec-rag {__version__}: {name}"
-    last = [] if asked is not None else [mine[0].report]
-    if difference is not None:
-        said = _mean(difference["difference"], sign="+")
-        last.append(f"nDCG@{k} minus that of {against}: {said}.")
-    if html is not None:
-        page = Console(file=io.StringIO(), record=True, width=_PAGE, highlight=False)
-        _show(page, title, found, last)
-        page.save_html(str(html))
-        say(f"Written to {html}.")
+    retriever = open_index(index, store, trust)
+    labels = None if asked is None else find_labels(asked, retriever.passages(), name)
+    found = measure(retriever, labels, k=k)
     if json:
-        print_json(six_digits(asdict(found) | ({"against": difference} if difference else {})))
-    else:
-        _show(out, title, found, last)
+        print_json(six_digits(asdict(found)))
+        return
+    print_text(f"{index.absolute().name}, uec-rag {__version__}: {name}")
+    _show(found)
+    if asked is None:
+        print_text(retriever.report)
 
 
-def _show(console: Console, title: str, found: Evaluation, last: Iterable[str]) -> None:
-    """Print an evaluation on a terminal or a page."""
-
-    def line(text: str) -> None:
-        console.print(visible(text), markup=False, soft_wrap=True)
-
-    def table(name: str, rows: Mapping[str, Iterable[str]], columns: Iterable[str]) -> None:
-        shown = Table(name, box=None, pad_edge=False)
-        for column in columns:
-            shown.add_column(column, overflow="fold", justify="right")
-        for first, cells in rows.items():
-            shown.add_row(plain(first), *cells)
-        console.print(shown)
-
-    facts, metrics = found.facts, list(found.systems["ensemble"])
-    line(title)
-    line(
+def _show(found: Evaluation) -> None:
+    """Print an evaluation."""
+    facts, confidence = found.facts, found.confidence
+    print_text(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95% interval."
     )
     if facts["made_up"]:
-        line("The questions were made from the passages; they are harder than users' questions.")
-    table("ranking", {name: map(_mean, of.values()) for name, of in found.systems.items()}, metrics)
+        print_text("Made of the passages, questions are harder than users' questions.")
+    metrics = {name: map(_mean, of.values()) for name, of in found.systems.items()}
+    _print_table("ranking", metrics, found.systems["ensemble"])
     for problem in found.doubtful:
-        line(problem)
-    level, brier = found.confidence["level"], found.confidence["brier"]
-    line(
-        f"Mean confidence minus the share answered correctly: {_mean(level, sign='+')}; "
-        f"Brier score {brier:.3f}."
+        print_text(problem)
+    print_text(
+        "Mean confidence minus the share answered correctly: "
+        f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "
+        f"Here and below without the {facts['asked_back']} questions that are asked back."
     )
-    if facts["asked_back"]:
-        line(f"Here and below without the {facts['asked_back']} questions that are asked back.")
-    bins = found.confidence["reliability"]
-    rows = {f"{one['confidence']:.2f}": [f"{one['right']:.2f}", str(one["count"])] for one in bins}
-    table("mean confidence", rows, ["right", "questions"])
-    line(
+    bins = {
+        f"{one['confidence']:.2f}": [f"{one['right']:.2f}", str(one["count"])]
+        for one in confidence["reliability"]
+    }
+    _print_table("mean confidence", bins, ["right", "questions"])
+    print_text(
         "Answered at each share of wrong answers: by a gate whose guarantee holds for future "
         "questions with 95% certainty, and by the best threshold for these questions, on "
         f"confidence or on the similarity of {facts['compared']}."
     )
     ways = ["gate", "confidence", "similarity"]
-    table(
-        "risk", {str(row["risk"]): [f"{row[way]:.0%}" for way in ways] for row in found.risks}, ways
-    )
-    decided = {
+    risks = {str(row["risk"]): [f"{row[way]:.0%}" for way in ways] for row in found.risks}
+    _print_table("risk", risks, ways)
+    plainer = {
         name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
     }
-    table("decisions, thresholds chosen on these labels", decided, ["right", "wrong", "AUROC"])
-    for said in last:
-        line(said)
+    _print_table("thresholds chosen on these labels", plainer, ["right", "wrong", "AUROC"])
+
+
+def _print_table(name: str, rows: Mapping[str, Iterable[str]], columns: Iterable[str]) -> None:
+    shown = Table(name, box=None, pad_edge=False)
+    for column in columns:
+        shown.add_column(column, overflow="fold", justify="right")
+    for first, cells in rows.items():
+        shown.add_row(plain(first), *cells)
+    out.print(shown)
 
 
 def _mean(interval: Sequence[float], sign: str = "") -> str:

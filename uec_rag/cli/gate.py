@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Json, check_file, note, print_json, print_text, say
-from uec_rag.cli.labels import find_noted
+from uec_rag.cli.console import Json, note, print_json, print_text, say
 from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
-from uec_rag.documents.labels import read_questions
+from uec_rag.documents.labels import find_labels, read_questions
 
 Questions = Annotated[
     Path | None,
     typer.Argument(
         metavar="QUESTIONS",
-        help="A .jsonl, .csv or .tsv file with query and relevant_ids; by default the labels in "
-        "INDEX.",
+        help="A .csv file with query and relevant_ids; by default the labels in INDEX.",
     ),
 ]
 Wrong = Annotated[
@@ -56,10 +53,9 @@ def gate(
 
     Each row has a question and, as relevant_ids, what answers it: an id that 'uec-rag ask --json'
     prints, a heading as it reads (faq.md#How do I return it?), or a file, any passage of which then
-    answers; nothing, if the documents do not. A question with several answers has several rows, or
-    a list in .jsonl. Without QUESTIONS, the labels are used that the explorer, `Retriever.label`
-    and POST /labels wrote. A gate that would abstain on every question is not saved, unless with
-    --force.
+    answers; nothing, if the documents do not. A question with several answers has several rows.
+    Without QUESTIONS, the labels are used that the explorer, `Retriever.label` and POST /labels
+    wrote. A gate that would abstain on every question is not saved, unless with --force.
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
@@ -70,20 +66,18 @@ def gate(
     check_target(max_wrong, max_risk, 0.95)
     own = index / GATE_FILE
     to = own if to is None else to
-    check_file(to, "--out")
     questions = index / LABELS_FILE if questions is None else questions
     asked = read_questions(questions, labelled=True)
     retriever = open_index(index, store, trust)
-    labels = find_noted(asked, retriever, questions.name)
-    relevant = [*labels.relevant.values()]
-    searched = LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
+    relevant = find_labels(asked, retriever.passages(), questions.name)
+    searched = LabelledSearch.from_queries(retriever, [*relevant], [*relevant.values()], k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
     made = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(f"{too_few_labels(searched, made.guarantee)}, or save it with --force")
-    replace(made, labels=labels.digests).save(to)
+    made.save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})
         return

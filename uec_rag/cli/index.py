@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from uec_rag.base.checks import pluralize
-from uec_rag.cli.building import check_output, make_index, update_index
+from uec_rag.base.files import is_saved
 from uec_rag.cli.console import Json, note, print_json, print_text, say
-from uec_rag.cli.opening import StoreUrl, Trust, open_index
-from uec_rag.documents.folder import list_first
-from uec_rag.documents.labels import read_pairs
-from uec_rag.documents.passages import FEWEST_TOKENS, check_chunks
+from uec_rag.cli.opening import StoreUrl, Trust, open_index, own_encoders
+from uec_rag.documents import fitting_pairs
+from uec_rag.documents.folder import Folder, list_first
+from uec_rag.documents.passages import FEWEST_TOKENS
 
-Documents = Annotated[
-    Path,
-    typer.Argument(
-        help="Folder of documents: text, Markdown, CSV, and others with the extra 'documents'."
-    ),
-]
-Out = Annotated[
-    Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
-]
+if TYPE_CHECKING:
+    from uec_rag.ensemble import UEC
+    from uec_rag.retrieval import Retriever
+
+_FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
+
 Models = Annotated[
     list[str] | None,
     typer.Option(
@@ -31,105 +29,85 @@ Models = Annotated[
         help="english (default), multilingual, or a model's hub name or folder; repeatable.",
     ),
 ]
-FitPairs = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="PAIRS",
-        help="Fit on a .jsonl, .csv or .tsv file: query, passage and perhaps label (1, the "
-        "default, or 0 if the passage does not answer).",
-    ),
-]
-FollowSymlinks = Annotated[bool, typer.Option("--follow-symlinks", help="Follow links in FOLDER.")]
-Exclude = Annotated[
-    list[str],
-    typer.Option(metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."),
-]
-Include = Annotated[
-    list[str],
-    typer.Option(
-        metavar="PATTERN",
-        help="Index only files matching PATTERN (repeatable). Default: all but changelogs and "
-        "licences.",
-    ),
-]
-ChunkSize = Annotated[
-    int | None,
-    typer.Option(
-        help="Largest number of tokens in a passage, counted by the first encoder's tokenizer; the "
-        "default is 800 characters."
-    ),
-]
-Overlap = Annotated[
-    int, typer.Option(min=0, help="Largest number of tokens that consecutive passages share.")
-]
-Update = Annotated[
-    bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
-]
 
 
 def index(
-    folder: Documents,
-    to: Out,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of documents: text, Markdown, CSV, and others with the extra 'documents'."
+        ),
+    ],
+    to: Annotated[
+        Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
+    ],
     model: Models = None,
-    fit: FitPairs = None,
-    follow_symlinks: FollowSymlinks = False,
-    exclude: Exclude = [],  # noqa: B006
-    include: Include = [],  # noqa: B006
-    chunk_size: ChunkSize = None,
-    overlap: Overlap = 0,
-    update: Update = False,
+    exclude: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."
+        ),
+    ] = [],  # noqa: B006
+    include: Annotated[
+        list[str],
+        typer.Option(
+            metavar="PATTERN",
+            help="Index only files matching PATTERN (repeatable). Default: all but changelogs and "
+            "licences.",
+        ),
+    ] = [],  # noqa: B006
+    chunk_size: Annotated[
+        int | None,
+        typer.Option(
+            min=FEWEST_TOKENS,
+            help="Largest number of tokens in a passage, counted by the first encoder's tokenizer; "
+            "the default is 800 characters.",
+        ),
+    ] = None,
+    update: Annotated[
+        bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
+    ] = False,
     store: StoreUrl = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
 
-    The ensemble is `UEC()` with its shipped fit, which that of --fit replaces; compare them by
-    'uec-rag evaluate'. Models of --model are fitted on PAIRS, or else on headings and the text
-    under them.
+    The ensemble is `UEC()` with its shipped fit. Models of --model are fitted on the headings and
+    the first sentences of the documents.
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
     folder that lacks most of them and has none unchanged is refused. Files are selected as for the
-    index, without --exclude, --include and --follow-symlinks.
+    index, without --exclude and --include.
 
     Example: uec-rag index ./docs --out idx
     """
-    if update and (model or fit):
-        raise ValueError("--update keeps the index's own ensemble; omit --model and --fit")
-    if overlap and chunk_size is None:
-        raise ValueError("--overlap counts tokens; expected --chunk-size with it")
-    if chunk_size is not None:
-        check_chunks(chunk_size, overlap, FEWEST_TOKENS, ("--chunk-size", "--overlap"))
-    check_output(to)
-    given: dict[str, Any] = {
-        "exclude": exclude,
-        "include": include,
-        "follow_symlinks": follow_symlinks,
-    }
-    given |= {"chunk_size": chunk_size, "overlap": overlap}
+    if update and model:
+        raise ValueError("--update keeps the index's own ensemble; omit --model")
+    if to.exists() and not (to.is_dir() and (is_saved(to) or not any(to.iterdir()))):
+        raise FileExistsError(
+            f"--out: {str(to)!r} exists and was not made by uec-rag; choose another path"
+        )
+    given = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
     options = {name: value for name, value in given.items() if value}
     from uec_rag.retrieval.gate import OUTDATED
 
     if update:
         retriever = open_index(to, store, trust)
-        counts, found = update_index(folder, retriever, options)
+        counts, found = _update(folder, retriever, options)
     else:
-        pairs = None if fit is None else read_pairs(fit, "--fit")
-        retriever, found = make_index(folder, to, model, pairs, options, store)
+        retriever, found = _make(folder, to, model, options, store)
         counts = {"passages": len(retriever), "files": len(found.documents)}
     if (gate := retriever.gate) is not None and not gate.fits(retriever):
         note(OUTDATED)
     left = {"empty": found.empty, "unreadable": found.unreadable}
     if json:
-        other = {"other": dict(found.other.most_common())}
         numbers = {name: len(files) for name, files in left.items()}
+        other = {"other": dict(found.other.most_common())}
         print_json({"path": str(to), **counts, **numbers, **other})
         return
-    said = ", ".join(
-        f"{number:,} {name.removesuffix('s') if number == 1 else name}"
-        for name, number in counts.items()
-    )
+    said = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     kinds = (f"{len(files):,} {kind}{list_first(files)}" for kind, files in left.items() if files)
     print_text("; ".join([f"{to}: {said}", *kinds]))
     if found.other:
@@ -137,3 +115,96 @@ def index(
         files = pluralize(found.other.total(), "file")
         note(f"left out {files} of kinds that are not read: {', '.join(other_kinds)}")
     say(f'Ask it: uec-rag ask {to} "your question"{"" if store is None else f" --store {store}"}')
+
+
+def build_ensemble(models: Sequence[str] | None) -> UEC:
+    """Make an ensemble of models or of a preset, by default `UEC()`, with an embedding cache.
+
+    Because of the cache, a text is encoded only once for fitting and indexing, and not again after
+    an interruption.
+    """
+    from uec_rag.encoders import CachedEncoder
+    from uec_rag.encoders.base import TermEncoder
+    from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, cache_folder
+    from uec_rag.ensemble import UEC
+
+    own = own_encoders()
+    names = models or ([*own, "bm25"] if own else [DEFAULT_PRESET])
+    say(f"Loading {', '.join(names)} ...")
+    is_preset = names[0] in PRESETS and len(names) == 1
+    uec = UEC(names[0] if is_preset else [own.get(name, name) for name in names])
+    folder = cache_folder() / "embeddings"
+    uec.encoders = [
+        # Of one without a revision, the cache would not notice that its model has changed.
+        encoder
+        if isinstance(encoder, TermEncoder) or not encoder.revision
+        else CachedEncoder(encoder, folder)
+        for encoder in uec.encoders
+    ]
+    return uec
+
+
+def _make(
+    folder: Path,
+    to: Path,
+    model: Sequence[str] | None,
+    options: Mapping[str, Any],
+    store: str | None,
+) -> tuple[Retriever, Folder]:
+    """Make an index of a folder; return it, and what was found in the folder."""
+    from uec_rag.retrieval import Retriever
+    from uec_rag.retrieval.files import chunks_of, list_made_with, record_options, replace_files
+    from uec_rag.stores.urls import open_store
+
+    engine = None if store is None else open_store(store)
+    if engine is not None and len(engine):
+        raise ValueError(
+            f"--store: expected an empty store, got one with {len(engine):,} passages; use "
+            "--update to bring their index up to date"
+        )
+    found = list_made_with(folder, options)
+    ensemble = build_ensemble(model)
+    chunks = chunks_of(ensemble, options)
+    say(f"Reading {folder} ...")
+    if not found.read().documents:
+        left = list_first({**found.empty, **found.unreadable})
+        raise ValueError(f"no file in {str(folder)!r} holds text to index{left}")
+    pairs = [] if ensemble.is_fitted else fitting_pairs(found.documents)
+    if len(pairs) >= _FEWEST_PAIRS:
+        say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
+        ensemble.fit(pairs)
+    say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
+    retriever = Retriever(ensemble, engine)
+    replace_files(retriever, found.documents, **chunks)
+    retriever.save(to)
+    record_options(to, options)
+    return retriever, found
+
+
+def _update(
+    folder: Path, retriever: Retriever, given: Mapping[str, Any]
+) -> tuple[dict[str, int], Folder]:
+    """Update an index from its folder; return what has changed, and what was found."""
+    from uec_rag.retrieval.files import options_of, update_files
+
+    assert retriever.folder is not None
+    options = options_of(retriever.folder)
+    if any(options.get(name) != value for name, value in given.items()):
+        raise ValueError(
+            f"--update reads files as {str(retriever.folder)!r} was made: expected "
+            f"{_shown(options)}, got {_shown(given)}; omit these options, or make the index again "
+            "without --update"
+        )
+    changes, found, encoded = update_files(retriever, folder)
+    kinds = ("new", "changed", "removed", "unchanged")
+    counts = {name: len(getattr(changes, name)) for name in kinds}
+    return {**counts, "passages": len(retriever), "encoded": encoded}, found
+
+
+def _shown(options: Mapping[str, Any]) -> str:
+    """Return options as they are given on the command line."""
+    shown = list[str]()
+    for name, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            shown.append(f"--{name.replace('_', '-')} {one!r}")
+    return " ".join(shown) or "none of them"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
-from uec_rag.cli.serve import HOST, PORT, Host, Names, Port, Token, server_names
+from uec_rag.cli.serve import HOST, PORT, Host, Names, Port, Token
 
 
 def mcp(
@@ -44,11 +44,12 @@ def mcp(
     """
     if not http and (allow_host or (host, port) != (HOST, PORT)):
         raise ValueError("--host, --port and --allow-host: expected --http with them")
-    names = server_names(host, token if http else None, allow_host)
     from uec_rag.server import create_mcp
+    from uec_rag.server.access import check_access
     from uec_rag.server.mcp import http_app
     from uec_rag.server.running import log_to_stderr, serve
 
+    names = check_access(host, token if http else None, allow_host)
     conditions = None if filter is None else _conditions(filter)
     opened = open_index(index, store, trust, gate, threshold)
     server = create_mcp(opened, conditions, name=name, description=description)

@@ -19,8 +19,7 @@ def questions(
         Path | None,
         typer.Argument(
             metavar="ASKED",
-            help="A .jsonl, .csv or .tsv file with a column query; the default is headings of the "
-            "passages.",
+            help="A .csv file with a column query; the default is headings of the passages.",
         ),
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="List at most so many.")] = 10,

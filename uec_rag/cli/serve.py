@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.base.environment import require
 from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
 
 HOST, PORT = "127.0.0.1", 8000
@@ -44,7 +43,7 @@ def serve(
     store: StoreUrl = None,
     trust: Trust = False,
 ) -> None:
-    """Answer questions over HTTP: /ask, /index, /healthz, /readyz, /metrics, /openapi.json.
+    """Answer questions over HTTP: /ask, /index, /healthz, /openapi.json.
 
     In a browser, / asks questions, and /docs shows these paths and lets you try them.
 
@@ -52,10 +51,11 @@ def serve(
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
     """
-    names = server_names(host, token, allow_host, cors)
     from uec_rag.server import create_app
+    from uec_rag.server.access import check_access
     from uec_rag.server.running import serve as run
 
+    names = check_access(host, token, allow_host, cors)
     opened = open_index(index, store, trust, gate, threshold)
     run(create_app(opened, write, token, names=names, origins=cors), host, port)
 
@@ -77,17 +77,3 @@ def explore(
     Example: uec-rag explore idx
     """
     serve(index, host, port, token, allow_host, write=True, store=store, trust=trust)
-
-
-def server_names(
-    host: str, token: str | None, names: list[str], origins: list[str] | None = None
-) -> list[str]:
-    """Check who may ask a server, and return its names.
-
-    Raises ImportError, which says what to install, if the libraries of the servers are missing.
-    """
-    require("serve", "fastapi", "mcp", "prometheus-client", "uvicorn")
-    from uec_rag.server.access import check_access, names_of
-
-    check_access(host, token, names, origins or ())
-    return [*names_of(host), *names]

@@ -70,17 +70,15 @@ class _Outcome(msgspec.Struct):
 _OUTCOMES = msgspec.json.Decoder(_Outcome)
 
 
-def _content_of(root: Path, source: str, *, follow_symlinks: bool) -> bytes:
+def _content_of(root: Path, source: str) -> bytes:
     """Read a regular file of a folder; OSError or ValueError if that is not possible.
 
-    Unless `follow_symlinks`, no link is followed, even if one has just replaced the file, or leads
-    out of the folder.
+    No link is followed, even if one has just replaced the file, or leads out of the folder.
     """
     path = root / source
-    inside = Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root))
-    if not (follow_symlinks or inside):
+    if not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)):
         raise ValueError("it is outside the folder")
-    with open_regular(path, follow_symlinks=follow_symlinks) as file:
+    with open_regular(path) as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise ValueError(f"it has more than {LARGEST:,} bytes")
@@ -102,8 +100,6 @@ class Folder:
     Attributes
     ----------
     root : Path
-    follow_symlinks : bool
-        Whether links are followed.
     sources : list of str
         The paths in the folder of the files that a reader supports, sorted.
     other : Counter of str
@@ -118,7 +114,6 @@ class Folder:
     """
 
     root: Path
-    follow_symlinks: bool
     sources: list[str] = field(default_factory=list)
     other: Counter[str] = field(default_factory=Counter)
     documents: list[Document] = field(default_factory=list)
@@ -132,7 +127,7 @@ class Folder:
             for source in self.sources:
                 bar.update()
                 try:
-                    data = _content_of(self.root, source, follow_symlinks=self.follow_symlinks)
+                    data = _content_of(self.root, source)
                 except (OSError, ValueError) as error:
                     self._leave_out(source, _reason_of(error))
                 else:
@@ -173,8 +168,7 @@ class Folder:
 
         def outcome_of(source: str) -> _Outcome:
             process = free.get()
-            task = (str(self.root), source, self.follow_symlinks, max_characters)
-            outcome = process.read(task)
+            outcome = process.read((str(self.root), source, max_characters))
             free.put(process)
             return outcome
 
@@ -208,11 +202,7 @@ class Folder:
 
 
 def read_folder(
-    folder: str | Path,
-    *,
-    follow_symlinks: bool = False,
-    exclude: Sequence[str] = (),
-    include: Sequence[str] = (),
+    folder: str | Path, *, exclude: Sequence[str] = (), include: Sequence[str] = ()
 ) -> list[Document]:
     """Read all files in a folder and its subfolders that a reader in `READERS` supports.
 
@@ -222,10 +212,8 @@ def read_folder(
     Parameters
     ----------
     folder : str or Path
-        The folder. Hidden files and folders in it (".git") are ignored, and indexes that uec-rag
-        saved there are left out.
-    follow_symlinks : bool
-        Whether to follow links in the folder, even to targets outside it.
+        The folder. Hidden files and folders in it (".git") are ignored; links, and indexes that
+        uec-rag saved there, are left out.
     exclude : sequence of str
         Patterns as in a .gitignore, "drafts/" or "*.de.md", of files to leave out; "!drafts/a.md"
         reads one nevertheless.
@@ -252,9 +240,9 @@ def read_folder(
     UserWarning
         For each file that cannot be read, takes too long, contains too much text or none, or is
         not a regular file; for each folder that cannot be listed or is a saved index; and once for
-        all links that are not followed, and for changelogs and licences. All other files are read.
+        all links, and for changelogs and licences. All other files are read.
     """
-    found = list_files(folder, follow_symlinks=follow_symlinks, exclude=exclude, include=include)
+    found = list_files(folder, exclude=exclude, include=include)
     if not found.read().documents:
         files = pluralize(len(found.empty) + len(found.unreadable), "file")
         raise ValueError(f"{str(found.root)!r}: expected files with text, found none among {files}")
@@ -262,11 +250,7 @@ def read_folder(
 
 
 def list_files(
-    folder: str | Path,
-    *,
-    follow_symlinks: bool = False,
-    exclude: Sequence[str] = (),
-    include: Sequence[str] = (),
+    folder: str | Path, *, exclude: Sequence[str] = (), include: Sequence[str] = ()
 ) -> Folder:
     """List the files of a folder as `read_folder` does, with its errors, without reading any."""
     root, links, rare = Path(folder).expanduser(), list[str](), list[str]()
@@ -275,14 +259,14 @@ def list_files(
         raise error(f"folder: expected an existing folder, got {str(root)!r}")
     excluded, included = _spec(exclude, "exclude"), _spec(include, "include")
     rarely = _spec(() if included.patterns else _RARELY_ANSWER, "exclude")
-    found = Folder(root, follow_symlinks)
+    found = Folder(root)
     for source in _walk(found):
         suffix, is_excluded = Path(source).suffix.lower(), excluded.check_file(source).include
         if is_excluded or (included.patterns and not included.match_file(source)):
             continue
         if is_excluded is None and rarely.match_file(source.lower()):
             rare.append(source)
-        elif not follow_symlinks and os.path.islink(root / source):
+        elif os.path.islink(root / source):
             links.append(source)
         elif suffix not in READERS:
             found.other[suffix] += 1
@@ -295,8 +279,7 @@ def list_files(
         reads = "as changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
         warn(visible(f"left out {pluralize(len(rare), 'file')}{list_first(rare)}, {reads}"))
     if links:  # one warning for all, since there may be hundreds
-        reads = "follow_symlinks (--follow-symlinks) reads what they lead to"
-        warn(visible(f"left out {pluralize(len(links), 'link')}{list_first(links)}; {reads}"))
+        warn(visible(f"left out {pluralize(len(links), 'link')}{list_first(links)}"))
     found.unreadable |= dict.fromkeys(links, "is a link")
     if not (found.sources or found.unreadable):
         chosen = " that exclude and include select" if exclude or include else ""
@@ -314,11 +297,9 @@ def list_first(files: Collection[str]) -> str:
 
 
 def _walk(found: Folder) -> Iterator[str]:
-    """Yield the paths of all files and links that are not hidden, each folder's only once."""
-    failed, seen = list[OSError](), {os.path.realpath(found.root)}
-    for here, folders, names in os.walk(
-        found.root, onerror=failed.append, followlinks=found.follow_symlinks
-    ):
+    """Yield the paths of all files and links that are not hidden."""
+    failed = list[OSError]()
+    for here, folders, names in os.walk(found.root, onerror=failed.append):
         below, entered = Path(here).relative_to(found.root), list[str]()
         for name in folders:
             path, source = Path(here, name), (below / name).as_posix()
@@ -326,10 +307,9 @@ def _walk(found: Folder) -> Iterator[str]:
                 continue
             if is_saved(path):
                 found._leave_out(source, "is an index or an ensemble that uec-rag saved")
-            elif os.path.islink(path) and not found.follow_symlinks:
+            elif os.path.islink(path):
                 yield source
-            elif (real := os.path.realpath(path)) not in seen:
-                seen.add(real)
+            else:
                 entered.append(name)
         folders[:] = entered
         yield from ((below / name).as_posix() for name in names if not name.startswith("."))
@@ -349,8 +329,8 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
         raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
 
 
-_Task = tuple[str, str, bool, int]
-"""The folder, the file in it, whether links are followed, and how many characters it may hold."""
+_Task = tuple[str, str, int]
+"""The folder, the file in it, and how many characters it may hold."""
 
 
 class _Process:
@@ -416,8 +396,8 @@ def serve() -> None:
         answers.write(msgspec.json.encode(outcome) + b"\n")
 
 
-def _outcome_of(root: str, source: str, follow_symlinks: bool, characters: int) -> _Outcome:
-    data = _content_of(Path(root), source, follow_symlinks=follow_symlinks)
+def _outcome_of(root: str, source: str, characters: int) -> _Outcome:
+    data = _content_of(Path(root), source)
     content = READERS[Path(source).suffix.lower()].read(data)
     title, sections = cut(content)
     if (count := sum(len(section.text) for section in sections)) > characters:

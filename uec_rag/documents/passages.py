@@ -46,7 +46,6 @@ class Chunks(TypedDict, total=False):
     """The options of `passages_of`."""
 
     size: int
-    overlap: int
     length: Callable[[str], int]
 
 
@@ -54,7 +53,6 @@ def passages_of(
     documents: Iterable[Document],
     *,
     size: int = CHUNK_SIZE,
-    overlap: int = 0,
     length: Callable[[str], int] = len,
 ) -> list[Passage]:
     """Split documents into passages that do not span headings.
@@ -68,11 +66,9 @@ def passages_of(
     size : int
         Maximum length of a passage, in characters, without its heading and without what is repeated
         if a block of code in Markdown is split: its first and its last line.
-    overlap : int
-        Maximum number of characters that consecutive passages of a section share.
     length : callable
-        Function that measures a text, if `size` and `overlap` are not in characters. To measure
-        in tokens, use `uec_rag.encoders.base.token_counter(uec.encoders)`.
+        Function that measures a text, if `size` is not in characters. To measure in tokens, use
+        `uec_rag.encoders.base.token_counter(uec.encoders)`.
 
     Returns
     -------
@@ -90,11 +86,10 @@ def passages_of(
     Raises
     ------
     ValueError
-        If size is below 100 characters (20 in another unit), overlap is negative or more than half
-        of size, or two documents have the same source.
+        If size is below 100 characters (20 in another unit), or two documents have the same source.
     """
-    check_chunks(size, overlap, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
-    split = partial(_split, size=size, overlap=overlap, length=length)
+    _check_size(size, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
+    split = partial(_split, size=size, length=length)
     taken, passages = set[str](), list[Passage]()
     for document in documents:
         if (source := document.source) in taken:
@@ -186,19 +181,16 @@ def _fences(text: str, most: int, length: Callable[[str], int]) -> list[_Fence]:
     return fences
 
 
-def _with_whole_fences(
-    text: str, chunks: Sequence[str], fences: Sequence[_Fence], *, overlap: int
-) -> Iterator[str]:
+def _with_whole_fences(text: str, chunks: Sequence[str], fences: Sequence[_Fence]) -> Iterator[str]:
     """Yield the chunks of a Markdown text, each with the fences of the code of which it is a part.
 
     A fence that would fill most of a chunk is repeated without its language.
     """
     starts = [fence.start for fence in fences]
-    position = passed = 0
+    end = 0
     for chunk in chunks:
-        position = max(text.find(chunk, passed), position)
+        position = text.find(chunk, end)
         end = position + len(chunk)
-        passed = position + 1 if overlap else end
         first, last = (fences[n - 1] for n in (bisect(starts, position), bisect_left(starts, end)))
         if last.start <= position and end <= last.code:  # a head, which the next repeats
             continue
@@ -290,7 +282,7 @@ def fitting_pairs(
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
     """
-    check_chunks(size, 0, FEWEST_CHARACTERS)
+    _check_size(size, FEWEST_CHARACTERS)
     sections = [
         (headings[section.path] or document.title, section.text)
         for document in documents
@@ -313,25 +305,15 @@ def fitting_pairs(
     return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
 
 
-def check_chunks(
-    size: int, overlap: int, fewest: int, arguments: tuple[str, str] = ("size", "overlap")
-) -> None:
-    """Check the size and overlap of passages; raise ValueError, which names the wrong argument."""
+def _check_size(size: int, fewest: int) -> None:
     if size < fewest:
-        raise ValueError(f"{arguments[0]}: expected at least {fewest}, got {size}")
-    if not 0 <= overlap <= size // 2:
-        raise ValueError(
-            f"{arguments[1]}: expected from 0 to half of {arguments[0]}, {size // 2}, got {overlap}"
-        )
+        raise ValueError(f"size: expected at least {fewest}, got {size}")
 
 
-def _split(
-    text: str, suffix: str, size: int, overlap: int, length: Callable[[str], int]
-) -> list[str]:
+def _split(text: str, suffix: str, size: int, length: Callable[[str], int]) -> list[str]:
     """Split the text of a file with a suffix into chunks, and complete the code in Markdown."""
-    chunks = [*filter(has_words, split_text(text, size, overlap, length))]
+    chunks = [*filter(has_words, split_text(text, size, length))]
     has_code = len(chunks) > 1 and ("```" in text or "~~~" in text)
     if suffix in _PLAIN or suffix not in READERS or not has_code:
         return chunks
-    fences = _fences(text, size // 3, length)
-    return [*_with_whole_fences(text, chunks, fences, overlap=overlap)]
+    return [*_with_whole_fences(text, chunks, _fences(text, size // 3, length))]

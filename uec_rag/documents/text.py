@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 
 import regex
 
@@ -115,9 +114,7 @@ def fenced(code: str, language: str) -> str:
     return f"{fence}{language}\n{code}\n{fence}" if code.strip() else ""
 
 
-def split_text(
-    text: str, size: int, overlap: int = 0, length: Callable[[str], int] = len
-) -> list[str]:
+def split_text(text: str, size: int, length: Callable[[str], int] = len) -> list[str]:
     r"""Split a text into chunks: at paragraphs, else lines, sentences, words or characters.
 
     Parameters
@@ -125,8 +122,6 @@ def split_text(
     text : str
     size : int
         Maximum length of a chunk.
-    overlap : int
-        Maximum length of what consecutive chunks share.
     length : callable
         Function that measures a text.
 
@@ -135,37 +130,32 @@ def split_text(
     >>> split_text("Locks turn.\n\nKeys do not turn.", 12)
     ['Locks turn.', 'Keys do not', 'turn.']
     """
+    chunks, short, total = list[str](), list[str](), 0
 
-    def split(text: str, ends: tuple[re.Pattern[str], ...]) -> Iterator[str]:
-        pieces, inner = [*text], None
-        for index, end in enumerate(ends):
-            if len(parts := end.split(text)) > 1:
-                pieces, inner = parts, ends[index + 1 :]
-                break
-        short = list[str]()
-        for piece in filter(None, pieces):
-            if length(piece) < size:
-                short.append(piece)
+    def end() -> None:
+        nonlocal total
+        chunks.extend(filter(None, ["".join(short).strip()]))
+        short.clear()
+        total = 0
+
+    def split(text: str, ends: Sequence[re.Pattern[str]]) -> None:
+        nonlocal total
+        parts = ends[0].split(text) if ends else [*text]
+        if len(parts) == 1 and ends:
+            split(text, ends[1:])
+            return
+        for part in filter(None, parts):
+            new = length(part)
+            if new >= size and ends:
+                end()
+                split(part, ends[1:])
+                end()
                 continue
-            yield from _merge(short, size, overlap, length)
-            short = []
-            yield from [piece] if inner is None else split(piece, inner)
-        yield from _merge(short, size, overlap, length)
+            if total + new > size:
+                end()
+            short.append(part)
+            total += new
 
-    return list(split(text, _ENDS))
-
-
-def _merge(
-    pieces: Iterable[str], size: int, overlap: int, length: Callable[[str], int]
-) -> Iterator[str]:
-    """Join consecutive pieces to chunks."""
-    buffer, total = deque[str](), 0
-    for piece in pieces:
-        new = length(piece)
-        if total + new > size and buffer:
-            yield from filter(None, ["".join(buffer).strip()])
-            while total > overlap or (total + new > size and total > 0):
-                total -= length(buffer.popleft())
-        buffer.append(piece)
-        total += new
-    yield from filter(None, ["".join(buffer).strip()])
+    split(text, _ENDS)
+    end()
+    return chunks

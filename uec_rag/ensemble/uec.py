@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PLAIN = (
     "This UEC is not fitted, so its confidence is unreliable: all variances are 0, and all "
     "encoders have the same weight. Call Retriever.fit_from(passages), which needs no labels, or "
-    "fit(pairs), or 'uec-rag index' with --fit, with at least 32 (query, passage) pairs."
+    "fit(pairs), with at least 32 (query, passage) pairs."
 )
 
 

@@ -50,15 +50,13 @@ def search_table(retriever: Retriever, name: str, table: str | None, k: int) -> 
         path = Path(folder, plain)
         path.write_text(table, encoding="utf-8")
         asked = read_questions(path, labelled=True)
-    labels = find_labels(asked, retriever.passages(), plain)
-    labels.check_complete(plain)
-    relevant = [*labels.relevant.values()]
-    if not any(relevant):
+    labels = find_labels(asked, retriever.passages(), plain, complete=True)
+    if not any(labels.values()):
         raise ValueError(
             f"{plain}: no question has relevant_ids; expected some, as 'query,relevant_ids' and a "
             "row for each question."
         )
-    return LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
+    return LabelledSearch.from_queries(retriever, [*labels], [*labels.values()], k=k)
 
 
 def gate_report(searched: LabelledSearch, *, made: bool = False) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from uec_rag.retrieval.save import open_home
 from uec_rag.stores.base import Passage, make_passages
 
 _OPTIONS = "made_with"  # the setting of an index
-_SELECTION = ("follow_symlinks", "exclude", "include")
+_SELECTION = ("exclude", "include")
 _PATIENCE = 60.0  # seconds that an update waits for others
 
 
@@ -131,8 +131,7 @@ def chunks_of(uec: UEC, options: Mapping[str, Any]) -> Chunks:
     """Return the options of `passages_of`, in tokens of the first tokenizer."""
     if "chunk_size" not in options:
         return {}
-    size, overlap = options["chunk_size"], options.get("overlap", 0)
-    return {"size": size, "overlap": overlap, "length": token_counter(uec.encoders)}
+    return {"size": options["chunk_size"], "length": token_counter(uec.encoders)}
 
 
 def update_files(

@@ -2,7 +2,7 @@
 
 from uec_rag.base.environment import require
 
-require("serve", "fastapi", "mcp", "prometheus-client", "uvicorn")
+require("serve", "fastapi", "mcp", "uvicorn")
 
 from uec_rag.server.http import create_app  # noqa: E402
 from uec_rag.server.mcp import create_mcp  # noqa: E402

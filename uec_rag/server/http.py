@@ -9,14 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
 from fastapi.responses import FileResponse
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 
-from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
-from uec_rag.confidence.decision import outcome
 from uec_rag.evaluation.labels import questions_to_ask, questions_to_label, too_few_labels
 from uec_rag.evaluation.report import gate_report, gate_state, search_table
 from uec_rag.retrieval import Gate, Retriever
@@ -24,21 +22,18 @@ from uec_rag.retrieval.gate import GATE_FILE
 from uec_rag.retrieval.labelled import LabelFile, LabelledSearch
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server.access import protections
-from uec_rag.server.errors import HANDLERS
 from uec_rag.server.messages import (
+    HANDLERS,
     MOST_PASSAGES,
-    Answer,
     Asked,
     Guarantee,
     Label,
     NewPassages,
-    Problem,
     Question,
     Table,
     check_conditions,
     turns,
 )
-from uec_rag.server.metrics import Metrics
 
 _PAGES = Path(__file__).parent / "pages"
 _FILES = {"/": "index.html", "/docs": "docs.html"}
@@ -92,11 +87,7 @@ def create_app(
         yield  # uvicorn continues only after it has answered all accepted requests
         index.close()
 
-    def count(path: str, status: int) -> None:
-        metrics.requests.labels(path, status).inc()
-
-    metrics = Metrics()
-    open_paths = {"/healthz", "/readyz", *_FILES, *(f"/static/{name}" for name in _STATIC)}
+    open_paths = {"/healthz", *_FILES, *(f"/static/{name}" for name in _STATIC)}
     app = FastAPI(
         title="uec-rag",
         version=__version__,
@@ -106,11 +97,10 @@ def create_app(
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
-        responses={status: {"model": Problem} for status in (401, 403, 413, 422, 503)},
         exception_handlers=HANDLERS,
-        middleware=protections(token, names, origins, open_paths, count),
+        middleware=protections(token, names, origins, open_paths),
     )
-    service, label = Service(index, metrics), write or token is not None
+    service, label = Service(index), write or token is not None
     app.include_router(read_routes(service, {"write": write, "label": label}))
     app.include_router(label_routes(service, allowed=label))
     app.include_router(write_routes(service, allowed=write))
@@ -122,16 +112,12 @@ def create_app(
 
 
 class Service:
-    """An index that is served, with its metrics, and with one change or measurement at a time."""
+    """An index that is served, with one change or measurement at a time."""
 
-    def __init__(self, index: Retriever, metrics: Metrics) -> None:
-        self.index, self.metrics = index, metrics
-        self._one = asyncio.Lock()
-        # Those of the last state of the index, and of the last table.
+    def __init__(self, index: Retriever) -> None:
+        self.index, self._one = index, asyncio.Lock()
+        # Those of the last state of the index.
         self._headings = lru_cache(1)(lambda changes: questions_to_ask(index, _EXAMPLES)[:_TRIED])
-        self._searched = lru_cache(1)(
-            lambda name, table, k, changes: search_table(index, name, table, k)
-        )
 
     async def alone(self, work: Callable[[], _T]) -> _T:
         """Run in a thread what takes long or changes the index, one such request at a time."""
@@ -150,14 +136,14 @@ class Service:
         return LabelFile(self.index.folder)
 
     def searched(self, given: Table) -> LabelledSearch:
-        """Search the questions of a table; the last search is kept."""
+        """Search the questions of a table."""
         name, table = given.name, given.table
         if given.made:
             name, table = "", None
         elif table is None:
             file = self.labels.path
             name, table = file.name, file.read_text("utf-8-sig") if file.exists() else ""
-        return self._searched(name, table, given.k, self.index.changes)
+        return search_table(self.index, name, table, given.k)
 
 
 def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
@@ -165,20 +151,17 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
     routes, index = APIRouter(), service.index
 
     @routes.post("/ask")
-    async def ask(question: Question) -> Answer:
+    async def ask(question: Question) -> Json:
         """Find passages, and decide whether they answer the question."""
         await asyncio.to_thread(check_conditions, question.filter)
-        with span("request", k=question.k) as note, service.metrics.seconds.time():
-            [result] = await index.asearch(
-                [question.question],
-                question.k,
-                filter=question.filter,
-                history=[turns(question.history)],
-                within=question.within,
-            )
-            note(result.trace_attributes, **outcome([result.decision]))
-        service.metrics.count_decision(result.decision, index.gate)
-        return Answer(**answer_record(result))
+        [result] = await index.asearch(
+            [question.question],
+            question.k,
+            filter=question.filter,
+            history=[turns(question.history)],
+            within=question.within,
+        )
+        return answer_record(result)
 
     @routes.get("/index")
     def described() -> Json:
@@ -199,17 +182,6 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
     async def healthy() -> dict[str, str]:
         """Report that the process is alive."""
         return {"status": "ok"}
-
-    @routes.get("/readyz")
-    def ready() -> dict[str, int | str]:
-        """Report whether the store answers."""
-        return {"status": "ready", "passages": len(index)}
-
-    @routes.get("/metrics")
-    def counted() -> Response:
-        """Return metrics for Prometheus: seconds, decisions and confidence."""
-        text = service.metrics.text()
-        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return routes
 

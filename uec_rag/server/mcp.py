@@ -19,17 +19,25 @@ from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.base.version import __version__
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import Result
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, WHAT_TO_DO, IndexView, tool_reply
+from uec_rag.retrieval.tool import (
+    TOOL_DESCRIPTION,
+    WHAT_TO_DO,
+    IndexView,
+    shown_metadata,
+    tool_reply,
+)
 from uec_rag.server.access import protections
-from uec_rag.server.errors import HANDLERS, describe_error, describe_invalid, log
 from uec_rag.server.messages import (
+    HANDLERS,
     Chosen,
     Conditions,
     History,
     K,
     Text,
     check_conditions,
-    stored,
+    describe_error,
+    describe_invalid,
+    log,
     turns,
 )
 from uec_rag.stores.base import Filter, Passage
@@ -121,7 +129,13 @@ def create_mcp(
 
     @tool(title="Get", description="Returns whole passages by their ids." + _QUOTED)
     async def get(ids: Ids) -> dict[str, Any]:
-        return {"passages": [stored(one) for one in await _told(lambda: view.get(ids))]}
+        passages = await _told(lambda: view.get(ids))
+        return {
+            "passages": [
+                {"id": one.id, "text": one.text, "metadata": shown_metadata(one)}
+                for one in passages
+            ]
+        }
 
     @tool(title="Sources", description="Counts the passages of each document.")
     async def sources() -> dict[str, int]:

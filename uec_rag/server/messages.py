@@ -1,19 +1,30 @@
-"""The messages of clients and their replies, over HTTP and by the Model Context Protocol."""
+"""Requests to the servers, and errors as clients and logs are told of them.
+
+An error is one line without secrets, folders or questions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.requests import Request
+from starlette.responses import Response
 
-from uec_rag.confidence.decision import Action
-from uec_rag.confidence.sentences import Code
+from uec_rag.base.checks import one_line
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
 from uec_rag.retrieval.query import LONGEST_QUERY, turns_of
-from uec_rag.retrieval.tool import shown_metadata
-from uec_rag.stores.base import Passage
+from uec_rag.server.access import HEADERS
 from uec_rag.stores.filters import check_size, parse
+
+log = logging.getLogger("uec_rag.server")
 
 LARGEST_K = 100
 """The largest number of passages that a search returns."""
@@ -74,55 +85,6 @@ class Question(
     within: Chosen | None = None
 
 
-class ReadingFound(BaseModel):
-    """One of the possible meanings of a question."""
-
-    title: str
-    ids: list[str] = Field(description="Ids of its passages, best first.")
-    probability: float = Field(description="That it is meant; those of all subjects sum to 1.")
-
-
-class Part(BaseModel):
-    """One encoder's part in a hit."""
-
-    similarity: float
-    rank: int | None = Field(description="By this similarity among all passages, if known.")
-    share: float = Field(description="Of the score.")
-
-
-class Hit(BaseModel):
-    """A passage that was found."""
-
-    id: str
-    text: str
-    metadata: dict[str, Any]
-    score: float = Field(description="The similarity, reduced if it is uncertain.")
-    mu: float = Field(description="Mean of the similarity.")
-    sigma2: float = Field(description="Variance of the similarity.")
-    relevance: float = Field(description="Probability that the passage answers the question.")
-    encoders: dict[str, Part] = {}
-    matched_terms: list[str] = []
-
-
-class Answer(BaseModel):
-    """The decision about the hits, and the hits, best first."""
-
-    decision: Action = Field(examples=["abstain"])
-    reason: str = Field(examples=["The documents do not seem to answer this."])
-    reason_code: Code | Literal[""] = Field(examples=["no_answer"])
-    language: str = Field(description="Code of the language of the reason.", examples=["en"])
-    clarifying_question: str = Field(description="Empty, unless the decision is to clarify.")
-    readings: list[ReadingFound] = Field(description="The meanings that the question may have.")
-    candidates: list[str] = Field(description="Ids of the passages that the question may be about.")
-    confidence: float = Field(description="Probability that the passages answer the question.")
-    threshold: float | None = Field(description="Of an answer's confidence; null: never answers.")
-    in_corpus: float = Field(description="Probability that the corpus has an answer.")
-    underspecified: float = Field(description="Probability that the question is ambiguous.")
-    weights: dict[str, float] = Field(description="Each encoder's share of the scores.")
-    exact: bool = Field(description="Whether no other passage can have a higher score.")
-    passages: list[Hit]
-
-
 class NewPassage(BaseModel, extra="forbid", strict=True):
     """A passage to add; it replaces a passage with the same id."""
 
@@ -172,17 +134,6 @@ class Guarantee(Table):
     max_risk: Share | None = Field(None, description="Of the answers, with 95% certainty.")
 
 
-class Problem(BaseModel):
-    """A description of an error and its remedy."""
-
-    detail: str
-
-
-def stored(passage: Passage) -> dict[str, Any]:
-    """Return a whole passage as JSON values."""
-    return {"id": passage.id, "text": passage.text, "metadata": shown_metadata(passage)}
-
-
 def turns(history: Sequence[str | Message] | None) -> list[str]:
     """Extract the turns that a search uses from a history; see `conversation.turns_of`."""
     said: list[Any] = [*(history or ())]
@@ -195,3 +146,80 @@ def check_conditions(filter: dict[str, Any] | None) -> None:
     """Raise TypeError or ValueError for a filter that is invalid, or too large for a server."""
     if filter is not None:
         check_size(parse(filter), conditions=100, values=10_000, length=1_000)
+
+
+# Whose messages are for whoever asked.
+_TOLD = (ImportError, KeyError, RecursionError, TypeError, ValueError)
+_IN_PATH = r"[^\s\\/'\":,;()]+"
+
+
+def _last_part(path: re.Match[str]) -> str:
+    """Return a path from the last part on that begins with a letter or the like."""
+    first, *others = re.split(r"[\\/](?=\w)", path[2])
+    return others[-1] if others else path[1] + first
+
+
+# What is hidden: the user and password of a URL, values of keys that name a secret, bearer tokens,
+# and the folders of a path, which may contain blanks if it is quoted.
+_HIDDEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (re.compile(r"(?<=://)[^\s/@'\"]+@"), ""),
+    (re.compile(r"(?i)\b(password|token|api[_-]?key|secret)(\s*[=:]\s*)[^\s&,;'\"]+"), r"\1\2..."),
+    (re.compile(r"(?i)\b(bearer\s+)[^\s,;'\"]+"), r"\1..."),
+    (re.compile(r"(['\"])(?:~|[A-Za-z]:)?[\\/][^'\"]*[\\/]([^'\"\\/]+)[\\/]?\1"), r"\1\2\1"),
+    (
+        re.compile(rf"(?<![\w:/.<])((?:~|[A-Za-z]:)?[\\/])({_IN_PATH}(?:[\\/]{_IN_PATH})++)"),
+        _last_part,
+    ),
+]
+
+
+def sanitise(text: str) -> str:
+    r"""Remove folders and secrets from text and make it one line without control characters.
+
+    Examples
+    --------
+    >>> print(sanitise("no index in '/home/me/my docs/idx' at postgresql://me:pw@host/db\x1b[2J"))
+    no index in 'idx' at postgresql://host/db\x1b[2J
+    """
+    for pattern, instead in _HIDDEN:
+        text = pattern.sub(instead, text)
+    return one_line(text)
+
+
+def describe_invalid(errors: Iterable[Mapping[str, Any]], depth: int = 0) -> str:
+    """Describe the first of pydantic's validation errors in a line that does not repeat the input.
+
+    `depth`: number of leading parts to drop from each location, such as "body".
+    """
+    lines = (
+        f"{'.'.join(f'{part!s:.60}' for part in error['loc'][depth:]) or 'body'}: {error['msg']}"
+        for error in islice(errors, 5)
+    )
+    return sanitise("; ".join(lines))
+
+
+def describe_error(error: Exception) -> tuple[int, str]:
+    """Return the HTTP status and the message for an error, without details meant for the log."""
+    if isinstance(error, BlockingIOError):
+        return 409, "Another process is saving the index; nothing was changed. Try again."
+    if isinstance(error, OSError | IndexCorrupted | FingerprintMismatch):
+        log.error("the index cannot be used: %s", error)
+        return 503, "The index cannot be reached, read or written; the server's log says why."
+    if isinstance(error, _TOLD):
+        own = isinstance(error, KeyError) and error.args  # str() of a KeyError quotes its message
+        return 422, sanitise(str(error.args[0] if own else error))
+    return 500, "The server failed on this request; its log says why."
+
+
+async def error_response(request: Request, error: Exception) -> Response:
+    """Make the answer to a request that failed."""
+    if isinstance(error, RequestValidationError):
+        return JSONResponse({"detail": describe_invalid(error.errors(), depth=1)}, 422)
+    status, detail = describe_error(error)
+    return JSONResponse({"detail": detail}, status, HEADERS)
+
+
+HANDLERS: dict[int | type[Exception], Any] = dict.fromkeys(
+    (RequestValidationError, *_TOLD, OSError, Exception), error_response
+)
+"""The handlers of a FastAPI or Starlette application, by the type of an error."""
