@@ -40,7 +40,8 @@ def test_an_index_of_an_own_model_is_made_asked_and_gated(run, here, documents):
     found = run(*own, "ask", "idx", "honey in the hive", "--json", json_output=True)
     assert "bees.md" in json.dumps(found)
     (here / "asked.csv").write_text("query,relevant_ids\nhoney in the hive,bees.md\nwho?,\n")
-    run(*own, "gate", "idx", "asked.csv", "--force")
+    told = run(*own, "gate", "idx", "asked.csv", code=2).stderr
+    assert "no gate was saved" in " ".join(told.split())
     said = run("ask", "idx", "honey", code=2).output
     assert "words" in said
     assert "encoders=" in said

@@ -58,7 +58,7 @@ async def told(server, tool, **arguments):
 @pytest.mark.parametrize("transport", [over_stdio, over_http])
 async def test_an_agent_finds_tools_searches_and_reads_a_passage(transport, index):
     [result] = Retriever.load(index).search([QUESTION], 3)
-    options = ["--name", "mill", "--description", "Notes of a mill."]
+    options = ["--description", "Notes of a mill."]
     async with transport(index, *options) as session:
         told = session.told
         tools = {tool["name"]: tool for tool in dumped(await session.list_tools())["tools"]}
@@ -75,7 +75,7 @@ async def test_an_agent_finds_tools_searches_and_reads_a_passage(transport, inde
     assert "Notes of a mill." in about
     asked_for = tools["search"]["inputSchema"]["properties"]["question"]["description"]
     assert "can stand alone" in asked_for
-    assert told["serverInfo"] | {"name": "mill", "version": __version__} == told["serverInfo"]
+    assert told["serverInfo"] | {"name": "uec-rag", "version": __version__} == told["serverInfo"]
     assert "Notes of a mill." in told["instructions"]
 
     said, decision = found["structuredContent"], result.decision

@@ -9,7 +9,7 @@ import typer
 
 from uec_rag.base.checks import visible
 from uec_rag.cli.console import Json, out, plain, print_json, say
-from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
+from uec_rag.cli.opening import Index, Threshold, open_index
 from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:
@@ -26,10 +26,7 @@ def ask(
     index: Index,
     question: Annotated[str, typer.Argument(help="In quotes.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
-    gate: GatePath = None,
     threshold: Threshold = None,
-    store: StoreUrl = None,
-    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Print the decision, confidence and best passages for a question.
@@ -38,7 +35,7 @@ def ask(
     """
     from uec_rag.retrieval.tool import answer_record
 
-    retriever = open_index(index, store, trust, gate, threshold)
+    retriever = open_index(index, threshold)
     if threshold is None and retriever.gate is not None:
         say(f"The gate decides (omit it with --threshold 0.5). {retriever.gate.report}")
     [result] = retriever.search([question], k=k)

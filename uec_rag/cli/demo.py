@@ -6,7 +6,7 @@ import typer
 
 from uec_rag.cli.ask import LEGEND, print_answer
 from uec_rag.cli.console import Json, print_json, say
-from uec_rag.cli.index import build_ensemble
+from uec_rag.cli.opening import build_ensemble
 
 QUESTIONS = (
     "What does email.message.Message.set_param do?",

@@ -14,52 +14,40 @@ from uec_rag.base.checks import six_digits
 from uec_rag.base.environment import require
 from uec_rag.base.version import __version__
 from uec_rag.cli.console import Json, out, plain, print_json, print_text
-from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
+from uec_rag.cli.opening import Index, open_index
 from uec_rag.documents.labels import find_labels, read_questions
 
 if TYPE_CHECKING:
     from uec_rag.evaluation.evaluate import Evaluation
 
-Questions = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="QUESTIONS",
-        help="A table, as 'uec-rag gate' takes it. Without it, questions are made from the "
-        "passages.",
-    ),
-]
-
 
 def evaluate(
     index: Index,
-    questions: Questions = None,
+    questions: Annotated[
+        Path, typer.Argument(metavar="QUESTIONS", help="A table, as 'uec-rag gate' takes it.")
+    ],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
-    store: StoreUrl = None,
-    trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Measure an index: ranking, confidence, what could be answered.
+    """Measure an index: ranking, confidence, what plainer searches would decide.
 
     The ensemble is compared with each of its members and with their reciprocal rank fusion. The
     index is not changed.
 
     Example: uec-rag evaluate idx questions.csv
     """
-    asked = None if questions is None else read_questions(questions, labelled=True)
-    name = "questions made from the passages" if questions is None else questions.name
+    asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
     from uec_rag.evaluation.evaluate import evaluate as measure
 
-    retriever = open_index(index, store, trust)
-    labels = None if asked is None else find_labels(asked, retriever.passages(), name)
+    retriever = open_index(index)
+    labels = find_labels(asked, retriever.passages(), questions.name)
     found = measure(retriever, labels, k=k)
     if json:
         print_json(six_digits(asdict(found)))
         return
-    print_text(f"{index.absolute().name}, uec-rag {__version__}: {name}")
+    print_text(f"{index.absolute().name}, uec-rag {__version__}: {questions.name}")
     _show(found)
-    if asked is None:
-        print_text(retriever.report)
 
 
 def _show(found: Evaluation) -> None:
@@ -69,8 +57,6 @@ def _show(found: Evaluation) -> None:
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95% interval."
     )
-    if facts["made_up"]:
-        print_text("Made of the passages, questions are harder than users' questions.")
     metrics = {name: map(_mean, of.values()) for name, of in found.systems.items()}
     _print_table("ranking", metrics, found.systems["ensemble"])
     for problem in found.doubtful:
@@ -85,14 +71,6 @@ def _show(found: Evaluation) -> None:
         for one in confidence["reliability"]
     }
     _print_table("mean confidence", bins, ["right", "questions"])
-    print_text(
-        "Answered at each share of wrong answers: by a gate whose guarantee holds for future "
-        "questions with 95% certainty, and by the best threshold for these questions, on "
-        f"confidence or on the similarity of {facts['compared']}."
-    )
-    ways = ["gate", "confidence", "similarity"]
-    risks = {str(row["risk"]): [f"{row[way]:.0%}" for way in ways] for row in found.risks}
-    _print_table("risk", risks, ways)
     plainer = {
         name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
     }

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.cli.console import Json, note, print_json, print_text, say
-from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
+from uec_rag.cli.opening import Index, open_index
 from uec_rag.documents.labels import find_labels, read_questions
 
 Questions = Annotated[
@@ -34,19 +34,11 @@ Risk = Annotated[
 def gate(
     index: Index,
     questions: Questions = None,
-    to: Annotated[
-        Path | None, typer.Option("--out", help="File for the gate; by default that of the index.")
-    ] = None,
     max_wrong: Wrong = None,
     max_risk: Risk = None,
     k: Annotated[
         int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
     ] = 4,
-    force: Annotated[
-        bool, typer.Option("--force", help="Save the gate even if it answers no question.")
-    ] = False,
-    store: StoreUrl = None,
-    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Set the confidence above which to answer, from questions as users ask them.
@@ -55,7 +47,7 @@ def gate(
     prints, a heading as it reads (faq.md#How do I return it?), or a file, any passage of which then
     answers; nothing, if the documents do not. A question with several answers has several rows.
     Without QUESTIONS, the labels are used that the explorer, `Retriever.label` and POST /labels
-    wrote. A gate that would abstain on every question is not saved, unless with --force.
+    wrote. A gate that would abstain on every question is not saved.
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
@@ -64,24 +56,20 @@ def gate(
     from uec_rag.retrieval.labelled import LABELS_FILE, LabelledSearch
 
     check_target(max_wrong, max_risk, 0.95)
-    own = index / GATE_FILE
-    to = own if to is None else to
     questions = index / LABELS_FILE if questions is None else questions
     asked = read_questions(questions, labelled=True)
-    retriever = open_index(index, store, trust)
+    retriever = open_index(index)
     relevant = find_labels(asked, retriever.passages(), questions.name)
     searched = LabelledSearch.from_queries(retriever, [*relevant], [*relevant.values()], k=k)
     for said in doubtful_labels(searched.result, searched.relevant, k):
         note(said)
     made = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     assert made.guarantee is not None
-    if not made.guarantee.answered and not force:
-        raise ValueError(f"{too_few_labels(searched, made.guarantee)}, or save it with --force")
-    made.save(to)
+    if not made.guarantee.answered:
+        raise ValueError(too_few_labels(searched, made.guarantee))
+    made.save(index / GATE_FILE)
     if json:
-        print_json({"path": str(to), **made.metadata(), "report": made.report})
-        return
-    print_text(made.report)
-    use = "" if to == own else f" --gate {to}"
-    use += "" if store is None else f" --store {store}"
-    say(f'Saved in {to}. Use it: uec-rag ask {index} "your question"{use}')
+        print_json({**made.metadata(), "report": made.report})
+    else:
+        print_text(made.report)
+        say(f'Saved in {index}. Use it: uec-rag ask {index} "your question"')

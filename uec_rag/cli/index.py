@@ -11,13 +11,12 @@ import typer
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import is_saved
 from uec_rag.cli.console import Json, note, print_json, print_text, say
-from uec_rag.cli.opening import StoreUrl, Trust, open_index, own_encoders
+from uec_rag.cli.opening import build_ensemble, open_index
 from uec_rag.documents import fitting_pairs
 from uec_rag.documents.folder import Folder, list_first
 from uec_rag.documents.passages import FEWEST_TOKENS
 
 if TYPE_CHECKING:
-    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
 
 _FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
@@ -67,8 +66,6 @@ def index(
     update: Annotated[
         bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
     ] = False,
-    store: StoreUrl = None,
-    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -78,29 +75,33 @@ def index(
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
-    folder that lacks most of them and has none unchanged is refused. Files are selected as for the
-    index, without --exclude and --include.
+    folder that lacks most of them and has none unchanged is refused. Files are selected by the
+    patterns that the index was made with.
 
     Example: uec-rag index ./docs --out idx
     """
-    if update and model:
-        raise ValueError("--update keeps the index's own ensemble; omit --model")
+    given = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
+    options = {name: value for name, value in given.items() if value}
+    if update and (model or options):
+        raise ValueError(
+            "--update reads files as the index was made, and keeps its ensemble; omit --model, "
+            "--exclude, --include and --chunk-size, or make the index again without --update"
+        )
     if to.exists() and not (to.is_dir() and (is_saved(to) or not any(to.iterdir()))):
         raise FileExistsError(
             f"--out: {str(to)!r} exists and was not made by uec-rag; choose another path"
         )
-    given = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
-    options = {name: value for name, value in given.items() if value}
-    from uec_rag.retrieval.gate import OUTDATED
-
     if update:
-        retriever = open_index(to, store, trust)
-        counts, found = _update(folder, retriever, options)
+        from uec_rag.retrieval.files import update_files
+
+        retriever = open_index(to)
+        changes, found, encoded = update_files(retriever, folder)
+        names = ("new", "changed", "removed", "unchanged")
+        counts = {name: len(getattr(changes, name)) for name in names}
+        counts |= {"passages": len(retriever), "encoded": encoded}
     else:
-        retriever, found = _make(folder, to, model, options, store)
+        retriever, found = _make(folder, to, model, options)
         counts = {"passages": len(retriever), "files": len(found.documents)}
-    if (gate := retriever.gate) is not None and not gate.fits(retriever):
-        note(OUTDATED)
     left = {"empty": found.empty, "unreadable": found.unreadable}
     if json:
         numbers = {name: len(files) for name, files in left.items()}
@@ -114,34 +115,7 @@ def index(
         other_kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in found.other.items())
         files = pluralize(found.other.total(), "file")
         note(f"left out {files} of kinds that are not read: {', '.join(other_kinds)}")
-    say(f'Ask it: uec-rag ask {to} "your question"{"" if store is None else f" --store {store}"}')
-
-
-def build_ensemble(models: Sequence[str] | None) -> UEC:
-    """Make an ensemble of models or of a preset, by default `UEC()`, with an embedding cache.
-
-    Because of the cache, a text is encoded only once for fitting and indexing, and not again after
-    an interruption.
-    """
-    from uec_rag.encoders import CachedEncoder
-    from uec_rag.encoders.base import TermEncoder
-    from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, cache_folder
-    from uec_rag.ensemble import UEC
-
-    own = own_encoders()
-    names = models or ([*own, "bm25"] if own else [DEFAULT_PRESET])
-    say(f"Loading {', '.join(names)} ...")
-    is_preset = names[0] in PRESETS and len(names) == 1
-    uec = UEC(names[0] if is_preset else [own.get(name, name) for name in names])
-    folder = cache_folder() / "embeddings"
-    uec.encoders = [
-        # Of one without a revision, the cache would not notice that its model has changed.
-        encoder
-        if isinstance(encoder, TermEncoder) or not encoder.revision
-        else CachedEncoder(encoder, folder)
-        for encoder in uec.encoders
-    ]
-    return uec
+    say(f'Ask it: uec-rag ask {to} "your question"')
 
 
 def _make(
@@ -149,19 +123,11 @@ def _make(
     to: Path,
     model: Sequence[str] | None,
     options: Mapping[str, Any],
-    store: str | None,
 ) -> tuple[Retriever, Folder]:
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of, list_made_with, record_options, replace_files
-    from uec_rag.stores.urls import open_store
 
-    engine = None if store is None else open_store(store)
-    if engine is not None and len(engine):
-        raise ValueError(
-            f"--store: expected an empty store, got one with {len(engine):,} passages; use "
-            "--update to bring their index up to date"
-        )
     found = list_made_with(folder, options)
     ensemble = build_ensemble(model)
     chunks = chunks_of(ensemble, options)
@@ -174,37 +140,8 @@ def _make(
         say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
         ensemble.fit(pairs)
     say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
-    retriever = Retriever(ensemble, engine)
+    retriever = Retriever(ensemble)
     replace_files(retriever, found.documents, **chunks)
     retriever.save(to)
     record_options(to, options)
     return retriever, found
-
-
-def _update(
-    folder: Path, retriever: Retriever, given: Mapping[str, Any]
-) -> tuple[dict[str, int], Folder]:
-    """Update an index from its folder; return what has changed, and what was found."""
-    from uec_rag.retrieval.files import options_of, update_files
-
-    assert retriever.folder is not None
-    options = options_of(retriever.folder)
-    if any(options.get(name) != value for name, value in given.items()):
-        raise ValueError(
-            f"--update reads files as {str(retriever.folder)!r} was made: expected "
-            f"{_shown(options)}, got {_shown(given)}; omit these options, or make the index again "
-            "without --update"
-        )
-    changes, found, encoded = update_files(retriever, folder)
-    kinds = ("new", "changed", "removed", "unchanged")
-    counts = {name: len(getattr(changes, name)) for name in kinds}
-    return {**counts, "passages": len(retriever), "encoded": encoded}, found
-
-
-def _shown(options: Mapping[str, Any]) -> str:
-    """Return options as they are given on the command line."""
-    shown = list[str]()
-    for name, value in options.items():
-        for one in value if isinstance(value, list) else [value]:
-            shown.append(f"--{name.replace('_', '-')} {one!r}")
-    return " ".join(shown) or "none of them"

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
+from uec_rag.cli.opening import Index, Threshold, open_index
 from uec_rag.cli.serve import HOST, PORT, Host, Names, Port, Token
 
 
 def mcp(
     index: Index,
-    name: Annotated[str, typer.Option(help="The server's name, for clients.")] = "uec-rag",
     description: Annotated[
         str | None,
         typer.Option(help="What the documents are about, for agents that choose between servers."),
@@ -33,10 +32,7 @@ def mcp(
     port: Port = PORT,
     token: Token = None,
     allow_host: Names = [],  # noqa: B006
-    gate: GatePath = None,
     threshold: Threshold = None,
-    store: StoreUrl = None,
-    trust: Trust = False,
 ) -> None:
     """Give agents tools to search an index and to read in it, by the Model Context Protocol.
 
@@ -51,8 +47,8 @@ def mcp(
 
     names = check_access(host, token if http else None, allow_host)
     conditions = None if filter is None else _conditions(filter)
-    opened = open_index(index, store, trust, gate, threshold)
-    server = create_mcp(opened, conditions, name=name, description=description)
+    opened = open_index(index, threshold)
+    server = create_mcp(opened, conditions, description=description)
     try:
         if http:
             serve(http_app(server, token, names), host, port)

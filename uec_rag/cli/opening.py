@@ -1,4 +1,4 @@
-"""Opening an index: the options that say which, and what decides."""
+"""Opening an index, or making its ensemble: the options that say which, and what decides."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from uec_rag.cli.console import say
 
 if TYPE_CHECKING:
     from uec_rag.encoders import Encoder
+    from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Retriever
 
 ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
@@ -25,65 +26,26 @@ ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
 Index: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
 ]
-Trust: TypeAlias = Annotated[
-    bool, typer.Option("--trust", help="Allow downloads of models named in the index.")
-]
-StoreUrl: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        help="Where the passages are, if not in the index: qdrant://HOST:PORT/COLLECTION or "
-        "qdrant:///FOLDER/COLLECTION.",
-    ),
-]
-GatePath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--gate",
-        help="A gate that 'uec-rag gate' made; by default that of the index, if it has one.",
-    ),
-]
 Threshold: TypeAlias = Annotated[
     float | None,
     typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
 ]
 
 
-def open_index(
-    index: Path,
-    store: str | None,
-    trust: bool,
-    gate: Path | None = None,
-    threshold: float | None = None,
-) -> Retriever:
-    """Load a saved index, with its passages in the Qdrant `store` if one is given.
-
-    The gate in the file `gate` or a plain threshold decides instead of the gate of the index.
-    """
-    if gate is not None and threshold is not None:
-        raise ValueError("--gate and --threshold: expected one of them; each says what decides")
+def open_index(index: Path, threshold: float | None = None) -> Retriever:
+    """Load a saved index; a plain threshold decides instead of its gate if it is given."""
     check_index(index)
     say(f"Opening {index.name} ...")
     from uec_rag.retrieval import Gate, Retriever
-    from uec_rag.stores.urls import open_store
 
-    other = None if threshold is None else Gate(threshold)
-    if gate is not None:
-        try:
-            other = Gate.load(gate)
-        except (ValueError, FileNotFoundError) as error:
-            raise ValueError(f"--gate {gate}: {error}") from None
     retriever = Retriever.load(
         index,
         read_only=not all(os.access(path, os.W_OK) for path in (index, index / DATABASE)),
         encoders=own_encoders(),
-        store=None if store is None else open_store(store),
-        trust=trust,
         fit=False,  # 'uec-rag index' has fitted it, unless there were too few headings
     )
-    if other is not None:
-        retriever.gate = other
+    if threshold is not None:
+        retriever.gate = Gate(threshold)
     return retriever
 
 
@@ -116,3 +78,30 @@ def own_encoders() -> dict[str, Encoder]:
             sys.path.pop(0)
         made[encoder.name] = encoder
     return made
+
+
+def build_ensemble(models: Sequence[str] | None) -> UEC:
+    """Make an ensemble of models or of a preset, by default `UEC()`, with an embedding cache.
+
+    Because of the cache, a text is encoded only once for fitting and indexing, and not again after
+    an interruption.
+    """
+    from uec_rag.encoders import CachedEncoder
+    from uec_rag.encoders.base import TermEncoder
+    from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, cache_folder
+    from uec_rag.ensemble import UEC
+
+    own = own_encoders()
+    names = models or ([*own, "bm25"] if own else [DEFAULT_PRESET])
+    say(f"Loading {', '.join(names)} ...")
+    is_preset = names[0] in PRESETS and len(names) == 1
+    uec = UEC(names[0] if is_preset else [own.get(name, name) for name in names])
+    folder = cache_folder() / "embeddings"
+    uec.encoders = [
+        # Of one without a revision, the cache would not notice that its model has changed.
+        encoder
+        if isinstance(encoder, TermEncoder) or not encoder.revision
+        else CachedEncoder(encoder, folder)
+        for encoder in uec.encoders
+    ]
+    return uec

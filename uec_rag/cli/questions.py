@@ -9,7 +9,7 @@ import typer
 
 from uec_rag.base.checks import six_digits
 from uec_rag.cli.console import Json, print_json, print_text
-from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
+from uec_rag.cli.opening import Index, open_index
 from uec_rag.documents.labels import read_questions
 
 
@@ -23,8 +23,6 @@ def questions(
         ),
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="List at most so many.")] = 10,
-    store: StoreUrl = None,
-    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """List the questions to label next: those that a label would teach most.
@@ -39,7 +37,7 @@ def questions(
     from uec_rag.retrieval.labelled import LabelFile
 
     own = [] if asked is None else [*read_questions(asked, labelled=False)]
-    retriever, labels = open_index(index, store, trust), LabelFile(index).read()
+    retriever, labels = open_index(index), LabelFile(index).read()
     own = questions_to_ask(retriever) if asked is None else own
     rows = [
         (result.query, result.decision.confidence)

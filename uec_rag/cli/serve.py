@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.opening import GatePath, Index, StoreUrl, Threshold, Trust, open_index
+from uec_rag.cli.opening import Index, Threshold, open_index
 
 HOST, PORT = "127.0.0.1", 8000
 
@@ -38,10 +38,7 @@ def serve(
     write: Annotated[
         bool, typer.Option("--write", help="Let requests change passages, labels and gate.")
     ] = False,
-    gate: GatePath = None,
     threshold: Threshold = None,
-    store: StoreUrl = None,
-    trust: Trust = False,
 ) -> None:
     """Answer questions over HTTP: /ask, /index, /healthz, /openapi.json.
 
@@ -56,7 +53,7 @@ def serve(
     from uec_rag.server.running import serve as run
 
     names = check_access(host, token, allow_host, cors)
-    opened = open_index(index, store, trust, gate, threshold)
+    opened = open_index(index, threshold)
     run(create_app(opened, write, token, names=names, origins=cors), host, port)
 
 
@@ -66,14 +63,12 @@ def explore(
     port: Port = 8001,
     token: Token = None,
     allow_host: Names = [],  # noqa: B006
-    store: StoreUrl = None,
-    trust: Trust = False,
 ) -> None:
     """Show an index on a page in the browser: ask, label, set the threshold.
 
-    It is the page of 'uec-rag serve --write'. Nothing leaves this machine, unless --host or --store
-    names another one.
+    It is the page of 'uec-rag serve --write'. Nothing leaves this machine, unless --host names
+    another one.
 
     Example: uec-rag explore idx
     """
-    serve(index, host, port, token, allow_host, write=True, store=store, trust=trust)
+    serve(index, host, port, token, allow_host, write=True)

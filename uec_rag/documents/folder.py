@@ -33,15 +33,9 @@ from uec_rag.documents.text import plain
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-SECONDS = 60.0
-"""The default time limit for a file, in seconds; a PDF of a thousand pages takes less."""
-
-CHARACTERS = 10_000_000
-"""The default limit of a file's text, in characters: about 4,000 pages, or 12,500 passages."""
-
-LARGEST = 2**28
-"""The largest size of a file, in bytes."""
-
+_LARGEST = 2**28  # bytes of a file
+# About 4,000 pages, or 12,500 passages; a workbook of a few kilobytes can hold far more.
+_MOST_CHARACTERS = 10_000_000
 _MEMORY = 2**32  # address space of a process that reads files, in bytes
 _DEEPEST = 3_000  # calls of functions in each other, for what nests; Python's default is 1,000
 # The process runs in isolated mode and with the import path of this one, so that it imports nothing
@@ -79,9 +73,9 @@ def _content_of(root: Path, source: str) -> bytes:
     if not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)):
         raise ValueError("it is outside the folder")
     with open_regular(path) as file:
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise ValueError(f"it has more than {LARGEST:,} bytes")
+        data = file.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise ValueError(f"it has more than {_LARGEST:,} bytes")
     return data
 
 
@@ -134,13 +128,7 @@ class Folder:
                     hashes[source] = hashlib.sha256(data).hexdigest()
         return hashes
 
-    def read(
-        self,
-        only: Collection[str] | None = None,
-        *,
-        seconds: float = SECONDS,
-        max_characters: int = CHARACTERS,
-    ) -> Self:
+    def read(self, only: Collection[str] | None = None, *, seconds: float = 60.0) -> Self:
         """Read the files, in processes of their own.
 
         Parameters
@@ -149,9 +137,6 @@ class Folder:
             Sources of the files to read; all by default.
         seconds : float
             Time limit for a file; one that takes longer is left out.
-        max_characters : int
-            Limit of a file's text; a file with more is left out. A workbook of a few kilobytes can
-            contain hundreds of millions of characters.
 
         Raises ImportError if the library for the format of one of them is missing.
         """
@@ -168,7 +153,7 @@ class Folder:
 
         def outcome_of(source: str) -> _Outcome:
             process = free.get()
-            outcome = process.read((str(self.root), source, max_characters))
+            outcome = process.read((str(self.root), source))
             free.put(process)
             return outcome
 
@@ -329,8 +314,8 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
         raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
 
 
-_Task = tuple[str, str, int]
-"""The folder, the file in it, and how many characters it may hold."""
+_Task = tuple[str, str]
+"""The folder, and the file in it."""
 
 
 class _Process:
@@ -396,14 +381,11 @@ def serve() -> None:
         answers.write(msgspec.json.encode(outcome) + b"\n")
 
 
-def _outcome_of(root: str, source: str, characters: int) -> _Outcome:
+def _outcome_of(root: str, source: str) -> _Outcome:
     data = _content_of(Path(root), source)
     content = READERS[Path(source).suffix.lower()].read(data)
     title, sections = cut(content)
-    if (count := sum(len(section.text) for section in sections)) > characters:
-        raise ValueError(
-            f"it holds {count:,} characters of text, more than {characters:,}; "
-            "max_characters allows more"
-        )
+    if (count := sum(len(section.text) for section in sections)) > _MOST_CHARACTERS:
+        raise ValueError(f"it holds {count:,} characters of text, more than {_MOST_CHARACTERS:,}")
     digest = hashlib.sha256(data).hexdigest()
     return _Outcome(Document(source, sections, digest, title, content.metadata), content.notes)

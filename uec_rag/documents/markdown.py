@@ -44,11 +44,12 @@ _LAYOUT_TAG = re.compile(
     r"|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>"
 )
 # In MDX: imports, comments, and tags of components.
-_IMPORT = r"^import\s(?:[\w$*,{}\s]{1,500}\sfrom\s+)?(?:'[^'\n]+'|\"[^\"\n]+\");?[ \t]*$"
 _MDX = re.compile(
-    rf"`[^`]*`|\{{/\*(?s:.*?)(?:\*/\}}|\Z)|</?(?:[A-Z][\w.]*(?:\s[^<>]*)?)?/?>|{_IMPORT}",
+    r"`[^`]*`|\{/\*(?s:.*?)(?:\*/\}|\Z)|</?[A-Z][\w.]*(?:\s[^<>]*)?/?>"
+    r"|^import\s(?:[\w$*,{}\s]{1,500}\sfrom\s+)?(?:'[^'\n]+'|\"[^\"\n]+\");?[ \t]*$",
     re.MULTILINE,
 )
+_COMPONENT = re.compile(r"\s*</?[A-Z][\w.]*(?:\s[^<>]*)?>\s*")
 # Arguments of components and template tags that are shown.
 _ARGUMENT = re.compile(
     r"(?<![\w-])(?:caption|content|description|header|heading|label|name|summary|text|title)"
@@ -67,33 +68,19 @@ def read_markdown(data: bytes) -> Content:
     return markdown_content(*decode(data))
 
 
-def read_mdx(data: bytes) -> Content:
-    """Read Markdown with components of JavaScript."""
-    return markdown_content(*decode(data), is_mdx=True)
-
-
-def markdown_content(text: str, notes: Sequence[str] = (), *, is_mdx: bool = False) -> Content:
+def markdown_content(text: str, notes: Sequence[str] = ()) -> Content:
     """Read Markdown that is decoded; `notes`: what there is to say about that."""
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
     lines = _without_block_markers(text.split("\n"))
-    parser = MarkdownIt().enable(["strikethrough", "table"])
-    parser = parser.disable(["code", "html_block"]) if is_mdx else parser
-    tokens = parser.parse("\n".join(lines))
-    # Docusaurus also reads ".md" as MDX.
-    is_mdx |= any(
-        re.match(_IMPORT, token.content, re.MULTILINE)
-        for token in tokens
-        if token.type == "inline" and token.level == 1
-    )
+    tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
     shown = [*lines]
     for token in tokens:
         if token.map is not None and token.type in ("html_block", "inline"):
             block = "\n".join(lines[slice(*token.map)])
             block = _without_comments(block) if token.type == "html_block" else block
-            block = _MDX.sub(_show, block) if is_mdx else block
-            shown[slice(*token.map)] = map(_shown_line, block.split("\n"))
+            shown[slice(*token.map)] = map(_shown_line, _MDX.sub(_show, block).split("\n"))
     blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, shown)]
     title = " ".join(str(values.pop("title", None) or "").split())
     return Content([Page(blocks)], title, values, notes)
@@ -181,7 +168,9 @@ def _without_block_markers(lines: Sequence[str]) -> list[str]:
         after = next(filter(str.strip, lines[position + 1 : position + 9]), "") if block else ""
         has_text = len(after) - len(after.lstrip(" ")) >= indent + 4
         if block is None or not (block[3] or (has_text and block[2])):
-            kept.append(shown)
+            # Below a blank line, what is in a component of MDX is Markdown.
+            is_component = not fence and _COMPONENT.fullmatch(shown)
+            kept += [shown.strip(), ""] if is_component else [shown]
             continue
         if title := block[2].capitalize() if block[3] is None else block[3]:
             kept += [""] * bool(kept and kept[-1].strip()) + [f"{block[1]}{title}"]

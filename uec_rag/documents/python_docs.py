@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import re
-import warnings
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
@@ -14,7 +13,7 @@ CHUNK_SIZE = 500
 """The maximum length of a passage in the demo, in characters."""
 
 # The most common come first, since a smaller corpus is the beginning of a larger one. All are safe
-# to import; those that a platform or a version of Python lacks are skipped.
+# to import, in all versions of Python.
 _MODULES = """
     builtins textwrap subprocess bisect pathlib re json datetime collections itertools functools
     os os.path shutil glob tempfile csv string random math statistics decimal fractions heapq
@@ -25,13 +24,6 @@ _MODULES = """
     unittest.mock doctest pdb timeit tracemalloc gc weakref types operator abc ast dis importlib
     importlib.resources importlib.metadata importlib.util pkgutil runpy configparser tomllib
     plistlib mimetypes html html.parser xml.etree.ElementTree xml.dom.minidom webbrowser smtplib
-    imaplib poplib ftplib mailbox socketserver selectors signal mmap multiprocessing.pool
-    multiprocessing.shared_memory sched contextvars ctypes platform getpass locale gettext shlex
-    cmd difflib pprint reprlib numbers cmath array struct codecs unicodedata fnmatch filecmp
-    linecache fileinput uuid ipaddress wave colorsys http.cookies http.cookiejar xmlrpc.client
-    xmlrpc.server graphlib logging.handlers logging.config urllib.robotparser
-    wsgiref.simple_server atexit code codeop tokenize token keyword symtable pyclbr py_compile
-    compileall zipapp zipimport venv trace pickletools quopri netrc copyreg
 """
 
 _SHORTEST_DOCSTRING = 120  # characters; a shorter one says little more than the name
@@ -46,22 +38,15 @@ def gather_corpus(passages: int) -> list[Document]:
     Parameters
     ----------
     passages : int
-        Number of passages of `CHUNK_SIZE` to collect, at least 1. Documents are whole, so that
-        there may be a few more; there are about 4,000 in total.
+        Number of passages of `CHUNK_SIZE` to collect, 3,000 at most. Documents are whole, so that
+        there may be a few more.
 
     Returns
     -------
     list of Document
         The same documents on each call. Sources are dotted names ("textwrap.dedent"), or
         "topics/with" for the output of `help("with")`.
-
-    Raises
-    ------
-    ValueError
-        If passages is below 1.
     """
-    if passages < 1:
-        raise ValueError(f"passages must be at least 1, got {passages}")
     topics = _first(_topics(), passages // 4)
     return [*topics, *_first(_docstrings(), passages - passages // 4)]
 
@@ -94,31 +79,19 @@ def _topics() -> Iterator[Document]:
 
 def _docstrings() -> Iterator[Document]:
     """Yield each docstring once, under the first public name that has it."""
-    seen = set()
-    for name, value in _public_objects():
-        doc = getattr(value, "__doc__", None)
-        text = inspect.cleandoc(doc) if isinstance(doc, str) else ""
-        if len(text) >= _SHORTEST_DOCSTRING and text not in seen:
-            seen.add(text)
-            yield Document(name, (Section((name,), text),))
-
-
-def _public_objects() -> Iterator[tuple[str, object]]:
-    names = set()
+    names, seen = set[str](), set[str]()
     for module_name in _MODULES.split():
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # deprecated modules are still documented
-                module = importlib.import_module(module_name)
-        except ImportError:
-            continue
-        for name, value in _members(module_name, module):
-            if name not in names:
-                names.add(name)
-                yield name, value
+        for name, value in _members(module_name, importlib.import_module(module_name)):
+            doc = None if name in names else getattr(value, "__doc__", None)
+            text = inspect.cleandoc(doc) if isinstance(doc, str) else ""
+            if len(text) >= _SHORTEST_DOCSTRING and text not in seen:
+                seen.add(text)
+                yield Document(name, (Section((name,), text),))
+            names.add(name)
 
 
 def _members(module_name: str, module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Yield a module, its public functions, its classes and their methods, each with its name."""
     yield module_name, module
     own = (module_name, f"_{module_name}")  # a C implementation has an underscore
     public = getattr(module, "__all__", None) or [
@@ -128,10 +101,8 @@ def _members(module_name: str, module: ModuleType) -> Iterator[tuple[str, object
     ]
     for name in public:
         value = getattr(module, name, None)
-        if inspect.isclass(value):
+        if inspect.isclass(value) or inspect.isroutine(value):
             yield f"{module_name}.{name}", value
-            for method_name, method in vars(value).items():
-                if not method_name.startswith("_"):
-                    yield f"{module_name}.{name}.{method_name}", method
-        elif inspect.isroutine(value):
-            yield f"{module_name}.{name}", value
+        for method_name, method in vars(value).items() if inspect.isclass(value) else ():
+            if not method_name.startswith("_"):
+                yield f"{module_name}.{name}.{method_name}", method

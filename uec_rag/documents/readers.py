@@ -126,7 +126,7 @@ READERS = {
     ".txt": Reader("readers", "read_text"),
     ".md": _MARKDOWN,
     ".markdown": _MARKDOWN,
-    ".mdx": Reader("markdown", "read_mdx"),
+    ".mdx": _MARKDOWN,
     ".ipynb": Reader("readers", "read_notebook"),
     ".csv": Reader("readers", "read_csv"),
     ".tsv": Reader("readers", "read_tsv"),

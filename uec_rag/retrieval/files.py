@@ -13,7 +13,7 @@ from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
 from uec_rag.documents.document import Document
-from uec_rag.documents.folder import CHARACTERS, Folder, list_files, list_first
+from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import COUNT, HASH, Chunks, add_file_metadata, passages_of
 from uec_rag.encoders.base import token_counter
 from uec_rag.ensemble.uec import UEC
@@ -134,9 +134,7 @@ def chunks_of(uec: UEC, options: Mapping[str, Any]) -> Chunks:
     return {"size": options["chunk_size"], "length": token_counter(uec.encoders)}
 
 
-def update_files(
-    retriever: Retriever, folder: Path, *, max_characters: int = CHARACTERS
-) -> tuple[Changes, Folder, int]:
+def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, int]:
     """Bring a saved index up to date with the folder that it was made from.
 
     Of a file that cannot be read now, as it is perhaps being written, the passages are kept.
@@ -173,7 +171,7 @@ def update_files(
                 "replace it, leave out --update"
             )
         if later := changes.new | changes.changed:
-            found.read(later, max_characters=max_characters)
+            found.read(later)
         gone, encoded = changes.removed | (changes.changed & found.empty.keys()), 0
         if found.documents or gone:
             chunks = chunks_of(retriever.uec, options)

@@ -90,7 +90,6 @@ def create_mcp(
     index: Retriever,
     filter: Filter | None = None,
     *,
-    name: str = "uec-rag",
     description: str | None = None,
 ) -> FastMCP:
     """Make an MCP server with the tools `search`, `get`, `sources` and `report`.
@@ -100,14 +99,12 @@ def create_mcp(
     index : Retriever
     filter : Filter, optional
         Selects the passages that agents may see, whatever they ask for; all by default.
-    name : str
-        Name of the server.
     description : str, optional
-        What its documents are about; with the name, it helps an agent to choose between servers.
+        What its documents are about, which helps an agent to choose between servers.
     """
     view = IndexView(index, filter)
     about = f" The documents: {description.rstrip('. ')}." if description else ""
-    server = _Server(name, instructions=TOOL_DESCRIPTION + about)
+    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION + about)
     server._mcp_server.version = __version__  # no argument; it would report the SDK's version
 
     tool = partial(server.tool, annotations=_NOTES)
