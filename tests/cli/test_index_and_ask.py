@@ -19,27 +19,6 @@ from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import update_files
 
 
-def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
-    run("index", documents, "--out", tmp_path / "idx", "--model", words, "--model", "bm25")
-    answer = run("ask", tmp_path / "idx", "honey in the hive", "--json", json_output=True)
-    [found] = Retriever.load(tmp_path / "idx", fit=False).search(["honey in the hive"], k=4)
-    assert [passage["metadata"]["source"] for passage in answer["passages"]] == ["bees.md"] * 4
-    first, known = answer["passages"][0], found.metadata(0, details=True)
-    for name in ("decision", "reason"):
-        assert answer[name] == known[f"uec_{name}"]
-    assert answer["candidates"] == [*found.decision.candidates]
-    for name in ("confidence", "in_corpus", "underspecified", "weights"):
-        assert answer[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
-    for name in ("score", "mu", "sigma2", "relevance"):
-        assert first[name] == pytest.approx(known[f"uec_{name}"], rel=1e-3)
-    assert first["score"] == float(f"{known['uec_score']:.6g}")
-    assert first["matched_terms"] == known["uec_matched_terms"]
-    assert first["matched_terms"][0] in ("hive", "honey")
-    assert first["encoders"].keys() == {words.name, "bm25"}
-    assert first["encoders"]["bm25"].keys() == {"similarity", "rank", "share"}
-    assert [passage["id"] for passage in answer["passages"]] == found.ids
-
-
 def test_a_hit_says_where_it_is_from_and_begins_without_its_heading(run, tmp_path):
     index = Retriever(UEC(["bm25"]))
     known = {"source": "keys.pdf", "page": 3, "title": "Locks [and] keys"}
@@ -239,44 +218,30 @@ def test_markdown_and_text_need_no_extra(tmp_path):
     assert "bread.md" in told.stdout
 
 
-class TestFilesThatCannotBeIndexed:
-    @pytest.fixture
-    def folder(self, tmp_path, few_documents):
-        folder = shutil.copytree(few_documents, tmp_path / "folder")
-        (folder / "bad.pdf").write_bytes(b"no pdf")
-        (folder / "blank.txt").write_text(" ")
-        Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("The dough.")
-        return folder
+def test_files_that_cannot_be_read_are_summed_up_and_what_is_known_of_them_stays(
+    run, few_documents, words, tmp_path
+):
+    folder = shutil.copytree(few_documents, tmp_path / "folder")
+    (folder / "bad.pdf").write_bytes(b"no pdf")
+    (folder / "blank.txt").write_text(" ")
+    (folder / "table.csv").write_text("word,meaning\nhive,the house of bees\n")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.txt")).write_text("The dough.")
+    made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
+    said = " ".join(made.stderr.split())
+    assert said.count("left out bad.pdf, which cannot be read") == 1
+    assert "left out \\udcff.txt, which has a name that is not Unicode; rename it" in said
+    assert "3 files; 1 empty (blank.txt); 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
 
-    def test_they_are_named_at_once_and_in_the_summary(self, run, folder, words, tmp_path):
-        made = run("index", folder, "--out", tmp_path / "idx", "--model", words)
-        said = " ".join(made.stderr.split())
-        for named in (
-            "left out bad.pdf, which cannot be read",
-            "left out blank.txt, which holds no text",
-            "left out \\udcff.txt, which has a name that is not Unicode; rename it",
-        ):
-            assert said.index(named) < said.index("Indexing")
-            assert said.count(named) == 1
-        assert "2 files; 1 empty (blank.txt); 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
+    def update():
+        given = ("index", folder, "--out", tmp_path / "idx", "--update", "--json")
+        told = run(*given, json_output=True)
+        return [told[name] for name in ("new", "changed", "removed", "unreadable", "passages")]
 
-    def test_an_update_does_not_call_them_new(self, run, folder, words, tmp_path):
-        run("index", folder, "--out", tmp_path / "idx", "--model", words)
-        update = ["index", folder, "--out", tmp_path / "idx", "--update", "--json"]
-        told = run(*update, json_output=True)
-        assert [told[kind] for kind in ("new", "changed", "removed")] == [0, 0, 0]
-        assert [told[kind] for kind in ("unchanged", "empty", "unreadable")] == [2, 1, 2]
-
-    def test_what_is_known_of_a_file_stays_while_it_is_damaged(self, run, folder, words, tmp_path):
-        (folder / "table.csv").write_text("word,meaning\nhive,the house of bees\n")
-        run("index", folder, "--out", tmp_path / "idx", "--model", words)
-        (folder / "table.csv").write_bytes(b"\0\0")
-        update = ["index", folder, "--out", tmp_path / "idx", "--update", "--json"]
-        told = run(*update, json_output=True)
-        assert (told["changed"], told["unreadable"], told["passages"]) == (0, 3, 3)
-        (folder / "table.csv").write_text("word,meaning\nkeel,what a ship stands on\n")
-        told = run(*update, json_output=True)
-        assert (told["changed"], told["unreadable"], told["passages"]) == (1, 2, 3)
+    assert update() == [0, 0, 0, 2, 3]
+    (folder / "table.csv").write_bytes(b"\0\0")
+    assert update() == [0, 0, 0, 3, 3]
+    (folder / "table.csv").write_text("word,meaning\nkeel,what a ship stands on\n")
+    assert update() == [0, 1, 0, 2, 3]
 
 
 def test_files_of_other_kinds_are_counted_by_their_suffix(run, few_documents, words, tmp_path):
@@ -289,31 +254,3 @@ def test_files_of_other_kinds_are_counted_by_their_suffix(run, few_documents, wo
     assert said in " ".join(made.stderr.split())
     told = run(*given, "--json", json_output=True)
     assert told["other"] == {".py": 2, "": 1, ".doc": 1}
-
-
-@pytest.mark.slow
-def test_asking_the_embedded_models_waits_for_no_library_that_it_does_not_use(
-    run, documents, tmp_path, monkeypatch
-):
-    """Torch and what brings it take longer to import than the answer does to find.
-
-    Of scipy the sparse products of words are used.
-    """
-    monkeypatch.delenv("UEC_CACHE")  # the models' download, and texts encoded before
-    run("index", documents, "--out", tmp_path / "idx")
-    code = (
-        "import sys; from uec_rag.cli import app\n"
-        "app(sys.argv[1:], standalone_mode=False)\n"
-        "print(*sys.modules, file=sys.stderr)"
-    )
-    asked = python(code, "ask", tmp_path / "idx", "honey in the hive", check=True)
-    assert "bees.md" in asked.stdout
-    imported = set(asked.stderr.splitlines()[-1].split())
-    assert {"uec_rag", "onnxruntime"} <= imported
-    assert imported.isdisjoint(
-        {
-            *("torch", "torchvision", "transformers", "sentence_transformers", "laplace"),
-            *("scipy.optimize", "scipy.stats", "sklearn", "matplotlib", "pandas"),
-            *("langchain_core", "llama_index"),
-        }
-    )

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -16,14 +15,14 @@ from tests.helpers import data_of, rows_of
 from uec_rag.documents import read_folder
 from uec_rag.documents.document import Section, cut
 from uec_rag.documents.folder import list_files
-from uec_rag.documents.readers import READERS
+from uec_rag.documents.readers import read_content
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
 
 
 def read(name, source):
     """The title and the sections that a reader and the cutting make of a file."""
-    return cut(READERS[Path(name).suffix].read(source.encode()))
+    return cut(read_content(name, source.encode()))
 
 
 def sections_of(folder, source):
@@ -134,14 +133,6 @@ def test_where_a_page_does_not_say_what_its_content_is_all_is_read(page):
     assert Section((), "It rests.\n\n```\nknead()\n```") in sections
 
 
-def test_pdf_is_cut_at_its_pages(tmp_path):
-    write_pdf(tmp_path / "a.pdf", [["First page."], ["Second page."]])
-    assert sections_of(tmp_path, "a.pdf") == (
-        Section((), "First page.", page=1),
-        Section((), "Second page.", page=2),
-    )
-
-
 def test_a_pdf_with_an_outline_is_cut_at_its_headings_which_go_on_over_the_pages(tmp_path):
     pages = [["Foreword."], ["The end of it.", "1.2 The dough", "It rests."], ["And rests."]]
     write_pdf(tmp_path / "a.pdf", pages, outline=[("The dough", 1), ("Not there", 2)])
@@ -176,8 +167,8 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path, n
 def test_a_file_that_takes_too_long_or_crashes_is_named_and_the_others_are_read(tmp_path):
     (tmp_path / "a.html").write_text("<p>" + "<b>x</b>" * 400_000)
     (tmp_path / "b.txt").write_text(PROSE)
-    with pytest.warns(UserWarning, match=r"left out a\.html.*longer than 2 seconds"):
-        documents = list_files(tmp_path).read(seconds=2).documents
+    with pytest.warns(UserWarning, match=r"left out a\.html.*longer than 4 seconds"):
+        documents = list_files(tmp_path).read(seconds=4).documents
     assert [document.source for document in documents] == ["b.txt"]
 
 
@@ -259,15 +250,17 @@ def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, path, options,
         read_folder(tmp_path / path, **options)
 
 
-def test_missing_libraries_are_named_at_once_with_the_command_that_brings_them(
-    tmp_path, monkeypatch
+@pytest.mark.parametrize(
+    ("name", "library"), [("a.pdf", "pypdfium2"), ("a.html", "bs4"), ("a.rst", "docutils")]
+)
+def test_a_missing_library_is_named_with_the_command_that_brings_it(
+    tmp_path, monkeypatch, name, library
 ):
-    for name in ("a.pdf", "a.html", "b.html", "a.rst", "a.md"):
-        (tmp_path / name).write_text(PROSE)
-    for module in ("pypdfium2", "bs4", "docutils"):
-        monkeypatch.setitem(sys.modules, module, None)
-    missing = "bs4, docutils, pypdfium2"
-    with pytest.raises(ImportError, match=rf'{missing}; .* "uec-rag\[documents\]"'):
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / f"{library}.py").write_text(f"raise ImportError(name={library!r})")
+    monkeypatch.syspath_prepend(tmp_path / "gone")
+    (tmp_path / name).write_text(PROSE)
+    with pytest.raises(ImportError, match=rf'{library}; .* "uec-rag\[documents\]"'):
         read_folder(tmp_path)
 
 

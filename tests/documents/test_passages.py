@@ -67,13 +67,6 @@ def test_ids_of_a_document_are_distinct_and_readable(sections, expected):
     assert [passage.id for passage in passages] == [f"a.md#{one}" for one in expected]
 
 
-def test_positions_count_through_all_sections_of_a_document():
-    passages = passages_of([document(("One", sentences(30)), ("Two", "Short."))], size=200)
-    assert [passage.metadata["position"] for passage in passages] == list(range(len(passages)))
-    assert len(passages) > 5
-    assert passages[-1].metadata["title"] == "Two"
-
-
 PROSE = st.text(st.characters(exclude_characters="`~"), max_size=2000)
 
 
@@ -86,15 +79,12 @@ def test_chunks_keep_within_the_size_and_lose_no_word(text, size):
         assert kept == "".join(text.split())
 
 
-def test_two_documents_of_one_source_are_refused():
+def test_two_documents_of_one_source_and_sizes_too_small_for_a_sentence_are_refused():
     with pytest.raises(ValueError, match=r"got 'a\.md' twice"):
         passages_of([document(("", "x")), document(("", "y"))])
-
-
-@pytest.mark.parametrize("make", [passages_of, fitting_pairs])
-def test_a_size_too_small_for_a_sentence_is_refused(make):
-    with pytest.raises(ValueError, match="size: expected at least 100, got 20"):
-        make([document(("", BODY))], size=20)
+    for make in (passages_of, fitting_pairs):
+        with pytest.raises(ValueError, match="size: expected at least 100, got 20"):
+            make([document(("", BODY))], size=20)
 
 
 @pytest.mark.parametrize("row", data_of("fitting_pairs.json"), ids=lambda row: row["says"])

@@ -4,29 +4,21 @@ import asyncio
 import itertools
 import json
 import logging
-import socket
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from tests.helpers import data_of, database_of
-from tests.server.conftest import ESCAPES, HOST, SCRIPT, STRICT, TEXTS, TOKEN, make, serving, until
+from tests.helpers import data_of
+from tests.server.conftest import ESCAPES, HOST, SCRIPT, TEXTS, TOKEN, make, serving
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
 from uec_rag.server import create_app
 from uec_rag.server.running import LogFormatter, log_to_stderr
 
 PARKING = {"question": "who may park in the yard", "k": 3}
-
-
-def new(**texts):
-    return {"passages": [{"id": id_, "text": text} for id_, text in texts.items()]}
 
 
 def nested(depth):
@@ -54,33 +46,10 @@ def test_an_answer_is_what_the_python_api_gives(client, index):
     assert numbers == [float(f"{number:.6g}") for number in numbers]
 
 
-def test_how_an_index_keeps_track_of_its_files_is_not_handed_on(client):
-    known = {"source": "a.md", "position": 0, "file_sha256": "ab", "file_passages": 1, "page": 3}
-    added = {"passages": [{"id": "a.md#0", "text": "zebu", "metadata": known}]}
-    assert client.post("/passages", json=added).status_code == 201
-    [found] = client.post("/ask", json={"question": "zebu", "k": 1}).json()["passages"]
-    assert found["metadata"] == {"source": "a.md", "page": 3}
-
-
-def test_a_gate_decides_on_its_own_number_of_passages_and_hands_on_as_many(index):
-    with serving(index, gate=STRICT) as client:
-        found = client.post("/ask", json=PARKING).json()
-        assert (found["decision"], found["threshold"]) == ("abstain", 1.0)
-        few = client.post("/ask", json={**PARKING, "k": 2}).json()
-        assert len(few["passages"]) == STRICT.k
-        assert few["confidence"] == pytest.approx(found["confidence"])
-
-
 def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client, index):
     assert client.post("/ask", json=PARKING).json()["threshold"] == 0.5
     Gate(0.75).save(index / "gate.json")
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
-
-
-def test_a_filter_lets_through_what_it_says_of_thousands_of_values(client):
-    some = {"source": {"$in": [f"{id_}.md" for id_ in ("flour", *range(2000))]}}
-    found = client.post("/ask", json={"question": "the mill", "filter": some})
-    assert [each["id"] for each in found.json()["passages"]] == ["flour"]
 
 
 def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
@@ -143,49 +112,9 @@ def test_a_form_of_another_page_is_no_question(client):
     assert form.status_code == 422
 
 
-def test_passages_are_added_replaced_deleted_and_saved(client, index):
-    assert client.post("/passages", json=new(a="a zebra", b="a gnu")).json() == {"ids": ["a", "b"]}
-    assert client.post("/passages", json=new(a="an okapi")).status_code == 201
-    found = client.post("/ask", json={"question": "okapi", "k": 1}).json()
-    assert found["passages"][0]["id"] == "a"
-    gone = client.delete("/passages?id=b&id=nowhere").json()
-    assert gone == {"deleted": 1, "unknown": ["nowhere"]}
-    saved = Retriever.load(index)
-    assert [passage.text for passage in saved.get(["a", "b"])] == ["an okapi"]
-    assert len(saved) == len(TEXTS) + 1
-    [id_] = client.post("/passages", json={"passages": [{"text": "an ibex"}]}).json()["ids"]
-    assert client.delete(f"/passages?id={id_}").json()["deleted"] == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"passages": []}, "passages: List should have at least 1"),
-        (new(a=" "), "passages.0.text: String should match pattern"),
-        ({"passages": [{"text": "x"}] * 1001}, "passages: List should have at most 1000"),
-        ({"passages": [{"text": "x", "metadata": {"n": 2**60}}]}, "metadata"),
-    ],
-)
-def test_wrong_passages_are_refused_and_none_is_added(client, body, message):
-    found = client.post("/passages", json=body)
-    assert found.status_code == 422
-    assert message in found.json()["detail"]
-    assert client.get("/index").json()["passages"] == len(TEXTS)
-
-
-def test_what_is_not_there_is_not_deleted(client, index):
-    before = Retriever.load(index).changes
-    found = client.delete("/passages?id=nowhere")
-    assert Retriever.load(index).changes == before
-    assert found.json() == {"deleted": 0, "unknown": ["nowhere"]}
-    assert client.delete("/passages").status_code == 422
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body", "needs"),
     [
-        ("POST", "/passages", new(a="x"), "--write"),
-        ("DELETE", "/passages?id=flour", None, "--write"),
         ("POST", "/report", {}, "--write"),
         ("POST", "/gate", {"max_wrong": 0.1}, "--write"),
         ("POST", "/labels", {"question": "Why?", "relevant_ids": []}, "--token TOKEN"),
@@ -200,21 +129,15 @@ def test_nothing_is_written_unless_it_is_allowed(index, method, path, body, need
     assert (found.status_code, needs in found.json()["detail"]) == (403, True)
 
 
-def test_while_another_process_writes_nothing_is_changed(index, monkeypatch):
-    monkeypatch.setattr("uec_rag.stores.local.database.WAIT", 0.1)
-    with serving(index, write=True) as client, database_of(index) as other:
-        other.execute("BEGIN IMMEDIATE")
-        found = client.post("/passages", json=new(a="a zebra"))
-        other.execute("ROLLBACK")
-        assert (found.status_code, "ry again" in found.json()["detail"]) == (409, True)
-        assert client.get("/index").json()["passages"] == len(TEXTS)
-        assert client.post("/passages", json=new(a="a zebra")).status_code == 201
-
-
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
         (ConnectionError("http://me:hunter2@db/x does not answer"), 503, "The index cannot be re"),
+        (
+            BlockingIOError("hunter2"),
+            409,
+            "Another process is saving the index; nothing was changed.",
+        ),
         (RuntimeError("hunter2"), 500, "The server failed on this request; its log says why."),
     ],
 )
@@ -230,28 +153,6 @@ def test_what_is_not_the_clients_fault_is_told_without_where_things_are(
     assert (found.status_code, found.json()["detail"][: len(said)]) == (status, said)
     lines = "".join(LogFormatter().format(record) for record in caplog.records)
     assert "me:hunter2" not in lines
-
-
-def test_a_new_save_is_taken_up_without_dropping_a_request(index):
-    with serving(index) as client, ThreadPoolExecutor(4) as pool:
-        go_on = True
-
-        def ask():
-            statuses = []
-            while go_on:
-                found = client.post("/ask", json=PARKING)
-                statuses.append((found.status_code, found.json()["passages"][0]["id"]))
-            return statuses
-
-        asking = [pool.submit(ask) for _ in range(4)]
-        for count in range(1, 4):
-            make(TEXTS | {f"new{i}": f"zebra {i}" for i in range(count)}).save(index)
-            expected = len(TEXTS) + count
-            until(lambda: client.get("/index").json()["passages"] == expected)  # noqa: B023
-        go_on = False
-        found = [one for each in asking for one in each.result()]
-    assert {*found} == {(200, "parking")}
-    assert len(found) > 10
 
 
 def test_what_a_passage_holds_is_data_and_too_much_of_it_is_refused_alone(index):
@@ -283,42 +184,13 @@ def test_the_description_has_examples_and_pages_need_no_token_and_load_nothing_e
         found = client.get("/openapi.json").json()
         assert client.get("/redoc").status_code == 404
     assert {*found["paths"]} == {
-        *("/ask", "/gate", "/index", "/labels", "/passages", "/questions", "/report"),
+        *("/ask", "/gate", "/index", "/labels", "/questions", "/report"),
         "/healthz",
     }
     schemas = found["components"]["schemas"]
     assert schemas["Question"]["examples"] == [{"question": "How do I reset my password?", "k": 3}]
     assert found["paths"]["/ask"]["post"]["operationId"] == "ask"
     assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
-
-
-def test_what_was_accepted_is_answered_before_the_end_and_then_the_store_is_closed(
-    index, monkeypatch
-):
-    opened, begun, go_on, events = Retriever.load(index), Event(), Event(), []
-    encode = UEC.encode
-
-    def slowly(self, *arguments, **options):
-        begun.set()
-        assert go_on.wait(60)
-        events.append("answered")
-        return encode(self, *arguments, **options)
-
-    monkeypatch.setattr(UEC, "encode", slowly)
-    opened.close = lambda: events.append("closed")
-    server = uvicorn.Server(uvicorn.Config(create_app(opened), log_config=None))
-    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(2) as pool:
-        running = pool.submit(server.run, [listening])
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        asked = pool.submit(httpx.post, f"{address}/ask", json=PARKING, timeout=60)
-        assert begun.wait(60)
-        server.should_exit = True
-        until(lambda: not server.servers[0].is_serving())
-        go_on.set()
-        found = asked.result()
-        running.result()
-    assert events == ["answered", "closed"]
-    assert found.json()["passages"][0]["id"] == "parking"
 
 
 async def test_others_are_answered_while_a_request_is_checked(index):

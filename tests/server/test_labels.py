@@ -5,17 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from tests.cli.conftest import call
 from tests.helpers import data_of
-from tests.server.conftest import HOST, TOKEN, make, serving
+from tests.server.conftest import TOKEN, serving
 from tests.server.explore.conftest import QUESTIONS, make_topics, table
 from uec_rag import Gate, Retriever
 from uec_rag.documents.labels import read_questions
 from uec_rag.retrieval.labelled import LabelFile
-from uec_rag.server import create_app
-from uec_rag.stores.urls import open_store
 
 LABELS = [*QUESTIONS, ("who wrote hamlet?", ""), ("why?", "")]
 PAGE = """
@@ -158,24 +155,6 @@ def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, inde
         assert save_gate(client, **both).status_code == 422
 
 
-def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not_saved(tmp_path):
-    make().save(tmp_path / "idx")
-    rows = [(f"What is note {n} about?", f"n{n}" if n < 12 else "") for n in range(16)]
-    with serving(tmp_path / "idx", write=True) as client:
-        [said] = report(client, table(rows)).json()["doubtful"]
-        assert said.startswith("4 questions labelled as without an answer have a confidence above")
-        refused = save_gate(client, table(rows), max_wrong=0.1)
-        assert report(client, table(rows[:12])).json()["doubtful"] == []
-    assert (refused.status_code, (tmp_path / "idx" / "gate.json").exists()) == (422, False)
-    assert "They allow max_wrong=0.30, which answers 16" in refused.json()["detail"]
-
-
-def test_questions_made_from_the_passages_give_a_curve_too(client):
-    found = client.post("/report", json={"made": True}).json()
-    assert found["doubtful"] == []
-    assert sum(not row["answerable"] for row in found["rows"]) == found["questions"] // 5 == 4
-
-
 def test_labels_of_the_index_are_a_table_too(client, index):
     for question, id_ in LABELS:
         LabelFile(index).write(question, {id_} - {""})
@@ -199,12 +178,3 @@ def test_no_answer_names_a_folder_of_this_machine(client, index, tmp_path):
     for answer in answers:
         assert str(tmp_path) not in answer.text
         assert "/tmp" not in answer.text
-
-
-def test_passages_in_an_engine_are_served(index, tmp_path):
-    retriever, store = Retriever.load(index), open_store(f"qdrant:///{tmp_path}/engine/passages")
-    over = Retriever(retriever.uec, store)
-    over.add([passage.text for passage in retriever.passages()])
-    with TestClient(create_app(over), base_url=f"http://{HOST}") as client:
-        assert client.post("/ask", json={"question": "keep the honey dry"}).json()["passages"]
-        assert client.get("/index").json()["exact"] is False

@@ -130,12 +130,12 @@ def test_four_processes_answer_and_write_over_one_database(tmp_path):
 
         def ask(turn):
             if turn % 8 == 0:
-                body = {"passages": [{"id": f"new{turn}", "text": f"zebra {turn}"}]}
-                return client.post("/passages", json=body).status_code, "parking"
+                body = {"question": f"zebra {turn}?", "relevant_ids": []}
+                return client.post("/labels", json=body).status_code, "parking"
             found = client.post("/ask", json=PARKING)
             assert found.json()["decision"] != "answer"
             return found.status_code, found.json()["passages"][0]["id"]
 
         found = [*pool.map(ask, range(200))]
         assert {*found} == {(200, "parking"), (201, "parking")}
-        assert client.get("/index").json()["passages"] == len(TEXTS) + 25
+        assert len(client.get("/labels").json()) == 25

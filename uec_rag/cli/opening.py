@@ -81,27 +81,12 @@ def own_encoders() -> dict[str, Encoder]:
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:
-    """Make an ensemble of models or of a preset, by default `UEC()`, with an embedding cache.
-
-    Because of the cache, a text is encoded only once for fitting and indexing, and not again after
-    an interruption.
-    """
-    from uec_rag.encoders import CachedEncoder
-    from uec_rag.encoders.base import TermEncoder
-    from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, cache_folder
+    """Make an ensemble of models or of a preset, by default `UEC()`."""
+    from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS
     from uec_rag.ensemble import UEC
 
     own = own_encoders()
     names = models or ([*own, "bm25"] if own else [DEFAULT_PRESET])
     say(f"Loading {', '.join(names)} ...")
     is_preset = names[0] in PRESETS and len(names) == 1
-    uec = UEC(names[0] if is_preset else [own.get(name, name) for name in names])
-    folder = cache_folder() / "embeddings"
-    uec.encoders = [
-        # Of one without a revision, the cache would not notice that its model has changed.
-        encoder
-        if isinstance(encoder, TermEncoder) or not encoder.revision
-        else CachedEncoder(encoder, folder)
-        for encoder in uec.encoders
-    ]
-    return uec
+    return UEC(names[0] if is_preset else [own.get(name, name) for name in names])

@@ -36,7 +36,7 @@ def serve(
         ),
     ] = [],  # noqa: B006
     write: Annotated[
-        bool, typer.Option("--write", help="Let requests change passages, labels and gate.")
+        bool, typer.Option("--write", help="Let requests change labels and gate.")
     ] = False,
     threshold: Threshold = None,
 ) -> None:

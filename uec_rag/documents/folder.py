@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
@@ -27,7 +26,7 @@ from uec_rag.base.errors import warn
 from uec_rag.base.files import NotRegularError, is_saved, open_regular
 from uec_rag.base.progress import progress_bar
 from uec_rag.documents.document import Document, cut
-from uec_rag.documents.readers import READERS
+from uec_rag.documents.readers import READERS, read_content
 from uec_rag.documents.text import plain
 
 if TYPE_CHECKING:
@@ -53,11 +52,15 @@ _RARELY_ANSWER = ("changelog.*", "changelogs/", "changes.*", "copying.*", "licen
 
 
 class _Outcome(msgspec.Struct):
-    """The outcome of reading a file: a document with notes on it, or why there is none."""
+    """The outcome of reading a file: a document with notes on it, or why there is none.
+
+    `missing`: what could not be imported.
+    """
 
     document: Document | None = None
     notes: Sequence[str] = ()
     error: str = ""
+    missing: str = ""
 
 
 # Made here, since msgspec 0.22 crashes if two threads make one together.
@@ -141,11 +144,6 @@ class Folder:
         Raises ImportError if the library for the format of one of them is missing.
         """
         sources = [source for source in self.sources if only is None or source in only]
-        libraries = {
-            name for one in sources for name in READERS[Path(one).suffix.lower()].libraries
-        }
-        if missing := sorted(name for name in libraries if find_spec(name) is None):
-            raise ImportError(missing_extra(", ".join(missing), "documents"))
         count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(sources)))
         processes, free = [_Process(seconds) for _ in range(count)], SimpleQueue[_Process]()
         for process in processes:
@@ -170,6 +168,8 @@ class Folder:
         return self
 
     def _take(self, source: str, outcome: _Outcome) -> None:
+        if outcome.missing:
+            raise ImportError(missing_extra(outcome.missing, "documents"))
         for said in outcome.notes:
             warn(visible(f"{source} {said}"))
         if outcome.document is None:
@@ -376,6 +376,8 @@ def serve() -> None:
     for line in sys.stdin.buffer:
         try:
             outcome = _outcome_of(*msgspec.json.decode(line, type=_Task))
+        except ImportError as error:
+            outcome = _Outcome(missing=error.name or str(error))
         except Exception as error:  # a parser may fail with any error on a damaged file
             outcome = _Outcome(error=_reason_of(error))
         answers.write(msgspec.json.encode(outcome) + b"\n")
@@ -383,7 +385,7 @@ def serve() -> None:
 
 def _outcome_of(root: str, source: str) -> _Outcome:
     data = _content_of(Path(root), source)
-    content = READERS[Path(source).suffix.lower()].read(data)
+    content = read_content(source, data)
     title, sections = cut(content)
     if (count := sum(len(section.text) for section in sections)) > _MOST_CHARACTERS:
         raise ValueError(f"it holds {count:,} characters of text, more than {_MOST_CHARACTERS:,}")

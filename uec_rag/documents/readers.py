@@ -9,7 +9,7 @@ import re
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from importlib import import_module
-from typing import NamedTuple
+from pathlib import PurePath
 
 from uec_rag.documents.document import Block, Content, Page, table_of
 from uec_rag.documents.text import decode, fenced
@@ -104,43 +104,35 @@ def read_email(data: bytes) -> Content:
     )
 
 
-class Reader(NamedTuple):
-    """The location of the function that reads a format, and the libraries that it imports."""
-
-    module: str
-    function: str
-    libraries: tuple[str, ...] = ()
-
-    def read(self, data: bytes) -> Content:
-        """Read a file; any error means that it is damaged."""
-        module = import_module(f"uec_rag.documents.{self.module}")
-        content: Content = getattr(module, self.function)(data)
-        return content
-
-
-_HTML = ("bs4", "lxml", "markdownify")
-_MARKDOWN = Reader("markdown", "read_markdown")
-_PAGE = Reader("html", "read_html", _HTML)
-
 READERS = {
-    ".txt": Reader("readers", "read_text"),
-    ".md": _MARKDOWN,
-    ".markdown": _MARKDOWN,
-    ".mdx": _MARKDOWN,
-    ".ipynb": Reader("readers", "read_notebook"),
-    ".csv": Reader("readers", "read_csv"),
-    ".tsv": Reader("readers", "read_tsv"),
-    ".jsonl": Reader("readers", "read_json_lines"),
-    ".ndjson": Reader("readers", "read_json_lines"),
-    ".rst": Reader("rst", "read_rst", (*_HTML, "docutils")),
-    ".html": _PAGE,
-    ".htm": _PAGE,
-    ".xhtml": _PAGE,
-    ".eml": Reader("readers", "read_email", _HTML),
-    ".pdf": Reader("office", "read_pdf", ("pypdfium2",)),
-    ".docx": Reader("office", "read_docx", (*_HTML, "mammoth")),
-    ".pptx": Reader("office", "read_pptx", ("pptx",)),
-    ".xlsx": Reader("office", "read_xlsx", ("openpyxl",)),
-    ".epub": Reader("office", "read_epub", _HTML),
+    ".txt": "readers:read_text",
+    ".md": "markdown:read_markdown",
+    ".markdown": "markdown:read_markdown",
+    ".mdx": "markdown:read_markdown",
+    ".ipynb": "readers:read_notebook",
+    ".csv": "readers:read_csv",
+    ".tsv": "readers:read_tsv",
+    ".jsonl": "readers:read_json_lines",
+    ".ndjson": "readers:read_json_lines",
+    ".rst": "rst:read_rst",
+    ".html": "html:read_html",
+    ".htm": "html:read_html",
+    ".xhtml": "html:read_html",
+    ".eml": "readers:read_email",
+    ".pdf": "office:read_pdf",
+    ".docx": "office:read_docx",
+    ".pptx": "office:read_pptx",
+    ".xlsx": "office:read_xlsx",
+    ".epub": "office:read_epub",
 }
-"""The reader of each file extension, in lower case."""
+"""The module and the function that read files, by their suffix in lower case."""
+
+
+def read_content(name: str, data: bytes) -> Content:
+    """Read a file by its suffix.
+
+    Any error means that it is damaged, but for ImportError: the library for its format is missing.
+    """
+    module, _, function = READERS[PurePath(name).suffix.lower()].partition(":")
+    content: Content = getattr(import_module(f"uec_rag.documents.{module}"), function)(data)
+    return content

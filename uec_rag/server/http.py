@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query
+from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
@@ -24,11 +24,9 @@ from uec_rag.retrieval.tool import answer_record
 from uec_rag.server.access import protections
 from uec_rag.server.messages import (
     HANDLERS,
-    MOST_PASSAGES,
     Asked,
     Guarantee,
     Label,
-    NewPassages,
     Question,
     Table,
     check_conditions,
@@ -57,7 +55,7 @@ def create_app(
     ----------
     index : Retriever
     write : bool
-        Whether requests may change the index: its passages, labels and gate.
+        Whether requests may change the labels and the gate of the index.
     token : str, optional
         The secret that each request must send as "Authorization: Bearer TOKEN". With it, requests
         may also label questions.
@@ -138,9 +136,7 @@ class Service:
     def searched(self, given: Table) -> LabelledSearch:
         """Search the questions of a table."""
         name, table = given.name, given.table
-        if given.made:
-            name, table = "", None
-        elif table is None:
+        if table is None:
             file = self.labels.path
             name, table = file.name, file.read_text("utf-8-sig") if file.exists() else ""
         return search_table(self.index, name, table, given.k)
@@ -225,36 +221,14 @@ def label_routes(service: Service, *, allowed: bool) -> APIRouter:
 
 
 def write_routes(service: Service, *, allowed: bool) -> APIRouter:
-    """Make the routes that change the passages or the gate, or search for many questions."""
+    """Make the routes that change the gate, or search for many questions."""
     refused = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
-    routes, index = APIRouter(dependencies=[_only_if(allowed, refused)]), service.index
-
-    @routes.post("/passages", status_code=201)
-    async def add(new: NewPassages) -> dict[str, list[str]]:
-        """Add all of the passages or none, replacing those with the same ids. Returns their ids."""
-        texts, ids, metadatas = zip(
-            *((one.text, one.id, one.metadata) for one in new.passages), strict=True
-        )
-        return {"ids": await service.alone(lambda: index.add(texts, ids, metadatas))}
-
-    @routes.delete("/passages")
-    async def delete(
-        id: Annotated[list[str], Query(min_length=1, max_length=MOST_PASSAGES)],
-    ) -> dict[str, int | list[str]]:
-        """Delete passages, /passages?id=ONE&id=ANOTHER. Returns their number and unknown ids."""
-
-        def change() -> dict[str, int | list[str]]:
-            with index.changing():
-                there = {passage.id for passage in index.get(id)}
-                unknown = [name for name in id if name not in there]
-                return {"deleted": index.delete([*there]), "unknown": unknown}
-
-        return await service.alone(change)
+    routes = APIRouter(dependencies=[_only_if(allowed, refused)])
 
     @routes.post("/report")
     async def report(given: Table) -> Json:
         """Search labelled questions: what each threshold would answer, and what a gate could."""
-        return await service.alone(lambda: gate_report(service.searched(given), made=given.made))
+        return await service.alone(lambda: gate_report(service.searched(given)))
 
     @routes.post("/gate", status_code=201)
     async def save_gate(given: Guarantee) -> Json:

@@ -203,34 +203,6 @@ def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_afte
     assert f"threshold {100 * threshold:.0f} %" in page.inner_text("#answer .decision")
 
 
-def test_few_labels_say_what_they_allow_and_save_nothing_that_abstains(page):
-    upload(page, content=table([("honey hive?", "bees-0"), ("why?", "")]))
-    expect(page.locator("#least")).to_contain_text("The least that these 2 labels allow: 34 %")
-    assert page.inner_text("#risk-shown") == "34 %"
-    assert page.is_enabled("#save")
-    page.select_option("#promise", "risks")
-    assert "allow no share up to 50 %" in page.inner_text("#least")
-    assert page.is_disabled("#save")
-    page.select_option("#promise", "wrongs")
-    page.click("#save")
-    expect(page.locator("#saved")).to_contain_text("Saved: from now on")
-    go(page, "index")
-    expect(page.locator("#facts")).to_contain_text("at most 34 % of all questions")
-
-
-def test_a_bad_table_and_one_that_is_too_large_are_refused_in_words(page, tmp_path):
-    upload(page, content=b"question,answer\nwhy?,x")
-    page.wait_for_selector("#tune .message.bad")
-    assert "expected the columns query and relevant_ids" in page.inner_text("#tune .message")
-    large = tmp_path / "large.csv"
-    with large.open("wb") as file:
-        file.truncate(2**20)
-    page.set_input_files("#tune input[type=file]", large)
-    page.click("text=Search these questions")
-    expect(page.locator("#tune .message")).to_contain_text("large.csv has more than 900 kB")
-    tune(page)  # nothing is lost
-
-
 def test_labels_given_on_the_page_make_a_gate(page, index):
     for question, id_ in QUESTIONS[:40:2]:
         ask(page, question)
@@ -322,7 +294,12 @@ def test_a_reading_is_asked_among(page, index):
     expect(page.locator("ol.hits > li")).to_have_count(min(4, len(readings[0].ids)))
 
 
-def test_all_views_work_by_keyboard_alone(page):
+def test_all_views_work_by_keyboard_alone(page, index):
+    labelled = Retriever.load(index)
+    for question, id_ in QUESTIONS:
+        labelled.label(question, [id_])
+    page.reload()
+
     def focused():
         return page.evaluate(
             "(({ name, id, tagName, textContent }) => name || id || "
@@ -348,7 +325,7 @@ def test_all_views_work_by_keyboard_alone(page):
     assert focused() == "Skip to the content"
     tab_to("Tune")
     page.keyboard.press("Enter")
-    tab_to("made")
+    tab_to("labelled")
     page.keyboard.press("Enter")
     page.wait_for_selector("#tuned:not([hidden])")
     tab_to("risk")
