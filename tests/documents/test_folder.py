@@ -119,20 +119,6 @@ def test_of_a_generators_page_the_content_is_read_and_nothing_that_leads_elsewhe
     assert [part.text for part in sections] == ["It rests.\n\n```\nknead()\n```"]
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<main></main><div>{}</div>",  # empty until a script fills it
-        "<article>{}</article><article><h2>Crust</h2>Brown.</article>",
-        "<div class='sidebar'>{}</div>",
-    ],
-    ids=["empty landmark", "several articles", "a sidebar"],
-)
-def test_where_a_page_does_not_say_what_its_content_is_all_is_read(page):
-    _, sections = read("a.html", page.format(BODY))
-    assert Section((), "It rests.\n\n```\nknead()\n```") in sections
-
-
 def test_a_pdf_with_an_outline_is_cut_at_its_headings_which_go_on_over_the_pages(tmp_path):
     pages = [["Foreword."], ["The end of it.", "1.2 The dough", "It rests."], ["And rests."]]
     write_pdf(tmp_path / "a.pdf", pages, outline=[("The dough", 1), ("Not there", 2)])

@@ -103,14 +103,6 @@ def test_a_limit_takes_the_same_sample_every_time():
     assert some != fitting_pairs(many, size=400, limit=5, seed=1)
 
 
-@given(st.lists(st.sampled_from([BODY, "A. B! " + BODY, sentences(9), "x" * 300]), max_size=6))
-def test_no_query_and_no_passage_occurs_twice(texts):
-    pairs = fitting_pairs([document(*(("", text) for text in texts))], size=200)
-    queries, passages = {query for query, _ in pairs}, {passage for _, passage in pairs}
-    assert len(queries) == len(passages) == len(pairs)
-    assert not any(query.casefold() in passage.casefold() for query, passage in pairs)
-
-
 def words(text):
     return len(text.split())
 

@@ -147,6 +147,8 @@ def test_what_is_uncertain_or_missing_is_told(tmp_path, name, data, said):
         ),
         (f"<nav><h1>Fees</h1></nav><p>Two euros.</p><nav>{LINKS}</nav>", [""], "Two euros."),
         ("<h2>Fees</h2>" + TOC + "<p>Two.", ["Fees"], "Two."),
+        ("<main></main><div><h2>Fees</h2><p>Two.</div>", ["Fees"], "Two."),
+        ("<article><h2>A</h2>Two.</article><article><h2>B</h2>Two.</article>", ["A", "B"], "Two."),
     ],
 )
 def test_no_name_of_navigation_removes_content(tmp_path, page, headings, text):

@@ -1,6 +1,5 @@
 """The explorer's page in a real browser: by mouse and keyboard, wide and narrow, light and dark."""
 
-import itertools
 import shutil
 import sys
 import threading
@@ -359,18 +358,6 @@ def test_a_page_of_an_index_that_is_only_read_asks_and_changes_nothing(browser, 
         expect(page.locator("nav a[data-view='tune']")).to_be_hidden()
 
 
-def test_an_explorer_that_is_gone_is_said_to_be(browser, index):
-    with served(index) as address:
-        page = browser.new_page()
-        page.goto(address)
-        page.wait_for_selector("#facts dd", state="attached")
-    page.fill("#ask input[name=question]", "honey")
-    page.click("#ask form button")
-    page.wait_for_selector("#ask .message.bad")
-    assert "Does it still run in the terminal?" in page.inner_text("#ask .message")
-    page.close()
-
-
 _CLIPPED = (DATA / "clipped.js").read_text()
 
 LONG = (
@@ -403,33 +390,6 @@ def test_views_fit_and_break_no_rule_of_accessibility_in_both_themes(
                 assert violations(page) == []
                 assert page.evaluate(_CLIPPED) == [], (name, width)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_on_a_phone_labels_come_after_the_hits_and_the_theme_beside_the_title(browser, index):
-    with served(index) as address, opened(browser, address, width=390) as page:
-        ask(page, "honey in the hive?")
-        page.wait_for_selector("#labels h3")
-
-        def top(selector):
-            return page.locator(selector).first.bounding_box()["y"]
-
-        assert top("#answer .hits") < top("#labels h3")
-        title, button = (page.locator(one).bounding_box() for one in ("h1", "#theme"))
-        assert button["y"] < title["y"] + title["height"]
-        assert button["y"] + button["height"] > title["y"]
-        assert top("#theme") < top("nav a")
-
-
-def test_the_ticks_of_an_axis_are_round(browser, index):
-    with served(index) as address, opened(browser, address) as page:
-        for most in ("1", "0.37", "0.05", "0.013"):
-            shown = page.evaluate(f"rounds({most}).map((share) => percent(share))")
-            shares = [int(share.split()[0]) for share in shown]
-            steps = {after - before for before, after in itertools.pairwise(shares)}
-            assert len(steps) == 1
-            assert steps <= {1, 2, 5, 10, 20, 50}
-            assert shares[0] == 0
-            assert shares[-1] <= 100 * float(most)
 
 
 def _fill(page, name, questions):
