@@ -138,19 +138,6 @@ class TestUpdating:
             assert len(Retriever.load(index)) == 120
             (other / "bees.md").write_text("## Hives\n\nA page on something else.")
 
-    def test_what_is_unchanged_removed_or_without_text_is_counted_once(self, run, folder, index):
-        (folder / "bees.md").touch()
-        told = run("index", folder, "--out", index, "--update")
-        assert "0 new, 0 changed, 0 removed" in told.stdout
-        assert "Reading" not in told.stderr
-        (folder / "boats.md").unlink()
-        told = run("index", folder, "--out", index, "--update").stdout
-        assert "0 changed, 1 removed, 3 unchanged, 90 passages, 0 encoded" in told
-        (folder / "bees.md").write_text("...")
-        told = run("index", folder, "--out", index, "--update")
-        assert "left out bees.md, which holds no text" in " ".join(told.stderr.split())
-        assert "0 removed, 2 unchanged, 60 passages, 0 encoded; 1 empty (bees.md)" in told.stdout
-
 
 def test_an_index_is_checked_without_its_models(run, few_documents, words, tmp_path):
     run("index", few_documents, "--out", tmp_path / "idx", "--model", words)

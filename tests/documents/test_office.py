@@ -50,17 +50,6 @@ def test_slides_are_sections_under_their_titles_with_tables_and_notes(tmp_path):
     assert sections_of(tmp_path) == [Section(("Bread and butter",), text, 1)]
 
 
-def test_sheets_are_sections_in_which_values_have_their_columns_names(tmp_path):
-    book = Workbook()
-    book.active.title = "Stock"
-    for row in [("item", "count", None), ("flour", 3, "organic"), (None, None, None), ("yeast", 5)]:
-        book.active.append(row)
-    book.create_sheet("Empty")
-    book.save(tmp_path / "a.xlsx")
-    text = "item: flour, count: 3, organic\nitem: yeast, count: 5"
-    assert sections_of(tmp_path) == [Section(("Stock",), text)]
-
-
 def test_cells_beyond_the_size_that_a_sheet_claims_are_read(tmp_path):
     book, content = Workbook(), io.BytesIO()
     book.active.append(["item", "count"])

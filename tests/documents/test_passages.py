@@ -67,18 +67,6 @@ def test_ids_of_a_document_are_distinct_and_readable(sections, expected):
     assert [passage.id for passage in passages] == [f"a.md#{one}" for one in expected]
 
 
-PROSE = st.text(st.characters(exclude_characters="`~"), max_size=2000)
-
-
-@given(text=PROSE, size=st.integers(100, 400))
-def test_chunks_keep_within_the_size_and_lose_no_word(text, size):
-    passages = passages_of([document(("", text))], size=size)
-    assert all(len(passage.text) <= size for passage in passages)
-    kept = "".join("".join(passage.text.split()) for passage in passages)
-    if any(c.isalnum() for c in text) and len(text) <= size:
-        assert kept == "".join(text.split())
-
-
 def test_two_documents_of_one_source_and_sizes_too_small_for_a_sentence_are_refused():
     with pytest.raises(ValueError, match=r"got 'a\.md' twice"):
         passages_of([document(("", "x")), document(("", "y"))])

@@ -190,9 +190,10 @@ async def answered(*messages, **limits):
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for():
+@pytest.mark.parametrize("end", [[], [{"type": "http.disconnect"}]])
+async def test_a_body_that_does_not_come_is_not_waited_for(end):
     begun = {"type": "http.request", "body": b"x", "more_body": True}
-    status, body = await answered(begun, seconds=0.05)
+    status, body = await answered(begun, *end, seconds=0.5)
     assert (status, b"took too long" in body) == (408, True)
 
 

@@ -210,13 +210,6 @@ async def test_others_are_answered_while_a_request_is_checked(index):
     assert next(turns) > 100  # a few dozen, if the check holds the loop
 
 
-def test_an_index_in_memory_is_served_without_labels():
-    with TestClient(create_app(make(), write=True), base_url=f"http://{HOST}") as client:
-        assert client.post("/ask", json=PARKING).json()["decision"] == "answer"
-        told = client.get("/labels")
-    assert (told.status_code, "save it first" in told.json()["detail"]) == (422, True)
-
-
 def test_an_application_is_mounted_in_another():
     outer = FastAPI()
     outer.mount("/idx", create_app(make(), token=TOKEN))

@@ -376,7 +376,7 @@ def serve() -> None:
     for line in sys.stdin.buffer:
         try:
             outcome = _outcome_of(*msgspec.json.decode(line, type=_Task))
-        except ImportError as error:
+        except ModuleNotFoundError as error:
             outcome = _Outcome(missing=error.name or str(error))
         except Exception as error:  # a parser may fail with any error on a damaged file
             outcome = _Outcome(error=_reason_of(error))

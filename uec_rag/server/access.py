@@ -23,7 +23,7 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 requests = logging.getLogger("uec_rag.server.requests")
@@ -136,7 +136,7 @@ def protections(
         try:
             async with asyncio.timeout(seconds):
                 await request.body()
-        except TimeoutError:
+        except (TimeoutError, ClientDisconnect):
             return _refuse(408, "The request took too long to arrive; try again.")
         return await call_next(request)
 
