@@ -13,15 +13,21 @@ the sets.
 The second table is of 30 and 60 labels: so many questions are drawn from all sets, and one
 threshold, or one logistic model and its threshold, is chosen for them; the shares are of the other
 questions, the mean of 200 draws.
+
+The third is of a language model: a judge whose verdict on the four hits decides each question, and
+an advisor that is asked in doubt. Its replies are those of `advisor.py`.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import typer
 
+from benchmarks.quality.advisor import read_replies
 from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import (
     Manuals,
@@ -32,6 +38,7 @@ from benchmarks.quality.shared import (
     shipped,
 )
 from benchmarks.tables import print_table
+from uec_rag import Advice, Gate, Retriever, SearchResult
 from uec_rag.confidence.model import JUDGED, fit_calibrator
 from uec_rag.evaluation.simpler import (
     baselines,
@@ -51,6 +58,7 @@ def main(folder: Manuals) -> None:
     warnings.simplefilter("ignore")
     rows = [row for row in read_tables("first_week", "own_words") if row["kind"] != "ambiguous"]
     uec, found, sizes, asked = shipped(), [], [], []
+    replies, judged = read_replies(), Counter[tuple[str, str]]()
     for name, passages in corpora_of(folder).items():
         index = index_of(uec, passages)
         some = [row for row in rows if row["documents"] == name]
@@ -68,6 +76,7 @@ def main(folder: Manuals) -> None:
         right = np.array([finds(ids, relevant, JUDGED) for ids, _ in scores.values()])
         absent = np.array([not wanted for wanted in relevant])
         asked.append((np.array([best for _, best in scores.values()]), right, absent))
+        judged += with_a_model(index, queries, result, relevant, replies)
     table = []
     for name in found[0]:
         shares = [
@@ -88,6 +97,42 @@ def main(folder: Manuals) -> None:
     few.insert(-1, ["logistic model", *with_labels(best[:2], right[both], absent, logistic=True)])
     header = [f"{of} with {count} labels" for count in _LABELS for of in ("right", "wrong")]
     print_table("Decisions with few labels", ["", *header], few)
+    of_all = {key: f"{count / sum(sizes):.3f}" for key, count in judged.items()}
+    ways, kinds = dict.fromkeys(way for way, _ in judged), ("right", "wrong", "calls")
+    models = [[way, *(of_all.get((way, kind), "0") for kind in kinds)] for way in ways]
+    print_table("Decisions with a language model", ["", *kinds], models)
+
+
+def with_a_model(
+    index: Retriever,
+    queries: Sequence[str],
+    result: SearchResult,
+    relevant: Sequence[set[str]],
+    replies: Mapping[str, Advice],
+) -> Counter[tuple[str, str]]:
+    """Count right decisions, wrong answers and calls of a judge of all hits, and of an advisor."""
+    counts, no = Counter[tuple[str, str]](), Advice("no")
+    gate = Gate(advisor=lambda question, texts: replies.get(question))
+    advised = gate.search(index, queries)
+    ways = {
+        "a judge of every question": (
+            [replies.get(question, no).verdict == "answer" for question in queries],
+            result,
+            len(queries),
+        ),
+        "an advisor in doubt": (
+            [one.decision.action == "answer" for one in advised],
+            advised,
+            sum(gate.is_doubted(one.decision) for one in result),
+        ),
+    }
+    for way, (answers, hits, calls) in ways.items():
+        found = finds(hits.ids, relevant, JUDGED)
+        for answered, is_found, wanted in zip(answers, found, relevant, strict=True):
+            counts[way, "right"] += bool(is_found) if answered else not wanted
+            counts[way, "wrong"] += answered and not is_found
+        counts[way, "calls"] += calls
+    return counts
 
 
 def with_labels(

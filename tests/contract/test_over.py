@@ -38,6 +38,7 @@ QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:6]]
 METADATAS = [{"place": i, "even": i % 2 == 0} for i in range(len(TEXTS))]
 EVEN = range(0, len(TEXTS), 2)
 EVERY = {"candidates": len(TEXTS)}
+EMBEDDED = []  # every text that an embedding of the frameworks was given
 
 
 class LangChain:
@@ -47,6 +48,7 @@ class LangChain:
         """A member as LangChain has it: its vectors are of any length."""
 
         def embed_documents(self, texts):
+            EMBEDDED.extend(texts)
             return bag_of_words(16, "small")(texts).tolist()
 
         def embed_query(self, text):
@@ -143,6 +145,7 @@ class LlamaIndex:
         """A member as LlamaIndex has it: its vectors are of any length."""
 
         def _get_text_embedding(self, text):
+            EMBEDDED.append(text)
             return bag_of_words(16, "small")([text])[0].tolist()
 
         def _get_query_embedding(self, query):
@@ -358,8 +361,17 @@ def test_its_own_embedding_is_fitted_without_labels_and_only_questions_are_encod
     first = theirs.hits(over, LONG[3].split(".")[0])
     assert index.uec.is_fitted
     assert first[0][0] == LONG[3]
-    assert index.search([LONG[5].split(".")[0]], 1).sigma2 > 0
     assert "questions made of" in over.report
+    EMBEDDED.clear()
+    asked = [text.split(".")[0] for text in LONG[5:8]]
+    assert (index.search(asked, 1).sigma2 > 0).all()
+    assert asked == EMBEDDED
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_as_many_are_found_as_are_asked_for(theirs, fitted):
+    over = theirs.over(theirs.store(theirs.Member()), fitted, k=70)
+    assert len(theirs.hits(over, QUERIES[0])) == 70
 
 
 def ensemble_retriever():

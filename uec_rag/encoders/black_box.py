@@ -1,8 +1,8 @@
 """Encoders that expose nothing but vectors: functions, APIs, and embeddings of frameworks."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Protocol, TypeGuard
+from functools import lru_cache, partial
+from typing import Any, Protocol, TypeGuard, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ ACCEPTED = (
 """The kinds of objects that `load_encoder` takes, for messages."""
 
 _AT_ONCE = 256  # texts of a call
+_RECENT = 64  # questions whose vectors are remembered
 
 
 class LangChainEmbeddings(Protocol):
@@ -121,6 +122,11 @@ class BlackBoxEncoder(IdentityHead):
         assert self._dimension is not None
         return self._dimension
 
+    def query_vector(self, text: str) -> Sequence[float]:
+        """Return the vector of a question as the source makes it; a recent one costs no call."""
+        [vector] = cast(Sequence[Sequence[float]], self._embed["query"]([text]))
+        return vector
+
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
     ) -> Encoded:
@@ -167,15 +173,20 @@ def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
     if is_langchain(source):
         return {
             "passage": partial(retry, source.embed_documents),
-            "query": lambda texts: [retry(source.embed_query, text) for text in texts],
+            "query": _one_by_one(source.embed_query),
         }
     if is_llama_index(source):
         return {
             "passage": partial(retry, source.get_text_embedding_batch),
-            "query": lambda texts: [retry(source.get_query_embedding, text) for text in texts],
+            "query": _one_by_one(source.get_query_embedding),
         }
     if callable(source) and not isinstance(source, type):
         return dict.fromkeys(("passage", "query"), partial(retry, source))
     raise TypeError(
         f"cannot make an encoder from {type(source).__name__} {source!r:.80}; expected {ACCEPTED}"
     )
+
+
+def _one_by_one(embed: Callable[[str], list[float]]) -> Callable[[list[str]], object]:
+    recent = lru_cache(_RECENT)(partial(retry, embed))
+    return lambda texts: [*map(recent, texts)]

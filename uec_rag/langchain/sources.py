@@ -30,12 +30,15 @@ class _Store(NamedTuple):
         Lists ids of up to `count` documents.
     look_up : callable(ids) -> list of Document, or None
         In place of its `get_by_ids`.
+    by_vector : bool
+        Whether `similarity_search` is `similarity_search_by_vector` of the question's vector.
     """
 
     options: Callable[[Filter], dict[str, Any]]
     vectors: Vectors | None = None
     ids: Callable[[int], list[str]] | None = None
     look_up: Callable[[list[str]], list[Document]] | None = None
+    by_vector: bool = True
 
 
 def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
@@ -47,12 +50,16 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
             f"the documents of {name}", lambda question, _: passages_of(retriever.invoke(question))
         )
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
-    options, vectors, list_ids, look_up = next(kinds, _other)(theirs)
+    options, vectors, list_ids, look_up, by_vector = next(kinds, _other)(theirs)
     look_up = look_up or theirs.get_by_ids
 
     def find(question: str, filter: Filter | None) -> list[Passage]:
         applied = {} if filter is None else options(filter)
         return passages_of(theirs.similarity_search(question, count, **applied))
+
+    def find_by_vector(vector: Sequence[float], filter: Filter | None) -> list[Passage]:
+        applied = {} if filter is None else options(filter)
+        return passages_of(theirs.similarity_search_by_vector([*vector], count, **applied))
 
     def get(ids: list[str]) -> list[Passage]:
         return passages_of(look_up(ids)) if ids else []  # Chroma refuses to get none
@@ -65,6 +72,7 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
         vectors,
         None if type(theirs).get_by_ids is VectorStore.get_by_ids else get,
         None if list_ids is None else lambda most: get(list_ids(most)),
+        find_by_vector if by_vector else None,
     )
 
 
@@ -80,7 +88,7 @@ def passages_of(documents: Sequence[Document]) -> list[Passage]:
 
 
 def _other(_: VectorStore) -> _Store:
-    return _Store(lambda filter: {})
+    return _Store(lambda filter: {}, by_vector=False)
 
 
 def _postgres(_: VectorStore) -> _Store:
@@ -155,7 +163,7 @@ def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
         points, _ = theirs.client.scroll(theirs.collection_name, limit=most, with_payload=False)
         return [point.id for point in points]
 
-    return _Store(options, vectors, ids)
+    return _Store(options, vectors, ids, by_vector=theirs.retrieval_mode == "dense")
 
 
 def _qdrant_filter(asked: Mapping[str, Any], prefix: str) -> Any:  # noqa: ANN401

@@ -534,7 +534,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         fit : bool
             Whether the first search may fit the ensemble.
         candidates : int
-            Number of documents to request from a vector store for each question.
+            Number of documents to request from a vector store for each question; at least k.
         vectors : callable(list of id) -> mapping of id to vector, optional
             How to get the vectors that the first encoder made from another store.
         **kwargs
@@ -563,7 +563,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
                 "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
                 f"which there is from_store), got {type(theirs).__name__}."
             )
-        source = source_of(theirs, check_k(candidates, "candidates"))
+        source = source_of(theirs, max(check_k(candidates, "candidates"), check_k(k)))
         own = getattr(theirs, "embeddings", None)
         made = index_over(source, embedding, own, vectors, words=words, fit=fit)
         return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)

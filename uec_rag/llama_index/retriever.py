@@ -273,7 +273,8 @@ class UECRetriever(OverIndex, BaseRetriever):
         fit : bool
             Whether the first search may fit the ensemble.
         candidates : int
-            Number of nodes to request from an index for each question.
+            Number of nodes to request from an index for each question; at least
+            `similarity_top_k`.
         vectors : callable(list of id) -> mapping of id to vector, optional
             How to get the vectors that the first encoder made from another store.
         **kwargs
@@ -292,7 +293,8 @@ class UECRetriever(OverIndex, BaseRetriever):
                 "theirs: expected a retriever or a VectorStoreIndex over another store than "
                 f"UECVectorStore (for which there is from_index), got {kind}."
             )
-        source = source_of(theirs, check_k(candidates, "candidates"))
+        count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
+        source = source_of(theirs, count)
         own = getattr(theirs, "_embed_model", None)
         made = index_over(source, uec, own, vectors, words=words, fit=fit)
         return cls(made, similarity_top_k, **kwargs)

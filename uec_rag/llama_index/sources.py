@@ -7,7 +7,7 @@ from functools import partial
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices import VectorStoreIndex
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, QueryBundle, QueryType
 from llama_index.core.vector_stores import SimpleVectorStore
 
 from uec_rag.llama_index.nodes import passages_of, with_text
@@ -25,16 +25,26 @@ def source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     collection = getattr(store, "collection_name", None)
     named = f" {collection!r}" if isinstance(collection, str) else ""
 
-    def find(question: str, filter: Filter | None) -> list[Passage]:
+    def find(question: QueryType, filter: Filter | None) -> list[Passage]:
         own = None if filter is None else metadata_filters(filter)
         retriever = theirs.as_retriever(similarity_top_k=count, filters=own)
         return _passages(retriever, question)
 
+    def find_by_vector(vector: Sequence[float], filter: Filter | None) -> list[Passage]:
+        return find(QueryBundle("", embedding=[*vector]), filter)
+
+    embedded = find_by_vector if store.is_embedding_query else None
     name = f"{count} candidates of {type(store).__name__}{named}"
     held = theirs.docstore
     if not held.docs:  # the nodes are in the vector store
         by_id: Callable[[list[str]], list[BaseNode]] = store.get_nodes
-        return Source(name, find, partial(_of_nodes, by_id), lambda ids: passages_of(by_id(ids)))
+        return Source(
+            name,
+            find,
+            partial(_of_nodes, by_id),
+            lambda ids: passages_of(by_id(ids)),
+            find_by_vector=embedded,
+        )
 
     def get(ids: Iterable[str]) -> list[Passage]:
         return passages_of(held.get_nodes([*ids], raise_error=False))
@@ -43,7 +53,7 @@ def source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     if isinstance(store, SimpleVectorStore):
         kept = store.data.embedding_dict
         vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
-    return Source(name, find, vectors, get, lambda most: get([*held.docs][:most]))
+    return Source(name, find, vectors, get, lambda most: get([*held.docs][:most]), embedded)
 
 
 def _of_nodes(
@@ -52,6 +62,6 @@ def _of_nodes(
     return {node.node_id: node.embedding for node in get(ids) if node.embedding is not None}
 
 
-def _passages(retriever: BaseRetriever, question: str) -> list[Passage]:
+def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:
     nodes = {hit.node.node_id: hit.node for hit in retriever.retrieve(question)}
     return passages_of(with_text([*nodes.values()]))

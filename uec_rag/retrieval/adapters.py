@@ -142,8 +142,11 @@ def index_over(
         )
     uec = as_ensemble(own if embedding is None else embedding, words=words)
     first = uec.encoders[0]
-    if vectors is None and isinstance(first, BlackBoxEncoder) and first.source is own:
-        vectors = source.vectors
+    if isinstance(first, BlackBoxEncoder) and first.source is own:
+        vectors = vectors or source.vectors
+        if (by_vector := source.find_by_vector) is not None:  # embeds each question once
+            find = lambda text, filter: by_vector(first.query_vector(text), filter)  # noqa: E731
+            source = replace(source, find=find)
     return Retriever(uec, SourceStore(uec, replace(source, vectors=vectors)), fit=fit)
 
 

@@ -51,6 +51,8 @@ class Source:
         Returns the passages with some ids, leaving out unknown ones.
     sample : callable(count) -> sequence of Passage, or None
         Returns up to `count` passages, to fit the ensemble on.
+    find_by_vector : callable(vector, filter) -> sequence of Passage, or None
+        As `find`, for a question's vector by the source's own embedding.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Source:
     vectors: Vectors | None = None
     get: Callable[[list[str]], Sequence[Passage]] | None = None
     sample: Callable[[int], Sequence[Passage]] | None = None
+    find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
 
 
 class SourceStore(Store):
@@ -85,6 +88,7 @@ class SourceStore(Store):
         self.can_look_up = source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
+        self._compared: list[str] = []  # the passage whose vectors were compared; shared by views
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
     @property
@@ -123,8 +127,7 @@ class SourceStore(Store):
         Raises
         ------
         TypeError, ValueError
-            If the source's vectors are not those of the first encoder, which is compared with the
-            first of them, or if some are missing.
+            If the source's vectors are not those of the first encoder, or if some are missing.
         """
         texts = [passage.text for passage in passages]
         searched = [passage.searched for passage in passages]
@@ -133,10 +136,43 @@ class SourceStore(Store):
             if isinstance(encoder, TermEncoder):
                 encoded.append(encoder.encode(searched, "passage"))
             elif position == 0 and vectors is not None:
-                encoded.append(_known(encoder, passages, vectors([p.id for p in passages])))
+                encoded.append(self._known(encoder, passages, vectors([p.id for p in passages])))
             else:
                 encoded.append(encoder.encode(texts, "passage"))
         return self.uec.fitted.gaussians(encoded)
+
+    def _known(
+        self, encoder: Encoder, passages: Sequence[Passage], vectors: Mapping[str, Sequence[float]]
+    ) -> Encoded:
+        """Return what an encoder made of passages, from their vectors, which may have any length.
+
+        The first vector ever is compared with what the encoder makes of its text.
+        """
+        if missing := [passage.id for passage in passages if passage.id not in vectors]:
+            raise ValueError(
+                f"vectors: expected a mapping with each of the {len(passages)} ids that are asked "
+                f"for, got none for {len(missing)}, first {missing[0]!r}."
+            )
+        rows = [vectors[passage.id] for passage in passages]
+        if (widths := {len(row) for row in rows}) != {encoder.dimension}:
+            raise ValueError(
+                f"vectors: expected {encoder.dimension} numbers each, as {encoder.name!r} makes, "
+                f"got {sorted(widths)}."
+            )
+        matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
+        if not self._compared:
+            probe = encoder.encode([passages[0].text], "passage")
+            if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
+                probe.embedding, probe.features
+            ):
+                raise ValueError(
+                    f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
+                    f"identity as last layer, but that of {passages[0].text[:40]!r} differs from "
+                    "what it returns; give the store's embedding as first encoder, or omit "
+                    "vectors= to encode its texts."
+                )
+            self._compared.append(passages[0].id)
+        return Encoded(matrix, matrix)
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
@@ -230,31 +266,3 @@ class SourceStore(Store):
         )
 
     add = delete = search = _refuse
-
-
-def _known(
-    encoder: Encoder, passages: Sequence[Passage], vectors: Mapping[str, Sequence[float]]
-) -> Encoded:
-    """Return what an encoder made of passages, from their vectors, which may have any length."""
-    if missing := [passage.id for passage in passages if passage.id not in vectors]:
-        raise ValueError(
-            f"vectors: expected a mapping with each of the {len(passages)} ids that are asked for, "
-            f"got none for {len(missing)}, first {missing[0]!r}."
-        )
-    rows = [vectors[passage.id] for passage in passages]
-    probe = encoder.encode([passages[0].text], "passage")
-    if (widths := {len(row) for row in rows}) != {probe.embedding.shape[1]}:
-        raise ValueError(
-            f"vectors: expected {probe.embedding.shape[1]} numbers each, as {encoder.name!r} "
-            f"makes, got {sorted(widths)}."
-        )
-    matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
-    if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
-        probe.embedding, probe.features
-    ):
-        raise ValueError(
-            f"vectors: expected those of the first encoder, {encoder.name!r}, with the identity as "
-            f"last layer, but that of {passages[0].text[:40]!r} differs from what it returns; give "
-            "the store's embedding as first encoder, or omit vectors= to encode its texts."
-        )
-    return Encoded(matrix, matrix)
