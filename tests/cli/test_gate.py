@@ -9,7 +9,6 @@ import pytest
 from tests.helpers import data_of
 from tests.server.conftest import make
 from tests.server.explore.conftest import QUESTIONS
-from tests.stores.qdrant_server import new_place
 from uec_rag import Retriever
 from uec_rag.retrieval.gate import Gate
 
@@ -99,7 +98,7 @@ def test_the_command_to_ask_names_the_store_and_the_file_of_the_gate(
     asked = tmp_path / "questions.csv"
     rows = [f"{word} {number}?,boats.txt" for word in ("sail", "anchor") for number in range(20)]
     asked.write_text("\n".join(["query,relevant_ids", *rows]))
-    store = ("--store", new_place())
+    store = ("--store", f"qdrant://{tmp_path}/engine/passages")
     run("index", few_documents, "--model", words, "--out", tmp_path / "idx", *store)
     told = run("gate", tmp_path / "idx", asked, "--out", tmp_path / "gate.json", *store).stderr
     assert told.rstrip().endswith(f"--gate {tmp_path / 'gate.json'} --store {store[1]}")

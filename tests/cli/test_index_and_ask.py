@@ -15,15 +15,14 @@ from typer.testing import CliRunner
 
 from tests.helpers import data_of, database_of, python, rows_of
 from tests.markdown import ROOT
-from tests.stores.qdrant_server import new_place
 from uec_rag import UEC, Retriever
 from uec_rag.cli import app
 from uec_rag.cli.answers import beginning
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import update_files
+from uec_rag.stores import open_store
 from uec_rag.stores.base import Passage
-from uec_rag.stores.urls import open_store
 
 
 def test_json_has_all_that_a_result_knows(run, documents, words, tmp_path):
@@ -62,7 +61,7 @@ def test_a_hit_is_shown_without_fences_and_borders_and_otherwise_as_it_is():
 def test_passages_may_lie_in_a_store_that_is_empty_and_is_looked_at_before_any_work(
     run, few_documents, words, tmp_path
 ):
-    place = new_place()
+    place = f"qdrant://{tmp_path}/engine/passages"
     given = ("index", few_documents, "--model", words, "--store", place, "--out")
     run(*given, tmp_path / "idx")
     asked = ("ask", tmp_path / "idx", "anchor", "--store", place, "--json")
@@ -275,7 +274,11 @@ def paragraphs(word, count):
 @pytest.mark.parametrize("left", ["a part of each file", "no number of passages"])
 def test_an_update_in_an_engine_brings_what_another_left_out(run, words, tmp_path, left):
     """It was killed, as in tests/survival, or of an older version, which kept no numbers."""
-    folder, place, counts = tmp_path / "folder", new_place(), {"grows": 100, "new": 200}
+    folder, place, counts = (
+        tmp_path / "folder",
+        f"qdrant://{tmp_path}/engine/passages",
+        {"grows": 100, "new": 200},
+    )
     folder.mkdir()
     for name, count in counts.items():
         (folder / f"{name}.md").write_text(paragraphs(name, count))
@@ -289,10 +292,12 @@ def test_an_update_in_an_engine_brings_what_another_left_out(run, words, tmp_pat
         passages = [*retriever.passages()]
         known = [{k: v for k, v in p.metadata.items() if k != "file_passages"} for p in passages]
         retriever.add([p.text for p in passages], [p.id for p in passages], known)
+    retriever.close()
     changed = 1 if left == "a part of each file" else 2
     for expected in (changed, 0):
         told = run(*made, "--update", "--json", json_output=True)
         assert (told["new"], told["changed"], told["unchanged"]) == (0, expected, 2 - expected)
+    retriever = Retriever.load(tmp_path / "idx", store=open_store(place))
     assert {passage.id: passage.text for passage in retriever.passages()} == before
 
 

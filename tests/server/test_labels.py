@@ -15,7 +15,7 @@ from uec_rag import Gate, Retriever
 from uec_rag.documents.labels import read_questions
 from uec_rag.retrieval.labelled import LabelFile
 from uec_rag.server import create_app
-from uec_rag.stores.urls import open_store
+from uec_rag.stores import open_store
 
 LABELS = [*QUESTIONS, ("who wrote hamlet?", ""), ("why?", "")]
 PAGE = """

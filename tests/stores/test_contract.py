@@ -1,7 +1,6 @@
 """What every store does, whatever engine it is in."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -210,21 +209,11 @@ def test_values_that_an_engine_would_change_are_refused_by_every_store(store):
             assert store.delete([value]) == 0
             with pytest.raises(KeyError):
                 store.vectors([value])
+    with pytest.raises(TypeError, match="filter: expected a mapping"):
+        store.passages("third")
     with pytest.raises(TypeError, match=r"filter: .id expects a list of strings"):
         store.passages({"$id": [3]})
     assert [p.id for p in store.passages()] == ["p0"]
-
-
-@every_store
-def test_a_key_that_no_passage_has_is_warned_of_once(store):
-    store.add(numbered(range(5)), gaussians(0, 5))
-    known = "" if store.remote else r"; known keys are \['third'\]"
-    with pytest.warns(UserWarning, match=f"no passage has the metadata key 'fourth'{known}"):
-        assert [*store.passages({"fourth": 3})] == []
-    with warnings.catch_warnings(action="error"):
-        assert len(store.snapshot({"fourth": 3})) == 0
-    with pytest.raises(TypeError, match="filter: expected a mapping"):
-        store.passages("fourth")
 
 
 @every_store

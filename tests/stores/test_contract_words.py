@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import WORDS, bag_of_words, pairs, passages
-from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, close, reopened
+from tests.stores.kinds import DISTINCT, ENGINES, KINDS, SAVED, close, reopened
 from tests.stores.test_contract import assert_answers_alike, gaussians, halves, numbered, view_of
 from uec_rag import UEC
 from uec_rag.base.gaussian import Saturation, Terms
@@ -88,7 +88,7 @@ def test_a_filter_leaves_rarity_as_it_is(store):
     assert all(p.metadata["third"] for row in found.passages for p in row)
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", ENGINES)
 def test_what_is_found_by_words_alone_is_a_candidate(store):
     """Far from the query by its vector, and the only one with its word."""
     stored = with_words(0, 700)

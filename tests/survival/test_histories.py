@@ -1,8 +1,6 @@
-"""Whatever is added, replaced, deleted, saved, loaded, copied and learned: a dict knows as much."""
+"""Whatever is added, replaced, deleted, saved, loaded and learned: a dict knows as much."""
 
-import copy
 import math
-import pickle
 import random
 import shutil
 import tempfile
@@ -40,12 +38,10 @@ HISTORIES = {  # of each kind: how many in every test run, and in the long one
     "memory, words": (6, 300),
     "memory, diagonal": (3, 100),
     "folder": (3, 300),
-    "folder int8": (3, 100),
     "folder, words": (3, 300),
     "qdrant in memory": (4, 15),
     "qdrant in memory, words": (4, 15),
     "qdrant's engine": (4, 15),
-    "qdrant by http, words": (4, 15),
 }
 
 
@@ -265,20 +261,6 @@ class History(RuleBasedStateMachine):
         again = view.search([QUERIES[0]], 10, filter=filter_)
         assert again.ids == result.ids
         np.testing.assert_array_equal(again.scores, result.scores)
-
-    @precondition(lambda self: self.in_memory)
-    @rule(how=st.sampled_from(["pickled", "copied", "an index's copy"]))
-    def go_on_with_a_copy(self, how):
-        """As another process would, or a thread with one of its own."""
-        store = self.index.store
-        if how == "an index's copy":
-            if not self.steps % 5:  # of its ensemble, too, which takes long
-                self.index = copy.deepcopy(self.index)
-            return
-        store = pickle.loads(pickle.dumps(store)) if how == "pickled" else copy.deepcopy(store)
-        index = Retriever(self.uec, store)
-        index.calibration = self.index.calibration
-        self.index = index
 
     @precondition(lambda self: self.in_memory)
     @rule(go_on=st.booleans())

@@ -25,6 +25,7 @@ from uec_rag.cli import index as cli_index
 from uec_rag.documents import passages_of
 from uec_rag.documents.folder import list_files
 from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores.local.store import copy_view
 
 pytestmark = in_a_child.FORKED
 
@@ -64,7 +65,8 @@ def operate(store, number, writer=""):
     """Carry out an operation; those of several steps in one transaction."""
     steps = steps_of(number, writer)
     if steps[0][0] == "copy":
-        store.save(store.folder.with_name(f"copy{writer}"))
+        copy = LocalStore(store.folder.with_name(f"copy{writer}"))
+        copy_view(store.snapshot(), copy, store.settings)
         return
     with store.changing():
         for how, ids in steps:

@@ -96,7 +96,7 @@ def make_index(
     """
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import chunks_of, list_made_with, record_options, replace_files
-    from uec_rag.stores.urls import open_store
+    from uec_rag.stores import open_store
 
     engine = None if store is None else open_store(store)
     if engine is not None and len(engine):

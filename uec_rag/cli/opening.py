@@ -66,7 +66,7 @@ def open_index(
     check_index(index)
     say(f"Opening {index.name} ...")
     from uec_rag.retrieval import Gate, Retriever
-    from uec_rag.stores.urls import open_store
+    from uec_rag.stores import open_store
 
     other = None if threshold is None else Gate(threshold)
     if gate is not None:

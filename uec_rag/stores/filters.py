@@ -255,11 +255,6 @@ def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Any]:
     return [condition] if isinstance(condition, kinds) else []
 
 
-def keys_of(condition: Condition) -> set[str]:
-    """Return the metadata keys that a condition names."""
-    return {part.keys[0] for part in parts_of(condition, (Compare,))}
-
-
 def all_of(*filters: Filter | None) -> Filter | None:
     """Join filters by "and"; None selects everything.
 
@@ -335,16 +330,16 @@ def matches(condition: Condition, passage: Passage) -> bool:
             return passage.id in ids
         case Predicate(predicate):
             return bool(predicate(passage))
-        case Compare(key, operator, value, within):
-            held: Any = passage.metadata
-            for name in within:
-                held = held.get(name) if isinstance(held, Mapping) else None
-            held = held.get(key, _MISSING) if isinstance(held, Mapping) else _MISSING
-            return compare(held, operator, value)
+        case Compare():
+            return holds(condition, passage.metadata)
 
 
-def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN401
-    """Return whether a value of metadata satisfies an operator."""
+def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
+    """Return whether metadata satisfies a comparison."""
+    value: Any = metadata
+    for name in condition.keys:
+        value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
+    operator, asked = condition.operator, condition.value
     match operator:
         case "$eq" | "$ne":
             return _is_equal(value, asked) == (operator == "$eq")

@@ -1,7 +1,7 @@
 import os
 import signal
-import sqlite3
 import sys
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -177,12 +177,12 @@ def test_what_a_view_has_is_copied_after_its_files_were_merged(tmp_path):
 
 @pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
 def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone):
-    store.save(tmp_path / "first")
+    copy_view(store.snapshot(), LocalStore(tmp_path / "first"), store.settings)
     copy = LocalStore(tmp_path / "first")
     for one in (copy, store):
         one.add(*more(store, ["e", "f", "b", "g", "h"]))
         one.delete([*gone])
-    copy.save(tmp_path / "other")
+    copy_view(copy.snapshot(), LocalStore(tmp_path / "other"), copy.settings)
     for one in (copy, LocalStore(tmp_path / "other"), LocalStore(tmp_path / "first")):
         assert [*one.passages()] == [*store.passages()]
         ids = [passage.id for passage in store.passages()]
@@ -192,29 +192,31 @@ def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone
     assert len(store) == len(LocalStore(tmp_path / "other")) == 8 - len(gone)
 
 
-def test_values_are_indexed_at_the_first_filter_and_opened_with_their_indexes(tmp_path):
-    store, mean = LocalStore(tmp_path / "idx"), np.ones((3000, 2), dtype=np.float32)
-    keys = ["plain", "it's", 'a "quote"', "a.b"]
-    given = [passage(str(i), **dict.fromkeys(keys, i % 100)) for i in range(3000)]
-    store.add(given, Gaussian(mean, np.zeros_like(mean)))
-    for read_only in (False, False, True):
-        for key in keys:
-            assert len(store.snapshot({key: 7})) == 30
-            assert len(store.snapshot({key: {"$gt": 97}})) == 60
-        store.close()
-        store = LocalStore(tmp_path / "idx", read_only=read_only)
-    with sqlite3.connect(tmp_path / "idx" / "index.db") as database:
-        names = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'value%'"
-        assert database.execute(names).fetchone() == (3,)  # no path can quote a quotation mark
-    LocalStore(tmp_path / "idx").add([passage("new", plain=7)], Gaussian(mean[:1], 0 * mean[:1]))
-    assert len(store.snapshot({"plain": 7})) == 31
+def test_filters_see_what_is_written_undone_and_written_by_others(tmp_path):
+    store, other = LocalStore(tmp_path / "idx"), LocalStore(tmp_path / "idx")
+    one = Gaussian(np.ones((1, 2)), np.zeros((1, 2)))
+
+    def counts(value):
+        return [len(each.snapshot({"k": value})) for each in (store, other)]
+
+    store.add([passage("a", k=1)], one)
+    assert counts(1) == [1, 1]
+    with suppress(KeyError), store.changing():
+        store.add([passage("b", k=1)], one)
+        assert counts(1) == [2, 1]
+        raise KeyError
+    other.add([passage("c", k=2)], one)  # in the row that the undone one had
+    assert (counts(1), counts(2)) == ([1, 1], [1, 1])
+    for number in range(70):  # more keys than are kept
+        assert len(store.snapshot({f"other {number}": 1})) == 0
+    assert counts(1) == [1, 1]
 
 
 def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):
     store = LocalStore()
     rng = np.random.default_rng(0)
     store.add([passage("a", tags=["law"])], random_gaussian(rng, 1, 3, 2))
-    store.save(tmp_path)
+    copy_view(store.snapshot(), LocalStore(tmp_path), store.settings)
     saved = LocalStore(tmp_path)
     for _ in range(2):  # the second time it is remembered
         [read] = saved.get(["a"])

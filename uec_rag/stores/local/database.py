@@ -7,20 +7,20 @@ and writers, also of other processes, take turns.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import re
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
 from uec_rag.base.forks import free_after_fork
+from uec_rag.stores.base import DateText
 
 _FORMAT = 1
 WAIT = 60.0
@@ -40,38 +40,32 @@ _SCHEMA = (
     "data BLOB)",
     "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
-_VALUE = (
-    "CASE WHEN json_type({column}, {at}) IN ('array', 'object') THEN NULL "
-    "ELSE json_extract({column}, {at}) END"
-)
-_INDEX = re.compile(
-    r"CREATE INDEX value_\w+ ON passages \(CASE WHEN json_type\((metadata|dates), "
-    r"('(?:[^']|'')*')\) IN \('array', 'object'\) THEN NULL ELSE json_extract\(\1, \2\) END\)",
-    re.DOTALL,
-)
 
 
-def quote(path: str) -> str:
-    """Return a path of JSON as a literal, since the SQL of an index cannot have parameters."""
-    return "'" + path.replace("'", "''") + "'"
+def dates_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dates of metadata as `DateText.key`, under the same keys."""
+    out = dict[str, Any]()
+    for key, value in metadata.items():
+        if isinstance(value, DateText):
+            out[key] = value.key
+        elif isinstance(value, dict) and (inner := dates_of(value)):
+            out[key] = inner
+    return out
 
 
-def value_of(column: str, path: str) -> str:
-    """Return the SQL of a scalar in a column of JSON; NULL for a list, a dict, None or nothing."""
-    return _VALUE.format(column=column, at=quote(path))
-
-
-def index_of_value(column: str, path: str) -> tuple[str, str]:
-    """Return the name of the index of `value_of`, and the SQL that makes it."""
-    value = value_of(column, path)
-    name = "value_" + hashlib.blake2b(value.encode(), digest_size=8).hexdigest()
-    return name, f"CREATE INDEX {name} ON passages ({value})"
+def restore_dates(metadata: dict[str, Any], dates: Mapping[str, Any]) -> None:
+    """Make the texts of dates `DateText` again."""
+    for key, value in dates.items():
+        if isinstance(value, dict):
+            restore_dates(metadata[key], value)
+        else:
+            metadata[key] = DateText.from_text(metadata[key])
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Raise IndexCorrupted unless the database has our tables and indexes, and nothing else.
 
-    Triggers, views and expressions are code, which is not run for whoever made the file.
+    Triggers, views and indexes of expressions are code, which is not run for whoever made the file.
     """
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:
@@ -82,7 +76,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     for name, sql in connection.execute("SELECT name, sql FROM sqlite_master"):
         if sql in missing:
             missing.remove(sql)
-        elif (sql or not name.startswith("sqlite_autoindex_")) and not _INDEX.fullmatch(str(sql)):
+        elif sql or not name.startswith("sqlite_autoindex_"):
             raise corruption(
                 path,
                 f"holds {str(name)!r:.60}, which is not part of an index: it was made by another "
@@ -92,8 +86,6 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         raise corruption(
             path, f"lacks {min(missing).split()[2]!r}: it is no index of uec-rag; build it again."
         )
-    connection.execute("PRAGMA trusted_schema = ON")
-    connection.execute("PRAGMA writable_schema = RESET")
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
@@ -212,10 +204,7 @@ class Database:
             uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
         )
         for pragma in (
-            # Until `_check_schema` has read it. SQLite before 3.41 then takes an index of
-            # json_extract for damage, which `writable_schema` allows to read on.
             "trusted_schema = OFF",
-            "writable_schema = ON",
             "cache_size = -8192",
             "mmap_size = 1073741824",
             "synchronous = FULL",

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Self, cast, get_args
+from typing import Any, NoReturn, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,26 +32,26 @@ from uec_rag.base.errors import (
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
-    DateText,
     Filter,
     Passage,
+    Schema,
     Store,
     StoreHits,
     check_addition,
     check_passage,
 )
 from uec_rag.stores.filters import parse
-from uec_rag.stores.local.database import Database
+from uec_rag.stores.local.database import Database, dates_of, restore_dates
 from uec_rag.stores.local.filters import Filters, Mask
 from uec_rag.stores.local.segments import Dtype, Segment, pack, unpack
 from uec_rag.stores.local.view import (
     Part,
     PassageGone,
     State,
+    Texts,
     View,
     with_fresh_view,
 )
-from uec_rag.stores.schema import Schema
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
@@ -69,26 +69,6 @@ _INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _Record = tuple[int, str, int, str, str | None, str]
 
 
-def _dates(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dates of metadata as `DateText.key`, under the same keys."""
-    out = dict[str, Any]()
-    for key, value in metadata.items():
-        if isinstance(value, DateText):
-            out[key] = value.key
-        elif isinstance(value, dict) and (inner := _dates(value)):
-            out[key] = inner
-    return out
-
-
-def _restore_dates(metadata: dict[str, Any], dates: Mapping[str, Any]) -> None:
-    """Make the texts of dates `DateText` again."""
-    for key, value in dates.items():
-        if isinstance(value, dict):
-            _restore_dates(metadata[key], value)
-        else:
-            metadata[key] = DateText.from_text(metadata[key])
-
-
 def _sum_of(*texts: str | bytes | None) -> int:
     """Return a checksum of what is stored of a passage or a setting."""
     stored = (text if isinstance(text, bytes) else (text or "").encode() for text in texts)
@@ -97,7 +77,7 @@ def _sum_of(*texts: str | bytes | None) -> int:
 
 def _record(row: int, passage: Passage) -> _Record:
     """Return the columns of a passage."""
-    dates = _dates(passage.metadata)
+    dates = dates_of(passage.metadata)
     texts = _to_json(passage.metadata), _to_json(dates) if dates else None, passage.text
     return row, passage.id, _sum_of(passage.id, *texts), *texts
 
@@ -109,7 +89,7 @@ def _passage(record: _Record, path: Path) -> Passage:
         if sum_ != _sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
         passage = check_passage(Passage(id_, text, json.loads(metadata)))
-        _restore_dates(passage.metadata, json.loads(dates or "{}"))
+        restore_dates(passage.metadata, json.loads(dates or "{}"))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
@@ -184,17 +164,6 @@ class _Segments:
         if self.folder is not None and self.folder.is_dir():
             self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
 
-    def copy(self, source: _Segments, name: str, segment: Segment, digest: str) -> _Written:
-        """Copy another index's segment, by a link if both are files of one disk."""
-        if self.folder is not None and source.folder is not None and len(segment) >= _SMALL:
-            self.folder.mkdir(exist_ok=True)
-            new = secrets.token_hex(16)
-            with suppress(OSError):  # of another disk, or merged meanwhile: its contents are held
-                os.link(source.path(name), self.path(new), follow_symlinks=False)
-                to_disk(self.folder)
-                return new, digest, None
-        return self.write(segment)
-
 
 def _digest(path: Path) -> str:
     with open_regular(path) as file:
@@ -210,7 +179,7 @@ class _Home:
         self.passages = dict[int, Passage]()  # by row, which never changes
 
 
-class _Texts:
+class _Texts(Texts):
     """The passages of an index, read by row from its database."""
 
     def __init__(self, home: _Home, *, writing: bool) -> None:
@@ -251,7 +220,7 @@ class _Texts:
 
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
-        return self.home.filters.select(view, parse(filter), self.ask)
+        return self.home.filters.select(view, parse(filter), self.ask, keep=not self._writing)
 
 
 def _undone() -> OSError:
@@ -278,7 +247,6 @@ class _Transaction:
     version: int
     made: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
-    is_changed: bool = False
 
 
 class LocalStore(Store):
@@ -458,10 +426,14 @@ class LocalStore(Store):
         state, _ = self._current()
         return View(state, _Texts(self._home, writing=writing)).snapshot(filter)
 
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Return the view that queries are compared with, of all passages."""
+        return self.snapshot()
+
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
-        """Find the k passages with the highest s_hat, exactly; see `View.search`."""
+        """Find the k passages with the highest s_hat, exactly; see `Store.search`."""
         return with_fresh_view(lambda: self.snapshot().search(query, k, beta=beta, filter=filter))
 
     # Writing
@@ -488,10 +460,9 @@ class LocalStore(Store):
             if self._transaction is not None:
                 yield self
                 return
-            with self._write_turn() as turn:
+            with self._write_turn():
                 yield self
-            if turn.is_changed:
-                self._merge()
+            self._merge()
 
     @contextmanager
     def _write_turn(self) -> Iterator[_Transaction]:
@@ -507,10 +478,11 @@ class LocalStore(Store):
         try:
             with database.write() as connection:
                 state, settings = self._read_state(connection, self._state)
-            turn = _Transaction(threading.get_ident(), state, settings, state.version + 1, made)
+                turn = _Transaction(threading.get_ident(), state, settings, state.version + 1, made)
+                self._tidy(connection, turn)
             self._transaction = turn
             yield turn
-            if not database.end("COMMIT" if turn.is_changed else "ROLLBACK"):
+            if not database.end("COMMIT"):
                 raise _undone()
         except BaseException:
             with suppress(Exception):
@@ -531,11 +503,8 @@ class LocalStore(Store):
             if not connection.in_transaction:
                 raise _undone()
             try:
-                if not turn.is_changed:
-                    self._tidy(connection, turn)
                 yield connection, turn
                 turn.state, turn.settings = self._read_state(connection, turn.state)
-                turn.is_changed = True
             except BaseException:
                 self._undo(turn.made)
                 raise
@@ -668,24 +637,17 @@ class LocalStore(Store):
 
     # Copies and checks
 
-    def save(self, folder: Path) -> None:
-        """Copy the index to a folder, in place of an index that is there; see `copy_view`."""
-        copy_view(self.snapshot(), LocalStore(folder), self._current()[1])
-
     def move_to(self, other: LocalStore) -> None:
         """Go on as another store, which has the same passages; views stay as they are."""
         with self._home.database.writing:
             self.folder, self._home = other.folder, other._home
             self._state, self._settings = other._state, other._settings
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy the passages and their Gaussians, into memory."""
-        view, settings = self.snapshot(), self._current()[1]
-        records = cast(_Texts, view.texts).records(view.rows.tolist())
-        parts = [
-            (first, b"".join(pack(dict(segment.arrays())))) for _, first, segment in _compact(view)
-        ]
-        return _restore, (settings, view.state.next_row, [*records], parts)
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "store: an index cannot be pickled or copied; save it to a folder, and load it there: "
+            "Retriever.load(path)."
+        )
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -732,8 +694,6 @@ class LocalStore(Store):
 def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> None:
     """Copy the passages of a local store's view to another, in place of its own, all or nothing.
 
-    Files of segments are linked where the disk can.
-
     Parameters
     ----------
     view : View
@@ -741,77 +701,36 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     settings : mapping
         The settings of the store that the view is of, and others to record in the copy.
     """
-    texts, state = cast(_Texts, view.texts), view.state
-    source, target = texts.home.segments, store._home.segments
-    digests = dict(texts.ask("SELECT name, sha256 FROM segments"))
-    parts = (
-        (first, target.copy(source, name, segment, digests.get(name, "")))
-        for name, first, segment in _compact(view)
-    )
-    shared = dict[str, Any]()
+    texts, state, settings = cast(_Texts, view.texts), view.state, dict(settings)
     if state.parts:
-        shared = {"dtype": state.parts[0].segment.dtype, "schema": state.schema.metadata()}
-    records = texts.records(view.rows.tolist())
-    with store.changing():
-        copied = _fill(store, {**settings, **shared}, state.next_row, records, parts)
-        if copied < len(view):
-            raise PassageGone("store: a passage was deleted while it was copied; try again.")
-
-
-def _compact(view: View) -> Iterator[tuple[str, int, Segment]]:
-    """Yield name, first row and segment of the parts of a view; those with others get no name."""
-    left = np.zeros(int(view.state.edges[-1]), dtype=bool)
-    left[slice(None) if view.selected is None else view.selected] = True
-    for part, start in zip(view.state.parts, view.state.edges.tolist(), strict=False):
-        kept = left[start : start + len(part.segment)]
-        if kept.all():
-            yield part.name, part.first, part.segment
-        elif kept.any():
-            yield "", *Segment.join([(part.first, part.segment, kept)])
-
-
-def _fill(
-    store: LocalStore,
-    settings: Mapping[str, Any],
-    rows: int,
-    records: Iterable[_Record],
-    parts: Iterable[tuple[int, _Written]],
-) -> int:
-    """Replace what a store has by records and segments of another, and return their number.
-
-    `rows`: the number of rows that the other has used.
-    """
+        dtype = state.parts[0].segment.dtype
+        settings |= {"dtype": dtype, "schema": state.schema.metadata()}
     with store._step() as (connection, turn):
         old = turn.state
         living = old.rows if old.alive is None else old.rows[old.alive]
         _mark_dead(connection, living.tolist(), turn.version)
         store._drop_segments(connection, turn)
         shift = old.next_row  # rows are never used again, since others may read them
-        shifted = ((row + shift, *others) for row, *others in records)
-        copied = connection.executemany(_INSERT, shifted).rowcount
-        for first, written in parts:
-            _name_segment(connection, turn, first + shift, written)
+        records = ((row + shift, *others) for row, *others in texts.records(view.rows.tolist()))
+        if connection.executemany(_INSERT, records).rowcount < len(view):
+            raise PassageGone("store: a passage was deleted while it was copied; try again.")
+        for first, segment in _compact(view):
+            _name_segment(connection, turn, first + shift, store._home.segments.write(segment))
         connection.execute("DELETE FROM settings")
-        own = {"version": turn.version, "changes": old.changes + 1, "next_row": shift + rows}
-        _put(connection, {**settings, **own})
-    return copied
+        settings |= {"version": turn.version, "changes": old.changes + 1}
+        _put(connection, {**settings, "next_row": shift + state.next_row})
 
 
-def _restore(
-    settings: Mapping[str, Any],
-    rows: int,
-    records: Sequence[_Record],
-    parts: Sequence[tuple[int, bytes]],
-) -> LocalStore:
-    """Make a store in memory of what `LocalStore.__reduce__` returned."""
-    store, path = LocalStore(), Path(":memory:")
-    segments = (
-        (first, Segment.from_arrays(unpack(np.frombuffer(content, np.uint8), path), path))
-        for first, content in parts
-    )
-    written = ((first, store._home.segments.write(segment)) for first, segment in segments)
-    _fill(store, settings, rows, records, written)
-    return store
+def _compact(view: View) -> Iterator[tuple[int, Segment]]:
+    """Yield the first row and the segment of each part of a view, without what it leaves out."""
+    left = np.zeros(int(view.state.edges[-1]), dtype=bool)
+    left[slice(None) if view.selected is None else view.selected] = True
+    for part, start in zip(view.state.parts, view.state.edges.tolist(), strict=False):
+        kept = left[start : start + len(part.segment)]
+        if kept.all():
+            yield part.first, part.segment
+        elif kept.any():
+            yield Segment.join([(part.first, part.segment, kept)])
 
 
 def _check_folder(folder: Path, *, read_only: bool) -> None:
@@ -875,7 +794,7 @@ def _check_alike(parts: Sequence[Part], schema: Schema) -> None:
     """Raise ValueError unless segments fit what they share."""
     for segment in (part.segment for part in parts):
         own = segment.scales.shape[1], segment.widths, len(segment.words), segment.dtype
-        expected = schema.factors, schema.widths, len(schema.words), parts[0].segment.dtype
+        expected = schema.scales, schema.widths, len(schema.words), parts[0].segment.dtype
         if own != expected:
             raise ValueError(f"a segment has vectors of {own}, expected {expected}")
 
