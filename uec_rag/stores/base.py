@@ -221,6 +221,10 @@ class Store(ABC):
     can_list: bool = True
     can_look_up: bool = True
 
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the store itself, which copies of what searches it share."""
+        return self
+
     @property
     def contents(self) -> str:
         """A description of the contents."""
