@@ -36,9 +36,9 @@ from uec_rag.stores.base import (
     normalise_value,
 )
 
-Operator = Literal[
-    "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"
-]
+Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$exists"]
+_NEGATED = {"$ne": "$eq", "$nin": "$in"}
+_OPERATORS = (*_NEGATED, *get_args(Operator))
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,10 @@ def _parse_value(within: tuple[str, ...], key: str, value: object) -> Condition:
         if name == "$not":
             conditions.append(Not(_parse_value(within, key, operand)))
             continue
-        if name not in get_args(Operator):
+        if name not in _OPERATORS:
             raise ValueError(
                 f"filter: {key!r:.60} has the unknown operator {name!r:.60}; expected one of "
-                f"{[*get_args(Operator), '$not']}."
+                f"{[*_OPERATORS, '$not']}."
             )
         where = f"filter: {name} of {key!r:.60}"
         if name in ("$in", "$nin"):
@@ -193,7 +193,10 @@ def _parse_value(within: tuple[str, ...], key: str, value: object) -> Condition:
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
         if name in ORDERS and not isinstance(limit, str | int | float):
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
-        conditions.append(Compare(key, name, limit, within))
+        is_negated = name in _NEGATED or (name == "$exists" and not limit)
+        limit = True if name == "$exists" else limit
+        condition = Compare(key, cast(Operator, _NEGATED.get(name, name)), limit, within)
+        conditions.append(Not(condition) if is_negated else condition)
     return _join(conditions)
 
 
@@ -226,15 +229,9 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
         Largest number of characters in a key or a value.
     """
     parts = parts_of(condition, (Compare, HasId))
-    left: list[object] = [
-        part.ids if isinstance(part, HasId) else [*part.keys, part.value] for part in parts
-    ]
-    atoms = list[object]()
-    while left:
-        value = left.pop()
-        inner = [*_items(value), *(value if isinstance(value, Mapping) else ())]
-        left += inner
-        atoms += [] if inner else [value]
+    atoms = _atoms(
+        [part.ids if isinstance(part, HasId) else [*part.keys, part.value] for part in parts]
+    )
     longest = max((len(value) for value in atoms if isinstance(value, str)), default=0)
     for what, most, count in (
         ("conditions", conditions, len(parts)),
@@ -243,6 +240,15 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
     ):
         if count > most:
             raise ValueError(f"filter: expected at most {most:,} {what}, got {count:,}.")
+
+
+def _atoms(value: object) -> list[object]:
+    """Return all keys and values in a value, at any depth."""
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        return [atom for one in value for atom in _atoms(one)]
+    return [value]
 
 
 def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Any]:
@@ -341,12 +347,12 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
         value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
     operator, asked = condition.operator, condition.value
     match operator:
-        case "$eq" | "$ne":
-            return _is_equal(value, asked) == (operator == "$eq")
-        case "$in" | "$nin":
-            return any(_is_equal(value, one) for one in asked) == (operator == "$in")
+        case "$eq":
+            return _is_equal(value, asked)
+        case "$in":
+            return any(_is_equal(value, one) for one in asked)
         case "$exists":
-            return bool(asked) == (value is not _MISSING and value is not None)
+            return value is not _MISSING and value is not None
         case "$contains":
             if isinstance(value, str):
                 return isinstance(asked, str) and asked in value

@@ -236,25 +236,19 @@ class QdrantStore(Store):
         """Return the number of points that match a filter."""
         return self._ask(self._client.count, self._name, filter, exact=True).count
 
-    def _retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> Iterator[models.Record]:
-        """Yield the points of those ids that exist, with their vectors and words if asked for."""
-        names = [*dict.fromkeys(ids)]
-        for start in range(0, len(names) if self._collection() else 0, _READ):
-            yield from self._ask(
-                self._client.retrieve,
-                self._name,
-                [*map(_point_id, names[start : start + _READ])],
-                **(_ALL if vectors else _PASSAGES),
-            )
+    def _points(
+        self, where: models.Filter | None, *, vectors: bool = False, limit: int = _READ
+    ) -> Iterator[models.Record]:
+        """Yield the points that match a filter, with their vectors and words if asked for.
 
-    def _scroll(self, limit: int = _READ, *, vectors: bool = False) -> Iterator[models.Record]:
-        """Yield points in the order of their UUIDs, which is random, `limit` in each request."""
+        They are in the order of their UUIDs, which is random; each request reads `limit` of them.
+        """
         offset: Any = None
-        while True:
+        while self._collection() is not None:
             points, offset = self._ask(
                 self._client.scroll,
                 self._name,
-                scroll_filter=self._filter,
+                scroll_filter=where,
                 limit=limit,
                 offset=offset,
                 **(_ALL if vectors else _PASSAGES),
@@ -291,28 +285,30 @@ class QdrantStore(Store):
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""
-        found = {passage.id: passage for passage in map(_passage_of, self._retrieve(ids))}
+        found = {passage.id: passage for passage in map(_passage_of, self._points(_having(ids)))}
         return [found[id_] for id_ in ids if id_ in found]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        collection = self._collection()
-        points = {_passage_of(one).id: one for one in self._retrieve(ids, vectors=True)}
+        points = {_passage_of(one).id: one for one in self._points(_having(ids), vectors=True)}
         for id_ in ids:
             if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
-        return _gaussians(collection, [points[id_] for id_ in ids])
+        return self._gaussians([points[id_] for id_ in ids])
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that match a filter, in the order of Qdrant."""
         view = self.snapshot(filter)
-        return map(_passage_of, view._scroll() if view._fixed else ())
+        return map(_passage_of, view._points(view._filter))
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        collection = self._collection()
-        points = self._scroll(min(count, _READ), vectors=True) if collection else ()
-        return _gaussians(collection, [*islice(points, count)])
+        points = self._points(self._filter, vectors=True, limit=min(count, _READ))
+        return self._gaussians([*islice(points, count)])
+
+    def _gaussians(self, points: Sequence[models.Record]) -> Gaussian:
+        collection = self._collection() or _Collection(Schema(), None, ())
+        return collection.gaussians(points)
 
     def _frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
         """Return the frequencies of distinct terms of a sparse block among all passages.
@@ -407,7 +403,7 @@ class QdrantStore(Store):
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
         self._check_writable()
-        there = [point.id for point in self._retrieve(ids)]
+        there = [point.id for point in self._points(_having(ids))]
         for start in range(0, len(there), _READ):
             chosen = models.PointIdsList(points=there[start : start + _READ])
             self._ask(self._client.delete, self._name, chosen, wait=True)
@@ -483,12 +479,6 @@ class QdrantStore(Store):
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""
         self._client.close()
-
-
-def _gaussians(collection: _Collection | None, points: Sequence[models.Record]) -> Gaussian:
-    if collection is None:
-        return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
-    return collection.gaussians(points)
 
 
 _SPACE = uuid.UUID("8d1d1b0a-3f5a-4c1e-9d55-2f0d6a1c7e42")
@@ -657,11 +647,11 @@ def _translate(condition: filters.Condition) -> models.Filter:
             return models.Filter(must=[*map(_translate, conditions)])
         case filters.Or(conditions):
             found: list[Any] = [*map(_translate, conditions)]
-            return models.Filter(should=found) if found else _NOTHING
+            return models.Filter(should=found) if found else _having([])
         case filters.Not(negated):
             return models.Filter(must_not=[_translate(negated)])
         case filters.HasId(ids):
-            return models.Filter(must=[models.HasIdCondition(has_id=[*map(_point_id, ids)])])
+            return _having(ids)
         case filters.Compare(within=()):
             return _comparison(condition)
         case filters.Compare(within=(key, *_)):
@@ -673,18 +663,13 @@ def _translate(condition: filters.Condition) -> models.Filter:
 
 def _comparison(condition: filters.Compare) -> models.Filter:
     key, operator, value = condition.key, condition.operator, condition.value
-    there = _any_fact([_digest("there", key)])
     match operator:
         case "$eq":
             return _any_fact([_digest("is", key, value)])
         case "$in":
             return _any_fact([_digest("is", key, option) for option in value])
-        case "$ne":
-            return models.Filter(must_not=[_any_fact([_digest("is", key, value)])])
-        case "$nin":
-            return models.Filter(must_not=[_comparison(filters.Compare(key, "$in", value))])
         case "$exists":
-            return there if value else models.Filter(must_not=[there])
+            return _any_fact([_digest("there", key)])
         case "$contains":
             has: list[Any] = [_any_fact([_digest("has", key, value)])]
             if isinstance(value, str):
@@ -699,12 +684,14 @@ def _comparison(condition: filters.Compare) -> models.Filter:
     return models.Filter(must=[_scalar(key, range=limits)])
 
 
-_NOTHING = models.Filter(must=[models.HasIdCondition(has_id=[])])
+def _having(ids: Sequence[str]) -> models.Filter:
+    """Return a filter of the passages that have one of some ids."""
+    return models.Filter(must=[models.HasIdCondition(has_id=[*map(_point_id, ids)])])
 
 
 def _any_fact(facts: Sequence[str]) -> models.Filter:
     if not facts:
-        return _NOTHING
+        return _having([])
     match = models.MatchAny(any=[*facts])
     return models.Filter(must=[models.FieldCondition(key=_FACTS, match=match)])
 

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -169,6 +169,7 @@ class Database:
         self.writing = free_after_fork(threading.RLock())
         self.reading = free_after_fork(threading.RLock(), inner=True)
         self._identity: tuple[int, int] | None = None
+        self._writer: int | None = None  # the thread that has a transaction
         with kind_errors(self.path):
             self._open()
         _live.add(self)
@@ -261,6 +262,16 @@ class Database:
             else:
                 yield self._write
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread has a transaction, whose changes it then reads."""
+        return self._writer == threading.get_ident()
+
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement that reads, and return its rows."""
+        with self.write() if self.is_writing else self.read() as connection:
+            return connection.execute(sql, parameters).fetchall()
+
     def begin(self) -> None:
         """Begin a transaction to write; `writing` is held by this thread.
 
@@ -276,6 +287,7 @@ class Database:
                 if connection.in_transaction:  # an interrupt came before it could be ended
                     connection.execute("ROLLBACK")
                 connection.execute("BEGIN IMMEDIATE")
+            self._writer = threading.get_ident()
             try:
                 self._check_in_place()
             except BaseException:
@@ -288,6 +300,7 @@ class Database:
             is_open = connection.in_transaction
             if is_open:
                 connection.execute(how)
+            self._writer = None
         return is_open
 
     def _check_in_place(self) -> None:
@@ -319,8 +332,7 @@ class Database:
 
     def check(self) -> None:
         """Raise IndexCorrupted if SQLite finds damage in its file."""
-        with self.read() as connection:
-            found = [line for (line,) in connection.execute("PRAGMA integrity_check(3)")]
+        found = [line for (line,) in self.ask("PRAGMA integrity_check(3)")]
         if found != ["ok"]:
             raise IndexCorrupted(
                 f"path: {str(self.path)!r} is damaged ({'; '.join(found)}); build the index again."

@@ -7,7 +7,6 @@ each different value, as `uec_rag.stores.filters` defines it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
@@ -21,9 +20,6 @@ from uec_rag.stores.local.database import Database, restore_dates
 from uec_rag.stores.local.view import View
 
 Mask: TypeAlias = NDArray[np.bool_]
-Ask: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
-"""A function that runs a statement of SQL, and returns its rows."""
-
 _MOST_COLUMNS = 64  # that are kept; requests may name any number of keys
 _AT_ONCE = 10_000  # rows that are read at a time
 
@@ -46,13 +42,13 @@ class _Column:
     numbers: dict[object, int] = field(default_factory=dict)
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
-    def extend(self, key: str, rows: int, ask: Ask) -> _Column:
+    def extend(self, key: str, rows: int, database: Database) -> _Column:
         """Return the column of the first `rows` rows of an index."""
         values, numbers, codes = [*self.values], dict(self.numbers), np.zeros(rows, dtype=np.int32)
         codes[: len(self.codes)] = self.codes
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
         for start in range(len(self.codes), rows, _AT_ONCE):
-            for row, metadata, dates in ask(sql, [start, min(rows, start + _AT_ONCE)]):
+            for row, metadata, dates in database.ask(sql, [start, min(rows, start + _AT_ONCE)]):
                 stored = msgspec.json.decode(metadata)
                 if key not in stored:
                     continue
@@ -77,13 +73,10 @@ class Filters:
     """
 
     def __init__(self, database: Database) -> None:
-        self._path, self._columns = database.path, dict[str, _Column]()
+        self._database, self._columns = database, dict[str, _Column]()
 
-    def select(self, view: View, condition: Condition, ask: Ask, *, keep: bool) -> Mask:
-        """Return which positions of a view satisfy a condition.
-
-        `keep`: whether the rows that `ask` reads are committed, so that columns may be kept.
-        """
+    def select(self, view: View, condition: Condition) -> Mask:
+        """Return which positions of a view satisfy a condition."""
 
         def mask(condition: Condition, among: Mask) -> Mask:
             """Return which of some positions satisfy a condition."""
@@ -108,7 +101,7 @@ class Filters:
                     passages = View(view.state, view.texts, positions).passages()
                     kept[positions] = [bool(predicate(passage)) for passage in passages]
                     return kept
-            column = self._column(condition.keys[0], view.state.next_row, ask, keep=keep)
+            column = self._column(condition.keys[0], view.state.next_row)
             fits = np.array([holds(condition, value) for value in column.values], dtype=bool)
             found = among & fits[column.codes[view.state.rows]]
             return cast(Mask, found)
@@ -117,13 +110,13 @@ class Filters:
         among[slice(None) if view.selected is None else view.selected] = True
         return mask(condition, among)
 
-    def _column(self, key: str, rows: int, ask: Ask, *, keep: bool) -> _Column:
+    def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""
         column = self._columns.get(key, _Column())
         if len(column.codes) < rows:  # several threads may read them: they read the same
-            with as_corrupted(self._path):
-                column = column.extend(key, rows, ask)
-            if keep:
+            with as_corrupted(self._database.path):
+                column = column.extend(key, rows, self._database)
+            if not self._database.is_writing:  # else it may be undone
                 for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
                     self._columns.pop(oldest, None)
                 self._columns[key] = column

@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -170,37 +169,24 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class _Home:
-    """The contents of an index: its database and its segments."""
+class _Home(Texts):
+    """The contents of an index: its database, its segments, and passages that were read."""
 
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.database = Database(folder, read_only=read_only)
         self.segments, self.filters = _Segments(folder), Filters(self.database)
-        self.passages = dict[int, Passage]()  # by row, which never changes
-
-
-class _Texts(Texts):
-    """The passages of an index, read by row from its database."""
-
-    def __init__(self, home: _Home, *, writing: bool) -> None:
-        self.home, self._writing = home, writing
-
-    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement, and return its rows."""
-        database = self.home.database
-        with database.write() if self._writing else database.read() as connection:
-            return connection.execute(sql, parameters).fetchall()
+        self._known = dict[int, Passage]()  # by row, which never changes
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """See `Texts`."""
-        known, path = self.home.passages, self.home.database.path
+        known, path = self._known, self.database.path
         found = {row: known[row] for row in rows if row in known}
         for record in self.records([row for row in rows if row not in found]):
             found[record[0]] = passage = _passage(record, path)
-            if len(passage.text) <= _LONG:
+            if len(passage.text) <= _LONG and not self.database.is_writing:
                 known[record[0]] = passage
         if len(known) > _REMEMBERED:
-            self.home.passages = {}
+            self._known = {}
         if len(found) < len({*rows}):
             raise PassageGone("store: a passage was deleted since this view was made.")
         return [found[row] for row in rows]
@@ -210,17 +196,18 @@ class _Texts(Texts):
         for start in range(0, len(rows), _AT_ONCE):
             some = ",".join(map(str, rows[start : start + _AT_ONCE]))
             sql = f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
-            yield from self.ask(sql)
+            yield from self.database.ask(sql)
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
         # Escaped, since SQLite takes no lone surrogate.
         sql = "SELECT id, row FROM passages WHERE id IN (SELECT value FROM json_each(?))"
-        return self.ask(sql, [json.dumps([id_ for id_ in {*ids} if isinstance(id_, str)])])
+        asked = [id_ for id_ in {*ids} if isinstance(id_, str)]
+        return self.database.ask(sql, [json.dumps(asked)])
 
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
-        return self.home.filters.select(view, parse(filter), self.ask, keep=not self._writing)
+        return self.filters.select(view, parse(filter))
 
 
 def _undone() -> OSError:
@@ -241,7 +228,6 @@ class _Transaction:
         Segments to remove if it does not.
     """
 
-    thread: int
     state: State
     settings: dict[str, Any]
     version: int
@@ -335,15 +321,10 @@ class LocalStore(Store):
 
     # Reading
 
-    def _own_transaction(self) -> _Transaction | None:
-        """Return the transaction of this thread; None if it is not writing."""
-        turn = self._transaction
-        return turn if turn is not None and turn.thread == threading.get_ident() else None
-
     def _current(self) -> tuple[State, dict[str, Any]]:
         """Return what this thread sees: its own transaction, or the last of any process."""
-        if (own := self._own_transaction()) is not None:
-            return own.state, own.settings
+        if (turn := self._transaction) is not None and self._home.database.is_writing:
+            return turn.state, turn.settings
         self._refresh()
         return self._state, self._settings
 
@@ -422,9 +403,7 @@ class LocalStore(Store):
         TypeError, ValueError
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
-        writing = self._own_transaction() is not None
-        state, _ = self._current()
-        return View(state, _Texts(self._home, writing=writing)).snapshot(filter)
+        return View(self._current()[0], self._home).snapshot(filter)
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the view that queries are compared with, of all passages."""
@@ -478,7 +457,7 @@ class LocalStore(Store):
         try:
             with database.write() as connection:
                 state, settings = self._read_state(connection, self._state)
-                turn = _Transaction(threading.get_ident(), state, settings, state.version + 1, made)
+                turn = _Transaction(state, settings, state.version + 1, made)
                 self._tidy(connection, turn)
             self._transaction = turn
             yield turn
@@ -614,10 +593,9 @@ class LocalStore(Store):
     def _merge(self) -> None:
         """Merge small segments, each time in a transaction of its own."""
         with suppress(OSError):  # a full disk is no reason to fail the call before
-            while (run := _to_merge(self._state.parts)) is not None:
-                names = [part.name for part in run]
+            while _to_merge(self._state.parts):
                 with self._write_turn(), self._step() as (connection, turn):
-                    self._join(connection, turn, [p for p in turn.state.parts if p.name in names])
+                    self._join(connection, turn, _to_merge(turn.state.parts))
 
     def _join(
         self, connection: sqlite3.Connection, turn: _Transaction, run: Sequence[Part]
@@ -658,11 +636,10 @@ class LocalStore(Store):
             If something is damaged; the message names the file and what to do.
         """
         self._home.database.check()
-        view, path = self.snapshot(), self._home.database.path
-        texts = cast(_Texts, view.texts)
-        segments = texts.ask("SELECT name, sha256, data FROM segments")
+        view, home, path = self.snapshot(), self._home, self._home.database.path
+        segments = home.database.ask("SELECT name, sha256, data FROM segments")
         for name, digest, data in segments if self.folder else ():
-            file = self._home.segments.path(name)
+            file = home.segments.path(name)
             found = _digest(file) if data is None else hashlib.sha256(data).hexdigest()
             if found != digest:
                 raise corruption(
@@ -672,9 +649,9 @@ class LocalStore(Store):
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        read = sum(bool(_passage(record, path)) for record in texts.records(view.rows.tolist()))
+        read = sum(bool(_passage(record, path)) for record in home.records(view.rows.tolist()))
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
-        [(there,)] = texts.ask(living)
+        [(there,)] = home.database.ask(living)
         if read < len(view) or there > len(view):
             raise corruption(
                 path,
@@ -701,7 +678,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     settings : mapping
         The settings of the store that the view is of, and others to record in the copy.
     """
-    texts, state, settings = cast(_Texts, view.texts), view.state, dict(settings)
+    home, state, settings = cast(_Home, view.texts), view.state, dict(settings)
     if state.parts:
         dtype = state.parts[0].segment.dtype
         settings |= {"dtype": dtype, "schema": state.schema.metadata()}
@@ -711,7 +688,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         _mark_dead(connection, living.tolist(), turn.version)
         store._drop_segments(connection, turn)
         shift = old.next_row  # rows are never used again, since others may read them
-        records = ((row + shift, *others) for row, *others in texts.records(view.rows.tolist()))
+        records = ((row + shift, *others) for row, *others in home.records(view.rows.tolist()))
         if connection.executemany(_INSERT, records).rowcount < len(view):
             raise PassageGone("store: a passage was deleted while it was copied; try again.")
         for first, segment in _compact(view):
@@ -799,18 +776,18 @@ def _check_alike(parts: Sequence[Part], schema: Schema) -> None:
             raise ValueError(f"a segment has vectors of {own}, expected {expected}")
 
 
-def _to_merge(parts: Sequence[Part]) -> Sequence[Part] | None:
-    """Return neighbouring segments to join; None if there are none."""
+def _to_merge(parts: Sequence[Part]) -> Sequence[Part]:
+    """Return neighbouring segments to join, if there are some."""
     for part in parts:
         if part.count < len(part.segment) * (1 - _DEAD):
             return [part]
     run = list(parts[-_RUN:])
     if len(run) < _RUN or max(_level(part.count) for part in run) > _level(run[-1].count):
-        return None  # the last is smaller than others, and waits for more of its size
+        return []  # the last is smaller than others, and waits for more of its size
     while sum(part.count for part in run) > MOST_ROWS:
         run = run[1:]
     is_full = 2 * sum(part.count for part in run) > MOST_ROWS
-    return run if len(run) == _RUN or (is_full and len(run) > 1) else None
+    return run if len(run) == _RUN or (is_full and len(run) > 1) else []
 
 
 def _level(size: int) -> int:

@@ -302,20 +302,12 @@ class View(Store):
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the positions of the ids that there are."""
         found = self.texts.rows_of(ids)
-        rows = np.array([row for _, row in found], dtype=np.int64)
         names = {row: id_ for id_, row in found}
-        positions = self.state.positions(rows)
+        positions = self.state.positions(np.array([*names], dtype=np.int64))
         if self.selected is not None:
-            at = np.searchsorted(self.selected, positions)
-            inside = at < len(self.selected)
-            inside[inside] = self.selected[at[inside]] == positions[inside]
-            positions = positions[inside]
-        return {
-            names[row]: position
-            for row, position in zip(
-                self.state.rows[positions].tolist(), positions.tolist(), strict=True
-            )
-        }
+            positions = positions[np.isin(positions, self.selected)]
+        rows = self.state.rows[positions].tolist()
+        return {names[row]: at for row, at in zip(rows, positions.tolist(), strict=True)}
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
