@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, pairs, passages
 from tests.stores.kinds import DISTINCT, ENGINES, KINDS, SAVED, close, reopened
-from tests.stores.test_contract import assert_answers_alike, gaussians, halves, numbered, view_of
-from uec_rag import UEC
+from tests.stores.test_contract import gaussians, numbered, view_of
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
 from uec_rag.stores import LocalStore
@@ -137,20 +135,3 @@ def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     opened = reopened(store, tmp_path / "saved")
     alike(opened, reference)
     close(opened)
-
-
-QUESTIONS, ANSWERS = zip(*pairs(20, seed=3), strict=True)
-TEXTS = [*ANSWERS, *passages(280, seed=4)]
-
-
-@pytest.fixture(scope="module")
-def plain():
-    return halves(UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200)), TEXTS)
-
-
-@pytest.mark.parametrize("kind", ["qdrant's engine"])
-def test_a_retriever_with_words_answers_over_it_as_over_the_default(store, plain):
-    other = halves(plain.uec, TEXTS, store)
-    assert_answers_alike(other, plain, QUESTIONS, 0.95, apart=np.mean)
-    unknown = other.search(["zzzz qqqq", f"{WORDS[0]} {WORDS[1]}"], k=3)
-    assert unknown.coefficients[0, 1] == 0 < unknown.coefficients[1, 1]

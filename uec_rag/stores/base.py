@@ -32,6 +32,7 @@ from uec_rag.base.checks import (
     check_type,
     check_unicode,
 )
+from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, as_matrix
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
@@ -481,7 +482,8 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     TypeError: metadatas[0]['tags'][0]: expected a string, number, boolean, date, None, list or \
 dict, which are what a saved index keeps, got set; convert it first.
     """
-    return _mapping(metadata, where, 0)
+    made: dict[str, Any] = _value(metadata, where, 0)
+    return made
 
 
 def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
@@ -542,36 +544,27 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
         if math.isinf(value):
             raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
         return float(value)
-    if isinstance(value, Mapping):
-        return _mapping(value, where, depth + 1)
-    if isinstance(value, (list, tuple)):
-        _check_depth(where, depth + 1)
-        return [_value(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
-    raise TypeError(
-        f"{where}: expected a string, number, boolean, date, None, list or dict, which are what a "
-        f"saved index keeps, got {type(value).__name__}; convert it first."
-    )
-
-
-def _mapping(metadata: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
-    _check_depth(where, depth)
-    out = {}
-    for key, value in metadata.items():
-        if not isinstance(key, str):
-            raise TypeError(
-                f"{where}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
-            )
-        name = check_stored_text(key, f"{where}, a key")
-        out[name] = _value(value, f"{where}[{name!r:.60}]", depth)
-    return out
-
-
-def _check_depth(where: str, depth: int) -> None:
     if depth > DEEPEST:
         raise ValueError(
             f"{where[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is nested "
             "deeper, or contains itself."
         )
+    if isinstance(value, (list, tuple)):
+        return [_value(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"{where}: expected a string, number, boolean, date, None, list or dict, which are "
+            f"what a saved index keeps, got {type(value).__name__}; convert it first."
+        )
+    out = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise TypeError(
+                f"{where}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
+            )
+        name = check_stored_text(key, f"{where}, a key")
+        out[name] = _value(item, f"{where}[{name!r:.60}]", depth + 1)
+    return out
 
 
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:
@@ -643,6 +636,16 @@ def check_passage(passage: Passage, where: str = "") -> Passage:
     check_stored_text(text, f"text of {name!r}: {text!r:.60}")
     check_type(passage.metadata, Mapping, where, "a mapping")
     return Passage(name, text, normalise(passage.metadata, where))
+
+
+def check_same(stored: str | None, fingerprint: str) -> None:
+    """Raise FingerprintMismatch if stored vectors are of another ensemble than one's own."""
+    if stored not in (None, fingerprint):
+        raise FingerprintMismatch(
+            f"store: it holds vectors of another ensemble ({str(stored)[:12]!r}, this one is "
+            f"{fingerprint[:12]!r}): other models, revisions or posterior. Use that ensemble or "
+            "build the index again."
+        )
 
 
 def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:

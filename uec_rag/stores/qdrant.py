@@ -26,12 +26,11 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.environment import missing_extra
-from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.records import Record
 from uec_rag.base.retries import is_transient, retry
 from uec_rag.stores import filters
-from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition
+from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
 from uec_rag.stores.local.view import View
 
 try:
@@ -220,13 +219,8 @@ class QdrantStore(Store):
         return found
 
     def _check_fingerprint(self, found: _Collection, own: str | None) -> None:
-        stored = found.ensemble
-        if None not in (own, stored) and own != stored and self._count():
-            raise FingerprintMismatch(
-                f"store: the collection in Qdrant holds vectors of another ensemble ("
-                f"{str(stored)[:12]!r}, this one is {str(own)[:12]!r}), with other models, "
-                "revisions or posterior. Use that ensemble or another collection."
-            )
+        if own is not None and found.ensemble != own and self._count():
+            check_same(found.ensemble, own)
 
     @property
     def _filter(self) -> models.Filter | None:

@@ -57,7 +57,7 @@ def segment():
 
 
 def test_a_segment_is_a_file_of_safetensors_with_aligned_arrays(tmp_path):
-    content = b"".join(pack(dict(segment().arrays())))
+    content = pack(dict(segment().arrays()))
     arrays = unpack(as_bytes(content), tmp_path)
     theirs = {name: a for name, a in load(content).items() if not name.endswith(".pad")}
     assert arrays.keys() == theirs.keys()
@@ -102,7 +102,7 @@ def test_arrays_that_lead_elsewhere_are_refused_before_they_are_used(tmp_path, n
 
 @pytest.mark.parametrize("change", [8, 9, 40, -1, None])
 def test_a_file_that_is_cut_or_changed_is_refused(tmp_path, change):
-    content = b"".join(pack(dict(segment().arrays())))
+    content = pack(dict(segment().arrays()))
     for damaged in (content[:change], content[:8] + b"[" + content[9:], b"", b"\xff" * 100):
         if damaged != content:
             with pytest.raises(IndexCorrupted, match="index file"):

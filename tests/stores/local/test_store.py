@@ -1,15 +1,11 @@
-import os
-import signal
-import sys
 from contextlib import suppress
-from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import beside, python, random_gaussian
+from tests.helpers import python, random_gaussian
 from uec_rag import Gaussian
 from uec_rag.base.similarity import moments, probit, score
 from uec_rag.stores import LocalStore, Passage
@@ -222,86 +218,6 @@ def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tm
         [read] = saved.get(["a"])
         assert read.metadata == {"tags": ["law"]}
         read.metadata["tags"].append("tax")
-
-
-# The memory store under several threads.
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_readers_never_see_half_a_write(dtype):
-    """Every passage's text says what its vector must be; a reader in between would see a mismatch.
-
-    Ids 0 to 19 are replaced all the time and never deleted, 20 to 39 come and go.
-    """
-    store = LocalStore(dtype=dtype)
-    everything = Gaussian([[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 2)))
-
-    def write(version, chosen):
-        mean = [[i, version] for i in chosen]
-        store.add(
-            [passage(str(i), f"{i} {version}", even=i % 2 == 0) for i in chosen],
-            Gaussian(mean, np.zeros((len(chosen), 2))),
-        )
-
-    def check(passages, mean):
-        assert [p.text for p in passages] == [f"{int(i)} {int(version)}" for i, version in mean]
-        assert len({p.id for p in passages}) == len(passages)
-
-    def read(kind):
-        if kind == "search":
-            found = store.search(everything, 99, beta=1.0)
-            for row, column in ((0, 0), (1, 1)):
-                expected = [float(p.text.split()[column]) for p in found.passages[row]]
-                assert found.mu[row].tolist() == expected
-                assert {str(i) for i in range(20)} <= {p.id for p in found.passages[row]}
-        elif kind == "filter":
-            found = store.search(everything[[0]], 99, beta=1.0, filter={"even": True})
-            assert {str(i) for i in range(0, 20, 2)} <= {p.id for p in found.passages[0]}
-        elif kind == "snapshot":
-            view = store.snapshot()
-            passages = list(view.passages())
-            assert len(view) == len(passages)
-            check(passages, view.vectors([p.id for p in passages]).mean)
-            check(view.get([p.id for p in passages]), view.vectors([p.id for p in passages]).mean)
-        else:
-            wanted = [str(i) for i in range(20)]
-            assert [p.id for p in store.get(wanted)] == wanted
-            assert store.vectors(wanted).mean[:, 0].tolist() == list(range(20))
-
-    write(0, range(40))
-    kinds = ["search", "filter", "snapshot", "get"]
-    with beside(*(partial(read, kind) for kind in kinds)) as stop:
-        for version in range(1, 200):
-            if stop.is_set():
-                break
-            write(version, range(40) if version % 3 else range(10))
-            if version % 5 == 0:
-                store.delete([str(i) for i in range(20, 40)])
-
-
-def exit_code_of_a_child(work):
-    """How a forked child ends: by 0 if its work is true, and at the latest after a minute."""
-    child = os.fork()
-    if not child:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(60)
-        os._exit(not work())
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_a_child_that_is_forked_after_a_search_of_many_queries_searches(dtype):
-    mean = np.random.default_rng(0).standard_normal((5000, 64)).astype(np.float32)
-    every = Gaussian(mean, np.zeros_like(mean))
-    store, queries = LocalStore(dtype=dtype), Gaussian(mean[:8], np.zeros_like(mean[:8]))
-    store.add([passage(str(i)) for i in range(5000)], every)
-    expected = store.search(queries, 3, beta=1.0).mu
-
-    def searches_alike():
-        return np.array_equal(store.search(queries, 3, beta=1.0).mu, expected)
-
-    assert exit_code_of_a_child(searches_alike) == 0
 
 
 # Every number format finds what scoring everything in float64 finds.

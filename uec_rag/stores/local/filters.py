@@ -106,9 +106,7 @@ class Filters:
             found = among & fits[column.codes[view.state.rows]]
             return cast(Mask, found)
 
-        among = np.zeros(int(view.state.edges[-1]), dtype=bool)
-        among[slice(None) if view.selected is None else view.selected] = True
-        return mask(condition, among)
+        return mask(condition, view.mask)
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""

@@ -325,8 +325,8 @@ _NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
 _ALIGNED = 64
 
 
-def pack(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
-    """Yield the contents of a file of arrays, in order."""
+def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file of arrays."""
     header, end = dict[str, object](), 0
     contents = list[bytes | memoryview]()
     for name, array in arrays.items():
@@ -342,8 +342,7 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
             end += room
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % _ALIGNED)
-    yield len(text).to_bytes(8, "little") + text
-    yield from contents
+    return b"".join([len(text).to_bytes(8, "little"), text, *contents])
 
 
 def unpack(raw: NDArray[np.uint8], path: Path) -> dict[str, NDArray[Any]]:

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, Self, cast, get_args
@@ -23,7 +24,6 @@ from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import (
-    FingerprintMismatch,
     IndexCorrupted,
     as_corrupted,
     corruption,
@@ -38,6 +38,7 @@ from uec_rag.stores.base import (
     StoreHits,
     check_addition,
     check_passage,
+    check_same,
 )
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local.database import Database, dates_of, restore_dates
@@ -96,10 +97,6 @@ def _passage(record: _Record, path: Path) -> Passage:
     return passage
 
 
-_Written = tuple[str, str, bytes | None]
-"""The name and hash of a segment, and its content if it lies in the database."""
-
-
 class _Segments:
     """The segments of an index, in files of its folder or in memory."""
 
@@ -111,22 +108,21 @@ class _Segments:
         """Return the file of a segment."""
         return (self.folder or Path(":memory:")) / (name + _SUFFIX)
 
-    def write(self, segment: Segment) -> _Written:
+    def write(self, segment: Segment) -> tuple[str, str, bytes | None]:
         """Keep a segment; return its name, hash, and content if it is for the database."""
         name = secrets.token_hex(16)
         if self.folder is None:
             self._held[name] = segment
             return name, "", None
         content = pack(dict(segment.arrays()))
+        digest = hashlib.sha256(content).hexdigest()
         if len(segment) < _SMALL:
-            data = b"".join(content)
-            return name, hashlib.sha256(data).hexdigest(), data
+            return name, digest, content
         self.folder.mkdir(exist_ok=True)
-        with self.path(name).open("xb") as file:
-            file.writelines(content)
+        self.path(name).write_bytes(content)
         to_disk(self.path(name))
         to_disk(self.folder)
-        return name, _digest(self.path(name)), None
+        return name, digest, None
 
     def open(self, name: str, data: bytes | None) -> Segment:
         """Return a segment; IndexCorrupted if it is missing or damaged."""
@@ -162,11 +158,6 @@ class _Segments:
         """Remove the files that a killed writer left; the caller has the turn to write."""
         if self.folder is not None and self.folder.is_dir():
             self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
-
-
-def _digest(path: Path) -> str:
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Home(Texts):
@@ -518,13 +509,8 @@ class LocalStore(Store):
         if self.setting("fingerprint") == fingerprint:
             return
         with self.changing():
-            stored = self.setting("fingerprint")
-            if len(self) and stored not in (None, fingerprint):
-                raise FingerprintMismatch(
-                    f"store: it holds vectors of another ensemble ({str(stored)[:12]!r}, this one "
-                    f"is {fingerprint[:12]!r}): other models, revisions or posterior. Use that "
-                    "ensemble or build the index again."
-                )
+            if len(self):
+                check_same(self.setting("fingerprint"), fingerprint)
             self.change_settings({"fingerprint": fingerprint})
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -534,7 +520,7 @@ class LocalStore(Store):
         ------
         ValueError
             If there is not one Gaussian per passage, an id is repeated, the Gaussians have another
-            dimension or variance profile than the stored ones, or a variance is above 1e19.
+            dimension or variance profile than the stored ones.
         TypeError, ValueError
             If a passage could not be saved, see `uec_rag.stores.base.normalise`.
         OSError
@@ -557,11 +543,14 @@ class LocalStore(Store):
                 _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
                 connection.executemany(_INSERT, map(_record, count(state.next_row), passages))
                 dtype = turn.settings.get("dtype", "float32")
-                for at in range(0, len(passages), MOST_ROWS):
-                    segment = Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype)
-                    _name_segment(
-                        connection, turn, state.next_row + at, self._home.segments.write(segment)
+                segments = (
+                    (
+                        state.next_row + at,
+                        Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype),
                     )
+                    for at in range(0, len(passages), MOST_ROWS)
+                )
+                self._replace(connection, turn, (), segments)
                 _put(connection, settings)
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -577,41 +566,40 @@ class LocalStore(Store):
                 return 0
             with self._step() as (connection, turn):
                 _mark_dead(connection, view.state.rows[gone].tolist(), turn.version)
-                if len(gone) == len(view):
-                    self._drop_segments(connection, turn)
+                if len(gone) == len(view):  # so that Gaussians of any dimension may come
+                    self._replace(connection, turn, view.state.parts)
                 _put(connection, {"changes": view.changes + 1})
         return len(gone)
-
-    def _drop_segments(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
-        """Remove all segments, so that Gaussians of any dimension may come."""
-        turn.unnamed += [part.name for part in turn.state.parts]
-        connection.execute("DELETE FROM segments")
-        connection.execute("DELETE FROM dead WHERE at IS NULL")
-        connection.execute("UPDATE dead SET version = NULL")
-        connection.execute("DELETE FROM settings WHERE key = 'schema'")
 
     def _merge(self) -> None:
         """Merge small segments, each time in a transaction of its own."""
         with suppress(OSError):  # a full disk is no reason to fail the call before
             while _to_merge(self._state.parts):
                 with self._write_turn(), self._step() as (connection, turn):
-                    self._join(connection, turn, _to_merge(turn.state.parts))
+                    run = _to_merge(turn.state.parts)  # none, if another process was faster
+                    kept = [(part.first, part.segment, part.kept) for part in run if part.count]
+                    self._replace(connection, turn, run, [Segment.join(kept)] if kept else [])
 
-    def _join(
-        self, connection: sqlite3.Connection, turn: _Transaction, run: Sequence[Part]
+    def _replace(
+        self,
+        connection: sqlite3.Connection,
+        turn: _Transaction,
+        parts: Sequence[Part],
+        segments: Iterable[tuple[int, Segment]] = (),
     ) -> None:
-        """Replace segments by one without their dead rows."""
-        if not run:  # another process was faster
-            return
-        span = [run[0].first, run[-1].last]
-        connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
-        if any(part.count for part in run):
-            first, joined = Segment.join([(part.first, part.segment, part.kept) for part in run])
-            _name_segment(connection, turn, first, self._home.segments.write(joined))
-        of_run = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
-        connection.execute(f"DELETE FROM dead {of_run} AND at IS NULL", span)
-        connection.execute(f"UPDATE dead SET version = NULL {of_run}", span)
-        turn.unnamed += [part.name for part in run]
+        """Replace neighbouring parts by segments at some rows, without the dead ones."""
+        if parts:
+            span = [parts[0].first, parts[-1].last]
+            connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
+            of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
+            connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
+            connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
+            turn.unnamed += [part.name for part in parts]
+        for first, segment in segments:
+            name, digest, data = self._home.segments.write(segment)
+            turn.made.append(name)
+            insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
+            connection.execute(insert, [first, name, digest, data])
 
     # Copies and checks
 
@@ -640,7 +628,8 @@ class LocalStore(Store):
         segments = home.database.ask("SELECT name, sha256, data FROM segments")
         for name, digest, data in segments if self.folder else ():
             file = home.segments.path(name)
-            found = _digest(file) if data is None else hashlib.sha256(data).hexdigest()
+            with open_regular(file) if data is None else BytesIO(data) as content:
+                found = hashlib.file_digest(content, "sha256").hexdigest()
             if found != digest:
                 raise corruption(
                     file if data is None else path,
@@ -686,13 +675,12 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         old = turn.state
         living = old.rows if old.alive is None else old.rows[old.alive]
         _mark_dead(connection, living.tolist(), turn.version)
-        store._drop_segments(connection, turn)
         shift = old.next_row  # rows are never used again, since others may read them
         records = ((row + shift, *others) for row, *others in home.records(view.rows.tolist()))
         if connection.executemany(_INSERT, records).rowcount < len(view):
             raise PassageGone("store: a passage was deleted while it was copied; try again.")
-        for first, segment in _compact(view):
-            _name_segment(connection, turn, first + shift, store._home.segments.write(segment))
+        segments = ((first + shift, segment) for first, segment in _compact(view))
+        store._replace(connection, turn, old.parts, segments)
         connection.execute("DELETE FROM settings")
         settings |= {"version": turn.version, "changes": old.changes + 1}
         _put(connection, {**settings, "next_row": shift + state.next_row})
@@ -700,10 +688,9 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
 
 def _compact(view: View) -> Iterator[tuple[int, Segment]]:
     """Yield the first row and the segment of each part of a view, without what it leaves out."""
-    left = np.zeros(int(view.state.edges[-1]), dtype=bool)
-    left[slice(None) if view.selected is None else view.selected] = True
+    mask = view.mask
     for part, start in zip(view.state.parts, view.state.edges.tolist(), strict=False):
-        kept = left[start : start + len(part.segment)]
+        kept = mask[start : start + len(part.segment)]
         if kept.all():
             yield part.first, part.segment
         elif kept.any():
@@ -737,14 +724,6 @@ def _rows(connection: sqlite3.Connection, sql: str, parameters: Sequence[int]) -
     """Return the rows that a statement selects, ascending."""
     found = connection.execute(f"{sql} ORDER BY row", parameters).fetchall()
     return np.array(found, dtype=np.int64).ravel()
-
-
-def _name_segment(
-    connection: sqlite3.Connection, turn: _Transaction, first: int, written: _Written
-) -> None:
-    turn.made.append(written[0])
-    insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
-    connection.execute(insert, [first, *written])
 
 
 def _mark_dead(connection: sqlite3.Connection, rows: Sequence[int], version: int) -> None:

@@ -292,6 +292,13 @@ class View(Store):
         """The row of each column, ascending."""
         return self.state.rows if self.selected is None else self.state.rows[self.selected]
 
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Which positions of the state are selected."""
+        mask = np.zeros(int(self.state.edges[-1]), dtype=bool)
+        mask[slice(None) if self.selected is None else self.selected] = True
+        return mask
+
     def positions(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions of columns."""
         return columns if self.selected is None else self.selected[columns]
