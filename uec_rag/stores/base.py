@@ -105,12 +105,6 @@ class StoreHits:
     sigma2: FloatArray
     exact: bool
 
-    @classmethod
-    def empty(cls, queries: int) -> Self:
-        """Create the result of a number of queries to an empty store."""
-        empty = np.zeros((queries, 0), dtype=np.float32)
-        return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)
-
 
 class Top(NamedTuple):
     """The best columns of a view for n queries, best first; shape (n, k) each."""
@@ -333,9 +327,7 @@ class Store(ABC):
             passages += [[*map(copy_passage, row)] for row in view.gather(top.columns)]
             tops.append(top)
             exact.append(len(view) >= len(store))
-        count = min((top.columns.shape[1] for top in tops), default=0)
-        if not count:
-            return StoreHits.empty(len(query))
+        count = min(top.columns.shape[1] for top in tops)
         scores, mu, sigma2 = (
             np.concatenate([part[:, :count] for part in parts])
             for parts in [*zip(*tops, strict=True)][1:]

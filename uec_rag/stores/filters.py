@@ -313,7 +313,7 @@ def _necessary(condition: Condition) -> dict[str, Any] | None:
     return None
 
 
-_IS_ON_SIDE = {">": op.gt, ">=": op.ge, "<": op.lt, "<=": op.le}
+IS_ON_SIDE = {">": op.gt, ">=": op.ge, "<": op.lt, "<=": op.le}
 _MISSING = object()
 
 
@@ -371,7 +371,7 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     left: Any = value
     if isinstance(limit, DateText):
         sign, moment = limit.side(operator)
-        return isinstance(value, DateText) and _IS_ON_SIDE[sign](value.key, moment)
+        return isinstance(value, DateText) and IS_ON_SIDE[sign](value.key, moment)
     if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
         return False
-    return bool(_IS_ON_SIDE[ORDERS[operator]](left, limit))
+    return bool(IS_ON_SIDE[ORDERS[operator]](left, limit))

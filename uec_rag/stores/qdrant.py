@@ -84,8 +84,6 @@ class QdrantStore(Store):
         Name of the collection.
     api_key : str, optional
         API key of the server. It is not saved.
-    timeout : int, optional
-        Seconds to wait for the server.
     client : QdrantClient, optional
         An existing client.
     candidates : int
@@ -123,7 +121,6 @@ class QdrantStore(Store):
         url: str | None = None,
         collection: str = "uec_rag",
         api_key: str | None = None,
-        timeout: int | None = None,
         client: QdrantClient | None = None,
         candidates: int = CANDIDATES,
         **settings: Any,
@@ -144,7 +141,7 @@ class QdrantStore(Store):
         self._key, self._is_local = api_key, location is not None or path is not None
         try:
             self._client = client or QdrantClient(
-                location=location, path=folder, url=url, api_key=api_key, timeout=timeout
+                location=location, path=folder, url=url, api_key=api_key
             )
         except ValueError as error:
             raise ValueError(f"url: expected http://HOST:PORT, got {url!r} ({error}).") from error

@@ -93,7 +93,6 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
     return bool(count)
 
 
-_FULL = ("disk is full", "disk I/O error", "database or disk is full")
 _live: WeakSet[Database] = WeakSet()
 _abandoned: list[sqlite3.Connection] = []  # a parent's connections, which a child must not close
 
@@ -130,7 +129,7 @@ def kind_errors(path: Path) -> Iterator[None]:
                 f"path: other processes keep writing to {str(path)!r}; nothing was changed. Try "
                 "again."
             ) from error
-        if any(full in said for full in _FULL):
+        if "disk is full" in said or "disk I/O error" in said:
             raise OSError(
                 errno.ENOSPC,
                 f"path: the disk is full or fails at {str(path)!r} ({said}). Nothing was "
@@ -315,7 +314,7 @@ class Database:
         """Leave the connections, which are a parent's; others are opened when they are needed."""
         if not self.in_memory and self._is_open:
             _abandoned.extend((self._read, self._write))
-            self._is_open = False
+            self._is_open, self._writer = False, None
 
     def _reopen(self) -> None:
         if not self._is_open:

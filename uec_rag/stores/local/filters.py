@@ -8,14 +8,15 @@ each different value, as `uec_rag.stores.filters` defines it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.errors import as_corrupted
-from uec_rag.stores.filters import And, Condition, HasId, Not, Or, Predicate, holds, parts_of
+from uec_rag.stores import filters
+from uec_rag.stores.filters import And, Compare, Condition, HasId, Not, Or, Predicate
 from uec_rag.stores.local.database import Database, restore_dates
 from uec_rag.stores.local.view import View
 
@@ -34,12 +35,15 @@ class _Column:
         The different values, each in metadata of its own; the first is that of no value.
     numbers : dict
         The position of each among them, by what tells it from others.
+    floats : array
+        The values that are numbers, and NaN for others.
     codes : int array, shape (rows,)
         The position of each row's value.
     """
 
     values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     numbers: dict[object, int] = field(default_factory=dict)
+    floats: NDArray[np.float64] = field(default_factory=lambda: np.full(1, np.nan))
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def extend(self, key: str, rows: int, database: Database) -> _Column:
@@ -49,19 +53,41 @@ class _Column:
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
         for start in range(len(self.codes), rows, _AT_ONCE):
             for row, metadata, dates in database.ask(sql, [start, min(rows, start + _AT_ONCE)]):
-                stored = msgspec.json.decode(metadata)
-                if key not in stored:
+                read = msgspec.json.decode(metadata)
+                if key not in read:
                     continue
-                value, moment = stored[key], msgspec.json.decode(dates or "{}").get(key)
+                value, moment = read[key], msgspec.json.decode(dates or "{}").get(key)
                 shown = str(value) if isinstance(value, list | dict) else value
-                name = type(value), shown, str(moment)
+                tag = str(moment) if isinstance(moment, dict) else moment is not None
+                name = type(value), shown, tag
                 if name not in numbers:
                     numbers[name] = len(values)
                     values.append({key: value})
                     if moment is not None:
                         restore_dates(values[-1], {key: moment})
                 codes[row] = numbers[name]
-        return _Column(values, numbers, codes)
+        floats = [
+            one.get(key) if isinstance(one.get(key), int | float) else np.nan for one in values
+        ]
+        return _Column(values, numbers, np.array(floats, dtype=np.float64), codes)
+
+    def fits(self, condition: Compare) -> Mask:
+        """Return which values satisfy a comparison."""
+        operator, asked = condition.operator, condition.value
+        options = asked if operator == "$in" else (asked,)
+        plain = not condition.within and all(
+            type(one) in (str, int, float, bool) for one in options
+        )
+        texts = [one for one in options if isinstance(one, str)]
+        if plain and operator in ("$eq", "$in"):  # quickly, as there may be a value for each row
+            fits = np.isin(self.floats, [one for one in options if one not in texts])
+            names = [(str, one, is_date) for one in texts for is_date in (False, True)]
+            fits[[self.numbers[name] for name in names if name in self.numbers]] = True
+            return fits
+        if plain and operator in filters.ORDERS and not texts:
+            found: Mask = filters.IS_ON_SIDE[filters.ORDERS[operator]](self.floats, asked)
+            return found
+        return np.array([filters.holds(condition, value) for value in self.values], dtype=bool)
 
 
 class Filters:
@@ -102,9 +128,8 @@ class Filters:
                     kept[positions] = [bool(predicate(passage)) for passage in passages]
                     return kept
             column = self._column(condition.keys[0], view.state.next_row)
-            fits = np.array([holds(condition, value) for value in column.values], dtype=bool)
-            found = among & fits[column.codes[view.state.rows]]
-            return cast(Mask, found)
+            found = among & column.fits(condition)[column.codes[view.state.rows]]
+            return found
 
         return mask(condition, view.mask)
 
@@ -122,4 +147,4 @@ class Filters:
 
 
 def _runs_python(condition: Condition) -> bool:
-    return bool(parts_of(condition, (Predicate,)))
+    return bool(filters.parts_of(condition, (Predicate,)))
