@@ -181,25 +181,6 @@ def test_odd_values_come_back_as_they_were_and_are_found_by_what_they_are(store)
 
 
 @every_store
-def test_a_query_is_compared_with_every_passage_of_a_small_store(store):
-    stored, query = gaussians(0, 40), QUERY[[0]]
-    store.add(numbered(range(40)), stored)
-    view = view_of(store, query)
-    order = [int(p.id[1:]) for p in view.passages()]
-    own = sum(view.compare([query.mean[:, :6], query.mean[:, 6:]]))
-    rounding = 0.03 if view.state.parts[0].segment.scan else 1e-5
-    np.testing.assert_allclose(own, query.mean @ stored.mean[order].T, atol=rounding)
-    top = view.top_k(query, 5, beta=1.0, mu=own)
-    found = assert_finds(store, {f"p{i}": stored[[i]] for i in range(40)}, query)
-    assert found.exact
-    assert view.gather(top.columns) == found.passages
-    assert len(store.sample(1)) == 1
-    np.testing.assert_array_equal(
-        np.sort(store.sample(100).mean, axis=0), np.sort(stored.mean, axis=0)
-    )
-
-
-@every_store
 def test_another_ensembles_gaussians_are_refused(store):
     store.bind("one")
     store.add(numbered(range(5)), gaussians(0, 5))

@@ -89,7 +89,7 @@ class History(RuleBasedStateMachine):
         self.others = []
         if not self.in_memory:
             self.others.append(Retriever(self.uec, beside(self.index.store)))
-        self.held, self.saved, self.views, self.steps = {}, None, [], 0
+        self.held, self.saved, self.steps = {}, None, 0
         self.add(random.Random(filled), filled)
 
     @property
@@ -192,24 +192,6 @@ class History(RuleBasedStateMachine):
         assert ((result.confidence >= 0) & (result.confidence <= 1)).all()
         assert (np.diff(result.scores) <= 1e-6).all()
         return result
-
-    @precondition(lambda self: self.in_memory)
-    @rule(filter_=st.one_of(st.none(), FILTERS))
-    def look(self, filter_):
-        """Keep a view, and what it finds now."""
-        view, there = self.index.snapshot(), [*self.held.values()]
-        result = self.ask(view, QUERIES[0], 10, filter_, self.wanted(filter_))
-        self.views = [*self.views[-2:], (view, filter_, there, result)]
-
-    @precondition(lambda self: self.views)
-    @rule(chance=chances)
-    def look_again(self, chance):
-        """A view is of its moment."""
-        view, filter_, there, result = chance.choice(self.views)
-        assert list(view.passages()) == there
-        again = view.search([QUERIES[0]], 10, filter=filter_)
-        assert again.ids == result.ids
-        np.testing.assert_array_equal(again.scores, result.scores)
 
     @precondition(lambda self: self.in_memory)
     @rule(go_on=st.booleans())

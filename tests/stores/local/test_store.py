@@ -33,23 +33,6 @@ def gaussian(mean, scales, factored):
     return Gaussian(mean, scales)
 
 
-@pytest.fixture
-def store():
-    store = LocalStore()
-    rng = np.random.default_rng(0)
-    store.add([passage(id_, f"text of {id_}") for id_ in "abcd"], random_gaussian(rng, 4, 3, 2))
-    return store
-
-
-def more(store, ids, seed=7):
-    """Passages of those ids, with Gaussians of the store's posterior."""
-    rng = np.random.default_rng(seed)
-    profile = store.vectors([]).profile
-    scales = rng.gamma(1.0, 1.0, (len(ids), len(profile)))
-    gaussians = Gaussian.from_factors(rng.standard_normal((len(ids), 3)), scales, profile)
-    return [passage(id_, f"new text of {id_}") for id_ in ids], gaussians
-
-
 def everything(store, query, k, beta, keep=lambda passage: True):
     """Score all passages with the pure functions, then sort; ties in the order they came."""
     chosen = [p for p in store.passages() if keep(p)]
@@ -169,23 +152,6 @@ def test_what_a_view_has_is_copied_after_its_files_were_merged(tmp_path):
     assert (len(store), len(copy)) == (250, 1000)
     names = ["3", "999"]
     np.testing.assert_array_equal(copy.vectors(names).mean, view.vectors(names).mean)
-
-
-@pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
-def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone):
-    copy_view(store.snapshot(), LocalStore(tmp_path / "first"), store.settings)
-    copy = LocalStore(tmp_path / "first")
-    for one in (copy, store):
-        one.add(*more(store, ["e", "f", "b", "g", "h"]))
-        one.delete([*gone])
-    copy_view(copy.snapshot(), LocalStore(tmp_path / "other"), copy.settings)
-    for one in (copy, LocalStore(tmp_path / "other"), LocalStore(tmp_path / "first")):
-        assert [*one.passages()] == [*store.passages()]
-        ids = [passage.id for passage in store.passages()]
-        np.testing.assert_array_equal(one.vectors(ids).mean, store.vectors(ids).mean)
-        one.check()
-    copy.delete([p.id for p in copy.passages()])
-    assert len(store) == len(LocalStore(tmp_path / "other")) == 8 - len(gone)
 
 
 def test_filters_see_what_is_written_undone_and_written_by_others(tmp_path):

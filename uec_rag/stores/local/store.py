@@ -213,16 +213,13 @@ class _Transaction:
     ----------
     version : int
         That of the state after it.
-    made : list of str
-        Segments to remove if it fails.
     unnamed : list of str
-        Segments to remove if it does not.
+        Segments to remove if it does not fail.
     """
 
     state: State
     settings: dict[str, Any]
     version: int
-    made: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
 
 
@@ -444,19 +441,18 @@ class LocalStore(Store):
                 "without."
             )
         database.begin()
-        made = list[str]()
         try:
             with database.write() as connection:
                 state, settings = self._read_state(connection, self._state)
-                turn = _Transaction(state, settings, state.version + 1, made)
+                turn = _Transaction(state, settings, state.version + 1)
                 self._tidy(connection, turn)
             self._transaction = turn
             yield turn
             if not database.end("COMMIT"):
                 raise _undone()
         except BaseException:
-            with suppress(Exception):
-                self._undo(made)
+            with suppress(Exception):  # files that it has made are removed by the next
+                database.end("ROLLBACK")
             raise
         finally:
             self._transaction = None
@@ -476,16 +472,8 @@ class LocalStore(Store):
                 yield connection, turn
                 turn.state, turn.settings = self._read_state(connection, turn.state)
             except BaseException:
-                self._undo(turn.made)
+                self._home.database.end("ROLLBACK")
                 raise
-
-    def _undo(self, made: Sequence[str]) -> None:
-        """Undo the transaction with the files that it made, if it is open.
-
-        After the commit, which an interrupt may follow, the database names them.
-        """
-        if self._home.database.end("ROLLBACK"):
-            self._home.segments.remove(made)
 
     def _tidy(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
         """Count the version, and remove what earlier writers left."""
@@ -596,10 +584,8 @@ class LocalStore(Store):
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
             turn.unnamed += [part.name for part in parts]
         for first, segment in segments:
-            name, digest, data = self._home.segments.write(segment)
-            turn.made.append(name)
             insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
-            connection.execute(insert, [first, name, digest, data])
+            connection.execute(insert, [first, *self._home.segments.write(segment)])
 
     # Copies and checks
 
