@@ -613,6 +613,10 @@ def last_of_each(passages: Sequence[Passage]) -> list[int]:
     return [*kept.values()]
 
 
+class _Checked(dict[str, Any]):
+    """The metadata of a passage that was already checked and copied."""
+
+
 def check_passage(passage: Passage, where: str = "") -> Passage:
     """Check one passage, and copy its metadata, which messages call `where`.
 
@@ -627,7 +631,7 @@ def check_passage(passage: Passage, where: str = "") -> Passage:
         raise TypeError(f"text of {name!r} must be a string, got {text!r:.60}")
     check_stored_text(text, f"text of {name!r}: {text!r:.60}")
     check_type(passage.metadata, Mapping, where, "a mapping")
-    return Passage(name, text, normalise(passage.metadata, where))
+    return Passage(name, text, _Checked(normalise(passage.metadata, where)))
 
 
 def check_same(stored: str | None, fingerprint: str) -> None:
@@ -651,7 +655,10 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
         raise ValueError(
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
         )
-    checked = [*map(check_passage, passages)]
+    checked = [
+        one if isinstance(getattr(one, "metadata", None), _Checked) else check_passage(one)
+        for one in passages
+    ]
     if len({passage.id for passage in checked}) < len(checked):
         raise ValueError("ids: expected distinct ids in one call.")
     return checked

@@ -361,7 +361,9 @@ class LocalStore(Store):
                 _bury(known[name], gone) if name in known else self._open(connection, first, name)
                 for first, name in connection.execute("SELECT first, name FROM segments").fetchall()
             ]
-            schema = Schema.restore(settings["schema"]) if parts else Schema()
+            schema = before.schema  # which stays while a segment does
+            if known.keys().isdisjoint(part.name for part in parts):
+                schema = Schema.restore(settings["schema"]) if parts else Schema()
             _check_alike(parts, schema)
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
