@@ -56,7 +56,7 @@ class _Column:
                 read = msgspec.json.decode(metadata)
                 if key not in read:
                     continue
-                value, moment = read[key], msgspec.json.decode(dates or "{}").get(key)
+                value, moment = read[key], msgspec.json.decode(dates).get(key) if dates else None
                 shown = str(value) if isinstance(value, list | dict) else value
                 tag = str(moment) if isinstance(moment, dict) else moment is not None
                 name = type(value), shown, tag
