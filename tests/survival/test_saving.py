@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +65,8 @@ def operate(store, number, writer=""):
     """Carry out an operation; those of several steps in one transaction."""
     steps = steps_of(number, writer)
     if steps[0][0] == "copy":
-        copy = LocalStore(store.folder.with_name(f"copy{writer}"))
-        copy_view(store.snapshot(), copy, store.settings)
+        with closing(LocalStore(store.folder.with_name(f"copy{writer}"))) as copy:
+            copy_view(store.snapshot(), copy, store.settings)
         return
     with store.changing():
         for how, ids in steps:

@@ -203,30 +203,34 @@ class Database:
         connection = sqlite3.connect(
             uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
         )
-        for pragma in (
-            "trusted_schema = OFF",
-            "cache_size = -8192",
-            "mmap_size = 1073741824",
-            "synchronous = FULL",
-            "secure_delete = ON",
-            "journal_size_limit = 67108864",
-            "temp_store = MEMORY",
-            "page_size = 16384",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-        if create and not _has_tables(connection):
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError:  # a network folder, without shared memory
-                connection.execute("PRAGMA journal_mode = DELETE")
-            connection.execute("BEGIN IMMEDIATE")
-            if not _has_tables(connection):  # another process may have been faster
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_FORMAT}")
-                for sql in _SCHEMA:
-                    connection.execute(sql)
-            connection.execute("COMMIT")
-        _check_schema(connection, self.path)
+        try:
+            for pragma in (
+                "trusted_schema = OFF",
+                "cache_size = -8192",
+                "mmap_size = 1073741824",
+                "synchronous = FULL",
+                "secure_delete = ON",
+                "journal_size_limit = 67108864",
+                "temp_store = MEMORY",
+                "page_size = 16384",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+            if create and not _has_tables(connection):
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                except sqlite3.OperationalError:  # a network folder, without shared memory
+                    connection.execute("PRAGMA journal_mode = DELETE")
+                connection.execute("BEGIN IMMEDIATE")
+                if not _has_tables(connection):  # another process may have been faster
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {_FORMAT}")
+                    for sql in _SCHEMA:
+                        connection.execute(sql)
+                connection.execute("COMMIT")
+            _check_schema(connection, self.path)
+        except BaseException:
+            connection.close()  # with its transaction
+            raise
         return connection
 
     def _connect_read_only(self, uri: str) -> sqlite3.Connection:
@@ -282,12 +286,12 @@ class Database:
         with kind_errors(self.path):
             self._reopen()
             self._check_in_place()
-            with self.write() as connection:
-                if connection.in_transaction:  # an interrupt came before it could be ended
-                    connection.execute("ROLLBACK")
-                connection.execute("BEGIN IMMEDIATE")
-            self._writer = threading.get_ident()
             try:
+                with self.write() as connection:
+                    if connection.in_transaction:  # an interrupt came before it could be ended
+                        connection.execute("ROLLBACK")
+                    connection.execute("BEGIN IMMEDIATE")
+                self._writer = threading.get_ident()
                 self._check_in_place()
             except BaseException:
                 self.end("ROLLBACK")
