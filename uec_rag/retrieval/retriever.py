@@ -57,11 +57,10 @@ from uec_rag.retrieval.save import (
 )
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Filter, Passage, Store, saved_store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
-from uec_rag.stores.urls import saved_store
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
