@@ -28,7 +28,7 @@ NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
 
 WORDS = ("coverage", "names")
-"""The names of the evidence that the question's words are; see `retrieval.words`."""
+"""The names of the evidence that the question's words are; see `retrieval.search.word_evidence`."""
 
 _LEAST_SHARE = 1e-4
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature
@@ -60,6 +60,11 @@ class Features:
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
         return replace(self, found=self.found[:, :k], relevance=self.relevance[:, :k])
+
+    def row(self, row: int) -> Features:
+        """Return the features of one of the questions."""
+        at = slice(row, row + 1)
+        return Features(self.in_corpus[at], self.found[at], self.relevance[at])
 
 
 def features(
@@ -319,11 +324,6 @@ class Probabilities:
     def confidence(self) -> FloatArray:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.confidence_at_k[:, min(JUDGED, self.confidence_at_k.shape[1]) - 1]
-
-    def row(self, row: int) -> Probabilities:
-        """Return the probabilities of one of the questions."""
-        at = slice(row, row + 1)
-        return Probabilities(self.in_corpus[at], self.confidence_at_k[at], self.relevance[at])
 
     def mix(self, in_corpus: FloatArray, share: float) -> Probabilities:
         """Average the log odds of `in_corpus` with those of another search.
