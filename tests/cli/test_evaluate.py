@@ -16,12 +16,8 @@ def test_the_command_prints_writes_and_refuses(run, index, documents, words, tmp
     told = run("evaluate", index, table, "--json", "--against", index, json_output=True)
     assert told["against"]["difference"] == [0.0, 0.0, 0.0]
     assert json.dumps(told)
-    made = run("evaluate", index)
-    assert "The questions were made from the passages" in made.stdout
-    assert "not fitted, so confidence is unreliable" in " ".join(made.stdout.split())
     for options, message in (
         ((tmp_path / "none.csv",), "no such file"),
-        (("--against", index), "give QUESTIONS"),
         ((table, "--html", tmp_path), "--html: expected a file"),
     ):
         refused = run("evaluate", index, *options, code=2)

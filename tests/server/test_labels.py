@@ -170,12 +170,6 @@ def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not
     assert "They allow max_wrong=0.30, which answers 16" in refused.json()["detail"]
 
 
-def test_questions_made_from_the_passages_give_a_curve_too(client):
-    found = client.post("/report", json={"made": True}).json()
-    assert found["doubtful"] == []
-    assert sum(not row["answerable"] for row in found["rows"]) == found["questions"] // 5 == 4
-
-
 def test_labels_of_the_index_are_a_table_too(client, index):
     for question, id_ in LABELS:
         LabelFile(index).write(question, {id_} - {""})

@@ -28,18 +28,13 @@ if TYPE_CHECKING:
 _PAGE = 120  # characters of a line
 
 Questions = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="QUESTIONS",
-        help="A table, as 'uec-rag gate' takes it. Without it, questions are made from the "
-        "passages.",
-    ),
+    Path, typer.Argument(metavar="QUESTIONS", help="A table, as 'uec-rag gate' takes it.")
 ]
 
 
 def evaluate(
     index: Index,
-    questions: Questions = None,
+    questions: Questions,
     against: Annotated[Path | None, typer.Option(help="Another index, to compare it with.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write it to an HTML page, too.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
@@ -47,7 +42,7 @@ def evaluate(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Measure an index: ranking, confidence, what could be answered.
+    """Measure an index: ranking, confidence, what plainer searches would decide.
 
     The ensemble is compared with each of its members and with their reciprocal rank fusion. The
     index is not changed.
@@ -56,20 +51,17 @@ def evaluate(
     """
     if html is not None:
         check_file(html, "--html")
-    if against is not None and questions is None:
-        raise ValueError("--against: two indexes are compared by labels; give QUESTIONS")
-    asked = None if questions is None else read_questions(questions, labelled=True)
-    name = "questions made from the passages" if questions is None else questions.name
+    asked, name = read_questions(questions, labelled=True), questions.name
     require("serve", "ir-measures")
     from uec_rag.evaluation.evaluate import compare
     from uec_rag.evaluation.evaluate import evaluate as measure
 
-    def opened(folder: Path, place: str | None) -> tuple[Retriever, dict[str, set[str]] | None]:
+    def opened(folder: Path, place: str | None) -> tuple[Retriever, dict[str, set[str]]]:
         retriever = open_index(folder, place, trust)
-        labels = None if asked is None else find_noted(asked, retriever, name)
-        if labels is not None and against is not None:
+        labels = find_noted(asked, retriever, name)
+        if against is not None:
             labels.check_complete(f"{name}, asked of {folder}")
-        return retriever, None if labels is None else labels.relevant
+        return retriever, labels.relevant
 
     # Both are opened before either is evaluated, so that invalid labels are reported at once.
     mine = opened(index, store)
@@ -77,7 +69,7 @@ def evaluate(
     found = measure(*mine, k=k)
     difference = None if other is None else compare(found, measure(*other, k=k))
     title = f"{index.absolute().name}, uec-rag {__version__}: {name}"
-    last = [] if asked is not None else [mine[0].report]
+    last = list[str]()
     if difference is not None:
         said = _mean(difference["difference"], sign="+")
         last.append(f"nDCG@{k} minus that of {against}: {said}.")
@@ -112,8 +104,6 @@ def _show(console: Console, title: str, found: Evaluation, last: Iterable[str]) 
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95% interval."
     )
-    if facts["made_up"]:
-        line("The questions were made from the passages; they are harder than users' questions.")
     table("ranking", {name: map(_mean, of.values()) for name, of in found.systems.items()}, metrics)
     for problem in found.doubtful:
         line(problem)
@@ -127,15 +117,6 @@ def _show(console: Console, title: str, found: Evaluation, last: Iterable[str]) 
     bins = found.confidence["reliability"]
     rows = {f"{one['confidence']:.2f}": [f"{one['right']:.2f}", str(one["count"])] for one in bins}
     table("mean confidence", rows, ["right", "questions"])
-    line(
-        "Answered at each share of wrong answers: by a gate whose guarantee holds for future "
-        "questions with 95% certainty, and by the best threshold for these questions, on "
-        f"confidence or on the similarity of {facts['compared']}."
-    )
-    ways = ["gate", "confidence", "similarity"]
-    table(
-        "risk", {str(row["risk"]): [f"{row[way]:.0%}" for way in ways] for row in found.risks}, ways
-    )
     decided = {
         name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
     }

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, check_text, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
 from uec_rag.confidence.decision import needs_clarification
@@ -28,16 +27,14 @@ from uec_rag.confidence.risk import (
     risk_threshold,
 )
 from uec_rag.documents.labels import read_questions, write_questions
-from uec_rag.documents.questions import make_questions
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.retrieval.search import Method
-from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.local import LocalStore
+from uec_rag.stores.base import Filter, Store
 
 FEWEST = 20
-"""The smallest number of questions, labelled or generated, to learn from."""
+"""The smallest number of labelled questions to learn from."""
 
 UNDERSPECIFIED = (0.5, 0.9)
 """P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
@@ -50,8 +47,6 @@ LABELS_FILE = "questions.csv"
 
 _PATIENCE = 10.0  # seconds that a label waits for those of other processes
 _MOST = 1000  # confidences that a gate keeps
-_MOST_MADE, _MOST_PASSAGES = 300, 3000  # questions made of passages, and passages they are asked of
-_UNANSWERED = 5  # every fifth of these questions has no answer
 
 
 class LabelFile:
@@ -115,9 +110,6 @@ class Searchable(Protocol):
 
     def search(self, *args: Any, **kwargs: Any) -> SearchResult:
         """Find the best passages for each query, and decide."""
-
-
-_S = TypeVar("_S", bound=Searchable)
 
 
 def check_labels(
@@ -275,20 +267,6 @@ class LabelledSearch:
         size = max(decision.size for decision in result.decisions)
         return cls(view, result, wanted, k, view.store.corpus(), size, filter)
 
-    @classmethod
-    def from_passages(cls, retriever: Searchable, *, k: int = 4) -> LabelledSearch:
-        """Search for questions made from the passages, to be used if there are no labels.
-
-        They are harder to answer than the questions of users, and every fifth has no answer (see
-        `questions_from_passages`).
-
-        Raises ValueError if too few questions can be made.
-        """
-        queries, relevant, tried = questions_from_passages(retriever)
-        labelled = cls.from_queries(tried, queries, relevant, k=k)
-        corpus = retriever.store.corpus()
-        return replace(labelled, retriever=retriever, corpus=corpus, size=len(retriever))
-
     def threshold(
         self,
         max_risk: float | None = None,
@@ -371,69 +349,6 @@ def _kind(reply: Advice | str) -> int:
 def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
     """Return the probability that each question is answered by its first k hits, shape (n,)."""
     return np.array([each.confidence_at(k) for each in result], dtype=np.float64)
-
-
-def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _S]:
-    """Make questions from the passages, to evaluate a search without labels.
-
-    Returns
-    -------
-    questions : list of str
-        Headings or first sentences, which are harder to answer than the questions of users.
-    relevant : list of set of str
-        Ids of the passages that answer each question; none for every fifth question.
-    tried : Retriever
-        The passages, or a sample of them, to ask the questions of, without a gate. Passages that a
-        question was made from only have the text that answers it, and the answers of every fifth
-        question are left out.
-
-    Raises
-    ------
-    ValueError
-        If fewer than `FEWEST` questions can be made.
-    """
-    uec, store = retriever.uec, retriever.store
-    passages = [*store.passages()]
-    chosen = np.random.default_rng(0).permutation(len(passages))[:_MOST_PASSAGES]
-    sample = [passages[row] for row in chosen]
-    made = make_questions(sample, _MOST_MADE)
-    if len(made.questions) < FEWEST:
-        raise ValueError(
-            f"only {len(made.questions)} questions could be made from {len(store):,} passages, "
-            f"expected at least {FEWEST}; give labelled questions."
-        )
-    gone = {position for answers in made.relevant[::_UNANSWERED] for position in answers}
-    there = [position for position in range(len(sample)) if position not in gone]
-    asked = [
-        replace(passage, text=made.answers.get(position, passage.text))
-        for position, passage in enumerate(sample)
-    ]
-    local = LocalStore()
-    local.bind(uec.fingerprint)
-    local.add([asked[position] for position in there], _gaussians(uec, store, sample, asked)[there])
-    tried = retriever.with_gate(None)
-    tried.store = local
-    if tried.calibration is not None:  # that of the sample, which has not changed
-        tried.calibration = replace(tried.calibration, size=len(local))
-    answers = [{sample[position].id for position in {*answer} - gone} for answer in made.relevant]
-    return made.questions, answers, tried
-
-
-def _gaussians(
-    uec: UEC, store: Store, sample: Sequence[Passage], asked: Sequence[Passage]
-) -> Gaussian:
-    """Return the Gaussians of passages, of which the changed ones alone are encoded again."""
-    known = store.vectors([passage.id for passage in sample])
-    known = known.with_terms(uec.embed_terms([passage.text for passage in asked]))
-    changed = [at for at, passage in enumerate(asked) if passage.text != sample[at].text]
-    if not changed:
-        return known
-    new = uec.embed([asked[at].text for at in changed], "passage")
-    mean, scales = known.mean.copy(), known.scales.copy()
-    mean[changed], scales[changed] = new.mean, new.scales
-    return Gaussian.from_factors(
-        mean, scales, known.profile, widths=known.widths, terms=known.terms
-    )
 
 
 def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:

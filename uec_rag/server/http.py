@@ -17,8 +17,14 @@ from fastapi.staticfiles import StaticFiles
 from uec_rag.base.spans import span
 from uec_rag.base.version import __version__
 from uec_rag.confidence.decision import outcome
-from uec_rag.evaluation.labels import questions_to_ask, questions_to_label, too_few_labels
-from uec_rag.evaluation.report import gate_report, gate_state, search_table
+from uec_rag.evaluation.labels import (
+    gate_report,
+    gate_state,
+    questions_to_ask,
+    questions_to_label,
+    search_table,
+    too_few_labels,
+)
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import GATE_FILE
 from uec_rag.retrieval.labelled import LabelFile, LabelledSearch
@@ -152,9 +158,7 @@ class Service:
     def searched(self, given: Table) -> LabelledSearch:
         """Search the questions of a table; the last search is kept."""
         name, table = given.name, given.table
-        if given.made:
-            name, table = "", None
-        elif table is None:
+        if table is None:
             file = self.labels.path
             name, table = file.name, file.read_text("utf-8-sig") if file.exists() else ""
         return self._searched(name, table, given.k, self.index.changes)
@@ -282,7 +286,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
     @routes.post("/report")
     async def report(given: Table) -> Json:
         """Search labelled questions: what each threshold would answer, and what a gate could."""
-        return await service.alone(lambda: gate_report(service.searched(given), made=given.made))
+        return await service.alone(lambda: gate_report(service.searched(given)))
 
     @routes.post("/gate", status_code=201)
     async def save_gate(given: Guarantee) -> Json:

@@ -157,11 +157,10 @@ class Asked(BaseModel, extra="forbid", strict=True):
 
 
 class Table(BaseModel, extra="forbid", strict=True):
-    """Labelled questions: a table, or the labels of the index, or questions made from it."""
+    """Labelled questions: a table, or the labels of the index."""
 
     name: str = Field("", max_length=200, description="Name of the table's file.")
     table: str | None = Field(None, description="Its text; null for the labels of the index.")
-    made: bool = Field(False, description="Whether to make questions from the passages instead.")
     k: K = 4
 
 

@@ -322,7 +322,12 @@ def test_a_reading_is_asked_among(page, index):
     expect(page.locator("ol.hits > li")).to_have_count(min(4, len(readings[0].ids)))
 
 
-def test_all_views_work_by_keyboard_alone(page):
+def test_all_views_work_by_keyboard_alone(page, index):
+    labelled = Retriever.load(index)
+    for question, id_ in QUESTIONS:
+        labelled.label(question, [id_])
+    page.reload()
+
     def focused():
         return page.evaluate(
             "(({ name, id, tagName, textContent }) => name || id || "
@@ -348,7 +353,7 @@ def test_all_views_work_by_keyboard_alone(page):
     assert focused() == "Skip to the content"
     tab_to("Tune")
     page.keyboard.press("Enter")
-    tab_to("made")
+    tab_to("labelled")
     page.keyboard.press("Enter")
     page.wait_for_selector("#tuned:not([hidden])")
     tab_to("risk")

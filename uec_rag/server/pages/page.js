@@ -444,9 +444,7 @@ function showTuned(found) {
   const first = thresholds()[usual];
   baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
     : { name: promised(first), threshold: first.threshold };
-  $("#tuned-of").textContent = !given.made
-    ? `${count(found.questions, "question")} of ${given.name || "the labels of this index"}; an answer may use ${count(found.k, "passage")}.`
-    : `${count(found.questions, "question")} made from the passages, a fifth without an answer: a first sentence, or a heading, asks for the rest, which is harder to find than what users ask for. The guarantee holds only for questions like these; for your users' questions, use labelled ones.`;
+  $("#tuned-of").textContent = `${count(found.questions, "question")} of ${given.name || "the labels of this index"}; an answer may use ${count(found.k, "passage")}.`;
   $("#doubtful").textContent = found.doubtful.join(" ");
   $("#tuned").hidden = false;
   say($("#saved"), "");
@@ -470,7 +468,6 @@ function startTune() {
     else if (file.size > LARGEST) say(place, `${file.name} has more than ${LARGEST / 1000} kB. Choose fewer questions: a few thousand are plenty.`, true);
     else search({ name: file.name, table: await file.text() });
   });
-  form.elements.made.addEventListener("click", () => search({ made: true }));
   form.elements.labelled.addEventListener("click", () => search({}));
   $("#risk").addEventListener("input", showRisk);
   $("#promise").addEventListener("change", showRisk);
