@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -83,7 +82,7 @@ def gate(
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:
         raise ValueError(f"{too_few_labels(searched, made.guarantee)}, or save it with --force")
-    replace(made, labels=labels.digests).save(to)
+    made.save(to)
     if json:
         print_json({"path": str(to), **made.metadata(), "report": made.report})
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from uec_rag.base.checks import pluralize
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def find_noted(asked: Mapping[str, Collection[str]], retriever: Retriever, table: str) -> Labels:
-    """Find what labels name in an index; note what is gone, or has changed since its gate was made.
+    """Find what labels name in an index; note what is gone.
 
     `table`: name of the table of the labels.
     """
@@ -24,14 +23,5 @@ def find_noted(asked: Mapping[str, Collection[str]], retriever: Retriever, table
         note(
             f"{table}: {pluralize(len(labels.gone), 'label')} not in the index, first "
             f"{labels.gone[0]!r}; questions without another answer are left out"
-        )
-    before: Mapping[str, str] = {}
-    with suppress(ValueError):  # the gate is damaged
-        before = getattr(retriever.gate, "labels", {})
-    changed = sorted(n for n, text in labels.digests.items() if before.get(n, text) != text)
-    if changed:
-        note(
-            f"{table}: {pluralize(len(changed), 'label')} whose passages have changed since the "
-            f"gate was made, first {changed[0]!r}; check that they still answer"
         )
     return labels

@@ -504,7 +504,8 @@ def _source_titles(about: Sequence[About]) -> dict[str, str]:
             names[source] = title
         elif source:
             ends = ends_of[source]
-            names[source] = next(filter(lambda end: counts[end] == 1, ends), ends[-1])
+            own = [end for end in ends if counts[end] == 1]
+            names[source] = [*own, ends[-1]][0]
     return names
 
 

@@ -333,13 +333,6 @@ def _check_history(history: object, count: int) -> list[Sequence[str]]:
     return latest
 
 
-def texts_of(queries: Sequence[Query]) -> list[str]:
-    """List the different texts to encode for a search: the questions and their turns."""
-    views = [view for query in queries for view in query.views.values()]
-    turns = (turn for view in views for turn in view.turns)
-    return [*dict.fromkeys([*(view.text for view in views), *turns])]
-
-
 def in_context(
     queries: Sequence[Query], rows: Mapping[str, int], parts: Sequence[Gaussian]
 ) -> list[Gaussian]:
@@ -356,7 +349,7 @@ def in_context(
     ----------
     queries : sequence of n Query
     rows : mapping of str to int
-        The row of each text of `texts_of(queries)` in `parts`.
+        The row of each text, of questions and of their turns, in `parts`.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the texts.
     """

@@ -44,12 +44,20 @@ from uec_rag.confidence.model import (
 from uec_rag.confidence.readings import ASK, Candidates, Reading
 from uec_rag.confidence.sentences import Code
 from uec_rag.confidence.wording import complete_question, refers_back
-from uec_rag.encoders.lexical import LATIN, compounds, has_words, keys_of, letters_in, words_by_key
+from uec_rag.encoders.lexical import (
+    LATIN,
+    compounds,
+    has_words,
+    keys_of,
+    letters_in,
+    split_words,
+    words_by_key,
+)
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, own_copy
-from uec_rag.stores.base import Passage, Store, Top
+from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
@@ -194,26 +202,30 @@ def run(
     rows: Mapping[str, int],
     parts: Sequence[Gaussian],
     k: int,
-    whole: Store | None = None,
+    among: Filter | None = None,
+    rest: Filter | None = None,
 ) -> list[Result]:
-    """Search a store, or a filtered view of it, for questions in their conversations.
+    """Search a store for questions in their conversations.
 
     Parameters
     ----------
-    whole : Store, optional
-        What the passages were selected from: with few, nothing would compete with the first of
-        them, and a question would look answered, so the nearest others compete.
     queries : sequence of n Query
     rows : mapping of str to int
-        The row of each text of `texts_of(queries)` in `parts`.
+        The row of each text, of questions and of their turns, in `parts`.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the texts.
     k : int
         Number of hits of each question.
+    among : Filter, optional
+        Selects the passages.
+    rest : Filter, optional
+        Selects those that compete with these: with few, nothing would compete with the first of
+        them, and a question would look answered.
     """
-    size, results = len(store), list[Result]()
-    flat = [view for query in queries for view in query.views.values()]
-    blocks = rank(method, store, flat, in_context(flat, rows, parts), k, whole)
+    view, whole = store.snapshot(among), None if among is None else store.snapshot(rest)
+    size, results = len(view), list[Result]()
+    flat = [one for query in queries for one in query.views.values()]
+    blocks = rank(method, view, flat, in_context(flat, rows, parts), k, whole)
     asked: Sequence[Query] = ()
     ranking, row = None, 0
     for query in queries:
@@ -761,7 +773,7 @@ def match(
     >>> words, {word: round(value, 2) for word, value in idf.items()}
     ([{'fees'}, set()], {'Which': 1.79, 'fees': 0.69})
     """
-    labels = words_by_key(question)
+    labels = words_by_key(split_words(question))
     keys = [labels.keys() & set(keys_of(text).tolist()) for text in texts]
     words = [{labels[key] for key in of_text} for of_text in keys]
     counts = {word: sum(word in of_text for of_text in words) for word in labels.values()}
