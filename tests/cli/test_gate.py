@@ -123,23 +123,13 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(
     assert run("gate", index, few, "--out", tmp_path / "no", "--max-risk", less, code=2)
 
 
-def test_labels_that_look_wrong_are_named_and_a_gate_that_answers_nothing_is_not_saved_unforced(
-    run, tmp_path
-):
+def test_a_gate_that_answers_nothing_is_not_saved_unforced(run, tmp_path):
     """It was saved, and the whole index abstained from then on."""
     index, table = tmp_path / "idx", tmp_path / "questions.csv"
     make().save(index)
     rows = [f"What is note {n} about?,{f'n{n}.md' if n < 12 else ''}" for n in range(16)]
     table.write_text("\n".join(["query,relevant_ids", *rows, "How is flour sold?,n30.md"]))
-    doubts = (
-        '4 questions labelled as without an answer have a confidence above 0.9: "What is note 12',
-        '1 question labelled with passages that are not found has a confidence above 0.9: "How is',
-    )
-    evaluated = run("evaluate", index, table, "--html", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text().replace("&quot;", '"')
-    assert all(text in evaluated.stdout and text in page for text in doubts)
     said = " ".join(run("gate", index, table, code=2).stderr.split())
-    assert all(text in said for text in doubts)
     assert "no gate was saved, since it would abstain on every question" in said
     assert "They allow max_wrong=0.34, which answers 17 of them. Check the labels" in said
     assert not (index / "gate.json").exists()

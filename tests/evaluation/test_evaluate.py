@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import Remembering, index_of, labelled, rightness, unit
-from uec_rag import UEC, Retriever
+from uec_rag import UEC
 from uec_rag.evaluation.evaluate import compare, evaluate, search_by_each_member
 from uec_rag.retrieval.result import SearchResult
 

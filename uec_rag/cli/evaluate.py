@@ -105,8 +105,6 @@ def _show(console: Console, title: str, found: Evaluation, last: Iterable[str]) 
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95% interval."
     )
     table("ranking", {name: map(_mean, of.values()) for name, of in found.systems.items()}, metrics)
-    for problem in found.doubtful:
-        line(problem)
     level, brier = found.confidence["level"], found.confidence["brier"]
     line(
         f"Mean confidence minus the share answered correctly: {_mean(level, sign='+')}; "

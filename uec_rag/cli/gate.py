@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Json, check_file, note, print_json, print_text, say
+from uec_rag.cli.console import Json, check_file, print_json, print_text, say
 from uec_rag.cli.labels import find_noted
 from uec_rag.cli.opening import Index, StoreUrl, Trust, open_index
 from uec_rag.documents.labels import read_questions
@@ -62,7 +62,7 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
-    from uec_rag.evaluation.labels import doubtful_labels, too_few_labels
+    from uec_rag.evaluation.labels import too_few_labels
     from uec_rag.retrieval.gate import GATE_FILE, Gate, check_target
     from uec_rag.retrieval.labelled import LABELS_FILE, LabelledSearch
 
@@ -76,8 +76,6 @@ def gate(
     labels = find_noted(asked, retriever, questions.name)
     relevant = [*labels.relevant.values()]
     searched = LabelledSearch.from_queries(retriever, [*labels.relevant], relevant, k=k)
-    for said in doubtful_labels(searched.result, searched.relevant, k):
-        note(said)
     made = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered and not force:

@@ -17,7 +17,6 @@ from uec_rag.base.environment import require
 from uec_rag.confidence.model import JUDGED, fit_calibrator
 from uec_rag.confidence.risk import reliability
 from uec_rag.ensemble.known_vectors import with_caches
-from uec_rag.evaluation.labels import doubtful_labels
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -48,8 +47,6 @@ class Evaluation:
         nDCG of each answerable question, to compare two indexes.
     answers : list of str
         The questions of `ndcg`.
-    doubtful : list of str
-        What `doubtful_labels` says of the labels.
     """
 
     facts: dict[str, Any]
@@ -58,7 +55,6 @@ class Evaluation:
     baselines: dict[str, dict[str, float]]
     ndcg: list[float]
     answers: list[str]
-    doubtful: list[str]
 
 
 def evaluate(
@@ -131,7 +127,6 @@ def evaluate(
         baselines=baselines(members, found, confidence, answers),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),
         answers=[query for query, ids in zip(queries, relevant, strict=True) if ids],
-        doubtful=doubtful_labels(result, relevant),
     )
 
 

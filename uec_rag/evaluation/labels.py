@@ -1,11 +1,11 @@
-"""Labelled questions: which to label next, which labels look wrong, and what gates they allow."""
+"""Labelled questions: which to label next, and what gates they allow."""
 
 from __future__ import annotations
 
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -13,64 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from uec_rag.base.checks import one_line, pluralize, visible
-from uec_rag.confidence.model import JUDGED
+from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import Guarantee, reliability, risk_over_coverage
 from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import make_questions
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.labelled import LabelledSearch
-from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Retriever
 
 RISKS = [percent / 100 for percent in range(1, 51)]
 """The shares of wrong answers that a gate could guarantee."""
 
-CONFIDENT = 0.9
-"""The confidence above which a search contradicts a label."""
-
 _BATCH = 32  # questions that are searched together
 _LOOKED_AT = 2_000  # passages that questions are made from
-_QUOTED, _LONGEST = 3, 80  # questions in a sentence, and characters of each
 _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions that are listed
-
-
-def doubtful_labels(
-    result: SearchResult, relevant: Sequence[Collection[str]], k: int = JUDGED
-) -> list[str]:
-    """Describe the labels that look wrong, to be checked by whoever gave them.
-
-    These are the labels of questions that a search answers with a confidence above `CONFIDENT`,
-    although they are labelled as without an answer, or none of their passages is found. A question
-    that gets a clarifying question is left out.
-
-    Parameters
-    ----------
-    result : SearchResult
-    relevant : sequence of n collections of str
-        Ids of the passages that answer each question; empty if none does.
-    k : int
-        Number of hits that confidence is about.
-
-    Returns
-    -------
-    list of str
-        A sentence for each of the two kinds that occurs, with some of the questions.
-    """
-    without, elsewhere = list[str](), list[str]()
-    for outcome, ids in zip(result, relevant, strict=True):
-        if outcome.decision.action == "clarify" or outcome.confidence_at(k) <= CONFIDENT:
-            continue
-        if not ids:
-            without.append(outcome.query)
-        elif not any(outcome.finds(ids)[:k]):
-            elsewhere.append(outcome.query)
-    kinds = (
-        (without, "as without an answer", "look whether a passage answers"),
-        (elsewhere, "with passages that are not found", "look whether what is found also answers"),
-    )
-    return [_sentence(*kind) for kind in kinds if kind[0]]
 
 
 def questions_to_label(
@@ -129,16 +87,6 @@ def questions_to_ask(retriever: Retriever, fewest: int = 0) -> list[str]:
     rows.sort(key=lambda row: row[:2])
     headings = [question for kind, _, question in rows if kind < 2]
     return headings if len(headings) >= fewest else [question for *_, question in rows]
-
-
-def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:
-    shown = ", ".join(f'"{one_line(question)[:_LONGEST]}"' for question in questions[:_QUOTED])
-    more = ", ..." if len(questions) > _QUOTED else ""
-    have = "has" if len(questions) == 1 else "have"
-    return (
-        f"{pluralize(len(questions), 'question')} labelled {labelled} {have} a confidence above "
-        f"{CONFIDENT}: {shown}{more}; {advice}."
-    )
 
 
 def too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
@@ -208,9 +156,9 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
     Returns
     -------
     dict
-        JSON values: "questions", "k", "doubtful" labels, "curve" (risk over coverage),
-        "reliability", the guarantees "wrongs" (of all questions) and "risks" (of the answers) for
-        each share in `RISKS`, and "rows", the most confident questions.
+        JSON values: "questions", "k", "curve" (risk over coverage), "reliability", the guarantees
+        "wrongs" (of all questions) and "risks" (of the answers) for each share in `RISKS`, and
+        "rows", the most confident questions.
     """
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
@@ -224,7 +172,6 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
     return {
         "questions": len(sure),
         "k": searched.k,
-        "doubtful": doubtful_labels(searched.result, searched.relevant, searched.k),
         "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
         "reliability": [asdict(bin_) for bin_ in reliability(sure, right)],
         "wrongs": [one.metadata() | {"report": one.report} for one in wrongs],
