@@ -159,7 +159,8 @@ class Retriever:
         self._reload: Callable[[], UEC] | None = None  # loads the ensemble again
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
-        self._known_corpus = -1, ""  # the number of changes, and the passages' fingerprint then
+        # The fingerprint of the passages after the last change; snapshots share it.
+        self._known_corpus: dict[int, str] = {}
         self._is_snapshot, self._may_fit = False, fit
 
     def __repr__(self) -> str:
@@ -217,9 +218,12 @@ class Retriever:
             return self.store.corpus()
         if self.store.remote or len(self) > _MOST_COMPARED:
             return ""
-        changes, known = self._known_corpus
-        if changes != self.changes:
-            changes, known = self._known_corpus = self.changes, self.store.corpus()
+        changes = self.changes
+        known = self._known_corpus.get(changes)
+        if known is None:
+            known = self.store.corpus()
+            self._known_corpus.clear()
+            self._known_corpus[changes] = known
         return known
 
     def _active_gate(self) -> Gate | None:
