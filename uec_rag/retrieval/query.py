@@ -158,7 +158,7 @@ class Query:
         ['How much is it?', 'My door opener broke.\nCan it be fixed?\nHow much is it?']
         """
         turns = self.turns
-        if self.is_blank:
+        if not self.text.strip():
             return {}
         if not turns:
             return {None: self}
@@ -265,6 +265,8 @@ class Request:
     label : str or None
         The label of the chosen reading.
     diversity : Diversity or None
+    is_narrowed : bool
+        Whether a reading of one of the questions was chosen.
     """
 
     said: list[str]
@@ -274,6 +276,7 @@ class Request:
     chosen: tuple[str, ...] = ()
     label: str | None = None
     diversity: Diversity | None = None
+    is_narrowed: bool = False
 
     @classmethod
     def parse(
@@ -301,12 +304,8 @@ class Request:
         said = [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in given]
         before = [()] * len(said) if history is None else _check_history(history, len(said))
         asked = [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
-        return cls(said, asked, k, filter, chosen, label, diversity)
-
-    @property
-    def is_narrowed(self) -> bool:
-        """True if a reading of one of the questions was chosen."""
-        return bool(self.chosen) or any(query.replies for query in self.queries)
+        narrowed = bool(chosen) or any(query.replies for query in asked)
+        return cls(said, asked, k, filter, chosen, label, diversity, narrowed)
 
 
 def _check_history(history: object, count: int) -> list[Sequence[str]]:

@@ -188,9 +188,10 @@ class Retriever:
         """
         if self._gate:
             return self._gate[0]
-        if self.folder is None or not self.folder.exists():  # a deleted folder removes no gate
+        folder, stamp = self._home.folder, tuple[int, ...]()
+        if folder is None or not folder.exists():  # a deleted folder removes no gate
             return self._gate_of_folder[1]
-        file, stamp = self.folder / GATE_FILE, tuple[int, ...]()
+        file = folder / GATE_FILE
         with suppress(FileNotFoundError):
             state = os.stat(file)
             stamp = state.st_ino, state.st_mtime_ns, state.st_size
@@ -458,8 +459,10 @@ class Retriever:
         self._follow()
         gate, k = self._active_gate(), check_k(k)
         request = Request.parse(queries, k if gate is None else max(k, gate.k), **options)
-        ids = {"$id": [*request.chosen]} if request.chosen else None
-        if (where := all_of(ids, request.filter)) is not None:
+        where = request.filter
+        if request.chosen:
+            where = all_of({"$id": [*request.chosen]}, where)
+        if where is not None:
             self.store.check_filter(parse(where))
         result = self._run(request)
         if gate is None:
@@ -598,7 +601,7 @@ class Retriever:
         fitted, calibration = self.uec.fitted, self.calibration
         model = None if calibration is None else calibration.model
         model = model or fitted.confidence_model or shipped_model("unfitted")
-        weights = fitted.evidence_weights
+        weights = fitted.rule.evidence
         filtered = json.dumps(filter, sort_keys=True, default=_as_text)
         state = model.fingerprint, weights and weights.fingerprint, filtered
         basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
