@@ -575,18 +575,6 @@ class TestAdvisor:
         found_later = await full.with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
 
-    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
-    def test_a_gate_is_copied_and_pickled_also_after_it_has_decided(self, full, found, copied):
-        gate = Gate(advisor=agreeing, confidences=(0.2, 0.4, 0.8))
-        fresh = copied(gate)
-        result = gate.search(full, found[0])
-        used = copied(gate)
-        assert fresh == used == gate
-        assert used.usage == gate.usage != fresh.usage
-        for one in (fresh, used):
-            assert one.search(full, found[0]).decisions == result.decisions
-        assert used.usage.asked == 2 * fresh.usage.asked
-
     @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
     def test_an_index_is_copied_with_its_gate_also_after_it_has_decided(self, found, texts, copied):
         index = index_of(UEC([noise]), texts[:20])

@@ -134,12 +134,10 @@ class Pending(Generic[_T]):
                     del advised[row]
         for row, advice in advised.items():
             decision, found = final[row]
-            decision = (
-                replace(decision, advice=f"none: {advice}")
-                if isinstance(advice, str)
-                else apply_advice(decision, advice)
-            )
-            final[row] = decision, found
+            if isinstance(advice, str):
+                final[row] = replace(decision, advice=f"none: {advice}"), found
+            else:
+                final[row] = apply_advice(decision, advice), found
         return final
 
 
@@ -487,16 +485,17 @@ class Gate(Record):
 
     def _check(self, known: Sequence[Decision]) -> None:
         """Warn if decisions are of another index than the gate was made for."""
-        told = (
-            "The gate was made with {} than this search, so its guarantee does not apply. "
-            "Recalibrate it."
-        )
-        basis = known[0].basis if known else ""
+        basis, other = known[0].basis if known else "", ""
         size = max((decision.size for decision in known), default=0)
         if self.basis and basis and self.basis != basis:
-            warn(told.format("another calibration or filter"))
+            other = "another calibration or filter"
         elif self.size and size and self.size != size:
-            warn(told.format("other passages"))
+            other = "other passages"
+        if other:
+            warn(
+                f"The gate was made with {other} than this search, so its guarantee does not "
+                "apply. Recalibrate it."
+            )
 
     def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object, without the advisor."""

@@ -541,20 +541,21 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
 
     Metadata that were serialised have neither readings nor what the decision rests on.
     """
+    known: Decision | None = getattr(metadata, "decision", None)
+    if known is not None:
+        return known
     names = [name for name in _Told.__dataclass_fields__ if f"{KEY}{name}" in metadata]
     try:
         told = _Told.restore({name: metadata[f"{KEY}{name}"] for name in names})
     except ValueError:
         return None
-    known = getattr(metadata, "decision", None) or Decision(
-        told.decision, told.reason, language=language_told_in(told.reason)
-    )
-    return replace(
-        known,
-        action=told.decision,
-        reason=one_line(told.reason),
+    return Decision(
+        told.decision,
+        one_line(told.reason),
+        (),
+        told.confidence,
+        told.in_corpus,
+        told.underspecified,
         code=told.reason_code,
-        confidence=told.confidence,
-        in_corpus=told.in_corpus,
-        underspecified=told.underspecified,
+        language=language_told_in(told.reason),
     )
