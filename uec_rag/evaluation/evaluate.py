@@ -182,19 +182,12 @@ def search_by_each_member(
     dict of str to SearchResult
         Searches by the encoder's name; empty if there is a single block of vectors.
     """
-    names = retriever.uec.names
-    if len(retriever.uec.fitted.block_names) < 2:
-        return {}
-    return {name: search_by_member(retriever, name, queries, k) for name in names}
-
-
-def search_by_member(
-    retriever: Retriever, name: str, queries: Sequence[str], k: int
-) -> SearchResult:
-    """Search by one encoder's similarity, which is then `mu`."""
-    view = retriever.with_weights({other: float(other == name) for other in retriever.uec.names})
-    view.uec.fitted = replace(view.uec.fitted, beta=0.0)
-    return view.search(queries, k)
+    names, members = retriever.uec.names, dict[str, SearchResult]()
+    for name in names if len(retriever.uec.fitted.block_names) > 1 else ():
+        view = retriever.with_weights({other: float(other == name) for other in names})
+        view.uec.fitted = replace(view.uec.fitted, beta=0.0)
+        members[name] = view.search(queries, k)  # by this encoder's similarity, which is then `mu`
+    return members
 
 
 def reciprocal_ranks(mu: Floats) -> Floats:
@@ -247,7 +240,8 @@ def plain_scores(
     They are each member's similarity and, if there are several, rank fusion and relative scores.
     """
     scores: dict[str, tuple[Sequence[Sequence[str]], Floats]] = {
-        name: (found.ids, _best(found)) for name, found in members.items()
+        name: (found.ids, found.mu.max(axis=1, initial=-1.0).astype(np.float64))
+        for name, found in members.items()
     }
     if len(members) > 1:
         both = [*members.values()]
@@ -313,11 +307,6 @@ def baselines(
     scores["confidence"] = ours
     measured = {name: _measure(*item, relevant) for name, item in scores.items()}
     return measured | {"confidence above 0.5": _measure(*ours, relevant, threshold=0.5)}
-
-
-def _best(result: SearchResult) -> Floats:
-    best: Floats = result.mu.max(axis=1, initial=-1.0).astype(np.float64)
-    return best
 
 
 def _measure(

@@ -668,9 +668,9 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
                 'score_threshold: it needs search_type="similarity_score_threshold", got '
                 f"{self.search_type!r}."
             )
-        index, gate = self.index, self.gate
-        if gate is not index.gate:
-            index = index.with_gate(gate)
+        index = self.index
+        if self._gate is not None or self.threshold is not None:
+            index = index.with_gate(self.gate)
         arguments: dict[str, Any] = {"queries": queries, "k": k, "within": within}
         arguments["filter"] = passage_filter(filter)
         arguments["history"] = history and [turns(before) for before in history]

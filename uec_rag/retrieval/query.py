@@ -134,11 +134,6 @@ class Query:
         """The turns, followed by the question, one per line."""
         return "\n".join([*self.turns, self.text])
 
-    @property
-    def alone(self) -> Query:
-        """The question without its turns; a complete question, without a conjunction."""
-        return Query(complete_question(self.text) or self.text, history=self.history)
-
     @cached_property
     def language(self) -> str:
         """The code of the language to reply in: the question's, else its turns', else English."""
@@ -164,7 +159,9 @@ class Query:
             return {None: self}
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
         since = next(back, len(turns))
-        views: dict[int | None, Query] = {0: self.alone}
+        # A complete question is searched without a conjunction before it.
+        alone = Query(complete_question(self.text) or self.text, history=self.history)
+        views: dict[int | None, Query] = {0: alone}
         if since < len(turns):
             views[since] = replace(self, turns=turns[-since:])
         return views | {None: self}
