@@ -125,11 +125,6 @@ class Query:
         return cls(text, searched_turns(text, before), replies, before)
 
     @property
-    def is_blank(self) -> bool:
-        """True if there is no question, which is not searched."""
-        return not self.text.strip()
-
-    @property
     def lines(self) -> str:
         """The turns, followed by the question, one per line."""
         return "\n".join([*self.turns, self.text])

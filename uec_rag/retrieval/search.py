@@ -242,7 +242,7 @@ def run(
         else:
             names, language = method.fitted.names, method.language or query.language
             equal = np.full(len(names), 1 / len(names), dtype=np.float32)
-            code: Code = "no_question" if query.is_blank else "nothing_found"
+            code: Code = "nothing_found" if query.text.strip() else "no_question"
             nothing = Decision.empty(method.basis, language, code)
             shares = method.fitted.shares(equal[None])[0]
             results.append(Result(query.text, nothing, names, equal, shares))
