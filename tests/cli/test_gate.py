@@ -57,21 +57,18 @@ def test_the_gate_of_an_index_decides_unless_told_otherwise(run, index, question
     assert threshold("--threshold", "0.7", "-k", "1") == 0.7
 
 
-def test_labels_whose_passage_is_gone_or_has_changed_are_noted(run, index, documents, tmp_path):
+def test_labels_whose_passage_is_gone_are_noted(run, index, documents, tmp_path):
     table, folder = tmp_path / "labels.csv", shutil.copytree(documents, tmp_path / "documents")
     heading = "All that number {} says on bees"
     rows = [f"hive of matter {n}?,bees.md#{heading.format(n)}" for n in range(25)]
     table.write_text("\n".join(["query,relevant_ids", *rows]))
     assert "labels.csv" not in run("gate", index, table, "--max-wrong", "0.5").stderr
     text = (folder / "bees.md").read_text().replace(heading.format(3), "Three")
-    (folder / "bees.md").write_text(text.replace("in matter 4.", "in matter four."))
+    (folder / "bees.md").write_text(text)
     run("index", folder, "--out", index, "--update")
     for command in ("evaluate", "gate"):
         said = " ".join(run(command, index, table).stderr.split())
         assert f"1 label not in the index, first 'bees.md#{heading.format(3)}'" in said
-        assert "1 label whose passages have changed since the gate was made" in said
-        assert f"first 'bees.md#{heading.format(4)}'" in said
-    assert "labels.csv: 1 label whose" not in run("evaluate", index, table).stderr
 
 
 def test_an_index_made_anew_over_another_notes_that_its_gate_does_not_fit(
