@@ -61,11 +61,6 @@ class Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
         return replace(self, found=self.found[:, :k], relevance=self.relevance[:, :k])
 
-    def row(self, row: int) -> Features:
-        """Return the features of one of the questions."""
-        at = slice(row, row + 1)
-        return Features(self.in_corpus[at], self.found[at], self.relevance[at])
-
 
 def features(
     logits: FloatArray,
@@ -324,6 +319,11 @@ class Probabilities:
     def confidence(self) -> FloatArray:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.confidence_at_k[:, min(JUDGED, self.confidence_at_k.shape[1]) - 1]
+
+    def row(self, row: int) -> Probabilities:
+        """Return the probabilities of one of the questions."""
+        at = slice(row, row + 1)
+        return Probabilities(self.in_corpus[at], self.confidence_at_k[at], self.relevance[at])
 
     def mix(self, in_corpus: FloatArray, share: float) -> Probabilities:
         """Average the log odds of `in_corpus` with those of another search.

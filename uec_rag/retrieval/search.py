@@ -143,6 +143,8 @@ class Ranking:
         script that no encoder knows.
     features : Features
         The features of confidence.
+    probabilities : Probabilities
+        What the model of confidence makes of them.
     """
 
     method: Method
@@ -161,6 +163,7 @@ class Ranking:
     idf: list[dict[str, float]]
     unfamiliar: Sequence[tuple[str, bool]]
     features: Features = field(init=False)
+    probabilities: Probabilities = field(init=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,6 +349,7 @@ def rank(
         if whole is not None and len(view) < NEAREST:
             rest = view_for(method, whole, asked, some, k)
         ranking.features = features_of(ranking, store, rest)
+        ranking.probabilities = method.model.probabilities(ranking.features)
         yield asked, ranking
 
 
@@ -572,7 +576,7 @@ def assess(ranking: Ranking, row: int) -> Assessment:
         vectors,
         function_words(query.language),
     )
-    estimated = ranking.method.model.probabilities(ranking.features.row(row))
+    estimated = ranking.probabilities.row(row)
     evidence = readings.features(query.text, competing, query.turns)[None]
     [unsaid] = readings.underspecified(evidence, estimated.confidence).tolist()
     return Assessment(ranking, row, estimated, float(estimated.confidence[0]), unsaid, competing)
