@@ -374,13 +374,12 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     if not isinstance(state, dict):
         raise ValueError(f"path: the index names no store, but {state!r:.60}; build it again.")
     if store is None:
-        address, pass_it = state.get("address"), "Retriever.load(path, store=...)"
-        how = f"open it: {pass_it} (uec-rag: --store {address!r:.300})"
+        address, how = state.get("address"), "Retriever.load(path, store=...)"
         if state.get("store") == "source":
-            how = f"pass it: UECGate.load(path, UECRetriever.over(your_store)), or {pass_it}"
+            how = f"UECGate.load(path, UECRetriever.over(your_store)), or {how}"
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
-            f"is not opened just because a saved folder names it; if it is yours, {how}."
+            f"is not opened just because a saved folder names it; if it is yours, pass it: {how}."
         )
     cast(LinkedStore, store).restore(state)
     return store
