@@ -165,14 +165,9 @@ class Retriever:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store.contents}, {self.uec!r})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has: the passages in memory, and the gate that decides."""
-        own = {"_home": None, "_reload": None, "_settings": None, "_is_snapshot": False}
-        return {**self.__dict__, **own, "_gate": self._gate or (self.gate,)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the index itself, which copies of what searches it share."""
+        return self
 
     @property
     def folder(self) -> Path | None:
