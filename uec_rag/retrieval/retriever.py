@@ -36,6 +36,7 @@ from uec_rag.retrieval.labelled import LabelFile, check_labels
 from uec_rag.retrieval.learn import (
     ENOUGH,
     CorpusCalibration,
+    NoFit,
     calibrate_with_labels,
     fit_without_labels,
     refit,
@@ -783,14 +784,7 @@ class Retriever:
             If the index is only read.
         """
         given = sample_passages(self.store) if passages is None else [*passages]
-        made = fit_without_labels(self.uec, given, show_progress=show_progress)
-        if made is None:
-            raise ValueError(
-                f"passages: no fit can be made of these {len(given):,} passages: it takes 32 "
-                "questions, which headings and first sentences of long passages give, and models "
-                "that end with their vectors. Fit the ensemble by UEC.fit(pairs)."
-            )
-        self._use_fit(made, given)
+        self._use_fit(fit_without_labels(self.uec, given, show_progress=show_progress), given)
         return self
 
     def _fit_once(self) -> None:
@@ -818,9 +812,11 @@ class Retriever:
         if self.folder is not None and LabelFile(self.folder).path.exists():
             return
         given = sample_passages(self.store)
-        made = fit_without_labels(self.uec, given) if len(given) >= ENOUGH else None
-        if made is not None:
-            self._use_fit(made, given)
+        if len(given) >= ENOUGH and self.uec.dimension:
+            try:
+                self._use_fit(fit_without_labels(self.uec, given), given)
+            except NoFit as error:
+                warn(f"{error} Until then, confidence is unreliable.")
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""
