@@ -615,7 +615,7 @@ def last_of_each(passages: Sequence[Passage]) -> list[int]:
     return [*kept.values()]
 
 
-class _Checked(dict[str, Any]):
+class Checked(dict[str, Any]):
     """The metadata of a passage that was already checked and copied."""
 
 
@@ -633,7 +633,7 @@ def check_passage(passage: Passage, where: str = "") -> Passage:
         raise TypeError(f"text of {name!r} must be a string, got {text!r:.60}")
     check_stored_text(text, f"text of {name!r}: {text!r:.60}")
     check_type(passage.metadata, Mapping, where, "a mapping")
-    return Passage(name, text, _Checked(normalise(passage.metadata, where)))
+    return Passage(name, text, Checked(normalise(passage.metadata, where)))
 
 
 def check_same(stored: str | None, fingerprint: str) -> None:
@@ -659,7 +659,7 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
         )
     checked = [
-        one if isinstance(getattr(one, "metadata", None), _Checked) else check_passage(one)
+        one if isinstance(getattr(one, "metadata", None), Checked) else check_passage(one)
         for one in passages
     ]
     if len({passage.id for passage in checked}) < len(checked):
