@@ -90,6 +90,8 @@ def _passage(record: _Record, path: Path) -> Passage:
     try:
         if sum_ != _sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
+        if not (isinstance(id_, str) and isinstance(text, str)):
+            raise TypeError("its id or its text is no text")
         passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
         restore_dates(passage.metadata, json.loads(dates or "{}"))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
