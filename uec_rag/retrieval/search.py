@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import regex
@@ -91,21 +91,6 @@ class Method:
     basis: str = ""
     check_familiar: bool = True
     language: str | None = None
-
-
-class RemoteStore(Protocol):
-    """A store whose passages are stored elsewhere."""
-
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Fetch at least `count` passages that probably have the highest mu_s for one query.
-
-        Parameters
-        ----------
-        question : str
-            Text of the query; "" if only its vector is known.
-        query : Gaussian
-            One query.
-        """
 
 
 @dataclass(eq=False)
@@ -360,7 +345,7 @@ def view_for(
     if not store.remote:
         return cast(View, store.snapshot())
     [query], combined = queries, method.fitted.combine_as(parts, "query")
-    return cast(RemoteStore, store).fetch(query.lines, combined, _FEWEST * max(k, NEAREST))
+    return cast(View, store.fetch(query.lines, combined, _FEWEST * max(k, NEAREST)))
 
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> list[FloatArray]:
