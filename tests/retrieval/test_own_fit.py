@@ -87,7 +87,7 @@ def test_passages_are_scored_as_if_added_after_the_fit():
             [bag_of_words(16, "small")],
             {},
             [f"word{number}" for number in range(ENOUGH)],
-            r"expected 32 or more of which a question .* got 0 among 64.*confidence is unreliable",
+            r"confidence is unreliable. passages: expected 32 or more .* got 0 among 64",
         ),
     ],
     ids=["turned off", "too few", "words alone", "another last layer", "no questions"],

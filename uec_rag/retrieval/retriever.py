@@ -816,7 +816,7 @@ class Retriever:
             try:
                 self._use_fit(fit_without_labels(self.uec, given), given)
             except NoFit as error:
-                warn(f"{error} Until then, confidence is unreliable.")
+                warn(f"This UEC is not fitted, so its confidence is unreliable. {error}")
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""
