@@ -4,7 +4,6 @@ import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
@@ -15,6 +14,9 @@ from uec_rag.base.gaussian import Terms
 
 Role: TypeAlias = Literal["query", "passage"]
 """The role of a text; many models use different prompts for queries and passages."""
+
+Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
+"""The type of a model's weights."""
 
 LastLayer: TypeAlias = Literal["projection", "ffn"]
 LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
@@ -116,29 +118,6 @@ class NotCopied:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
-
-
-class EncoderWrapper(NotCopied):
-    """A base of wrappers, which delegates all but `revision` and `encode`."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-
-    name = property(attrgetter("_encoder.name"))
-    spec = property(attrgetter("_encoder.spec"))
-    dimension = property(attrgetter("_encoder.dimension"))
-    feature_dimension = property(attrgetter("_encoder.feature_dimension"))
-    gain = property(attrgetter("_encoder.gain"))
-
-    @property
-    def tokenizer(self) -> object:
-        """The tokenizer of the wrapped encoder; None if it has none."""
-        return getattr(self._encoder, "tokenizer", None)
-
-    @property
-    def waits(self) -> bool:
-        """True if the wrapped encoder waits for a service."""
-        return encodes_elsewhere(self._encoder)
 
 
 class _Sized(Protocol):
@@ -250,13 +229,7 @@ def check_vectors(
 def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
     if hasattr(vectors, "detach"):  # a tensor, on any device and of any precision
         vectors = vectors.detach().cpu().float().numpy()
-    try:
-        array = np.asarray(vectors)
-    except ValueError as error:  # rows of different width
-        raise ValueError(
-            f"encoder {encoder!r} returned rows that do not form an array ({error}); "
-            "expected vectors of one width"
-        ) from None
+    array = np.asarray(vectors)
     if array.dtype.kind not in "fiu":
         raise TypeError(
             f"encoder {encoder!r} returned {type(vectors).__name__} of {array.dtype}; "

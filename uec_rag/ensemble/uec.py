@@ -15,13 +15,13 @@ from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.spans import span
 from uec_rag.encoders import Encoded, Encoder
 from uec_rag.encoders.base import (
+    Precision,
     Role,
     TermEncoder,
     encodes_elsewhere,
     prepare_texts,
     unique_names,
 )
-from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.ensemble.convolution import block_scales, make_rule

@@ -301,9 +301,7 @@ class Lineup:
                 raise NotApplicable(
                     f"merging needs models with their weights at hand; {encoder.name} is not"
                 )
-        return [
-            SentenceTransformer(spec.removeprefix("hf:"), device="cpu") for spec in specs if spec
-        ]
+        return [SentenceTransformer(spec, device="cpu") for spec in specs if spec]
 
     def _of_model(self, name: str, model: SentenceTransformer) -> System:
         encoder = self.remember(load_encoder(model))
