@@ -40,14 +40,13 @@ from benchmarks.quality.shared import (
 from benchmarks.tables import print_table
 from uec_rag import Advice, Gate, Retriever, SearchResult
 from uec_rag.confidence.model import JUDGED, fit_calibrator
-from uec_rag.evaluation.simpler import (
+from uec_rag.evaluation.evaluate import (
     baselines,
     best_threshold,
     finds,
     plain_scores,
     search_by_each_member,
 )
-from uec_rag.retrieval.labelled import confidence_at
 
 _DEPTH = 100  # hits of each member that are fused
 _LABELS, _DRAWS = (30, 60), 200
@@ -69,10 +68,11 @@ def main(folder: Manuals) -> None:
             {one.id for one in passages if has_any(one, texts)}
             for texts in map(expected_texts, some)
         ]
-        found.append(baselines(members, result, confidence_at(result, JUDGED), relevant))
+        sure = np.array([one.confidence_at(JUDGED) for one in result], dtype=np.float64)
+        found.append(baselines(members, result, sure, relevant))
         sizes.append(len(some))
         scores = plain_scores(members)
-        scores["confidence"] = result.ids, confidence_at(result, JUDGED)
+        scores["confidence"] = result.ids, sure
         right = np.array([finds(ids, relevant, JUDGED) for ids, _ in scores.values()])
         absent = np.array([not wanted for wanted in relevant])
         asked.append((np.array([best for _, best in scores.values()]), right, absent))

@@ -131,8 +131,9 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
-        [assessed] = assess(rank(method, store, [Query(row["text"])], parts, K))
-        assert assessed is not None
+        [(_, ranking)] = rank(method, store, [Query(row["text"])], parts, K)
+        assert ranking is not None
+        assessed = assess(ranking, 0)
         return example(row, label, assessed.competing, decide(assessed, K, len(store)))
 
 

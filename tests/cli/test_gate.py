@@ -92,18 +92,12 @@ def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(run,
     assert int(usable[1]) >= gate_of(index).guarantee.answered == int(allowed[2]) > 0
 
 
-def test_labels_that_look_wrong_are_named(run, tmp_path):
+def test_a_gate_that_answers_nothing_is_not_saved(run, tmp_path):
     index, table = tmp_path / "idx", tmp_path / "questions.csv"
     make().save(index)
     rows = [f"What is note {n} about?,{f'n{n}.md' if n < 12 else ''}" for n in range(16)]
     table.write_text("\n".join(["query,relevant_ids", *rows, "How is flour sold?,n30.md"]))
-    doubts = (
-        '4 questions labelled as without an answer have a confidence above 0.9: "What is note 12',
-        '1 question labelled with passages that are not found has a confidence above 0.9: "How is',
-    )
-    assert all(text in run("evaluate", index, table).stdout for text in doubts)
     said = " ".join(run("gate", index, table, code=2).stderr.split())
-    assert all(text in said for text in doubts)
     assert "no gate was saved, since it would abstain on every question" in said
     assert "They allow max_wrong=0.34, which answers 17 of them. Check the labels" in said
     assert not (index / "gate.json").exists()

@@ -49,7 +49,7 @@ def test_marks_belong_to_their_letters():
 def test_options_of_commands_are_words_with_their_dashes(row):
     options = {*row["options"].split()}
     assert {term for term in terms_of(row["text"]) if term.startswith("-")} == options
-    assert options <= {*words_by_key(row["text"]).values()}
+    assert options <= {*words_by_key(split_words(row["text"])).values()}
 
 
 @pytest.mark.parametrize(

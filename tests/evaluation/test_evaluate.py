@@ -1,13 +1,11 @@
-"""An index is measured with labelled questions, or made-up ones, and nothing in it changes."""
-
-import warnings
+"""An index is measured with labelled questions, beside plainer searches of it."""
 
 import numpy as np
 import pytest
 
-from tests.helpers import Remembering, index_of, labelled, rightness
-from uec_rag import UEC, Retriever
-from uec_rag.evaluation.evaluate import _coverage, compare, evaluate
+from tests.helpers import Remembering, index_of, labelled, rightness, unit
+from uec_rag import UEC
+from uec_rag.evaluation.evaluate import compare, evaluate, search_by_each_member
 from uec_rag.retrieval.result import SearchResult
 
 
@@ -84,38 +82,6 @@ def test_questions_that_are_asked_back_are_counted_but_not_in_confidence(chat_in
     assert bin_["confidence"] == pytest.approx(kept.confidence)
 
 
-def test_at_more_risk_more_is_answered_and_a_gate_never_more_than_these_questions_allow(found):
-    for name in ("gate", "confidence", "similarity"):
-        shares = [row[name] for row in found.risks]
-        assert shares == sorted(shares)
-    assert all(row["gate"] <= row["confidence"] for row in found.risks)
-    assert any(row["threshold"] is None for row in found.risks)
-
-
-def test_the_largest_share_within_a_risk_does_not_part_what_scores_alike():
-    score = np.array([0.9, 0.8, 0.8, 0.1])
-    right = np.array([True, True, False, True])
-    assert _coverage(score, right, 0.1) == 0.25
-    assert _coverage(score, right, 0.25) == 1.0
-    assert _coverage(score, ~right, 0.1) == 0.0
-
-
-def test_without_labels_questions_are_made_and_the_index_stays(fitted, texts):
-    index = Retriever(fitted)
-    pairs = zip(texts[::2], texts[1::2], strict=False)
-    made = [f"{one.capitalize()}. {other.capitalize()}." for one, other in pairs]
-    index.add(made, [f"p{i}" for i in range(len(made))])
-    found = evaluate(index, k=4)
-    assert found.facts["made_up"]
-    assert 0 < found.facts["answerable"] < found.facts["questions"]
-    assert [passage.text for passage in index.passages()] == made
-    with pytest.raises(ValueError, match="same labelled questions"):
-        compare(found, found)
-    index.calibrate(*labelled(made, 40))
-    with warnings.catch_warnings(action="error"):  # such as that the index has changed
-        evaluate(index, k=4)
-
-
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_two_indexes_are_compared_on_the_same_questions(found, full, labels, texts):
     view = full.with_weights(dict(zip(full.uec.names, (1.0, 0.0, 0.0), strict=False)))
@@ -143,3 +109,12 @@ def test_each_question_is_encoded_once(fit_pairs, texts, labels):
     encoder.texts.clear()
     evaluate(index, labels, k=4)
     assert encoder.texts == [*labels]
+
+
+def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, queries, texts):
+    found = search_by_each_member(full, queries, 5)
+    parts, stored = full.uec.encode(queries, "query"), full.uec.encode(texts, "passage")
+    assert [*found] == full.uec.names
+    for ranking, asked, own in zip(found.values(), parts, stored, strict=True):
+        order = np.argsort(-(unit(asked.mean) @ unit(own.mean).T), axis=1, kind="stable")
+        assert ranking.ids == [[f"p{i}" for i in row] for row in order[:, :5]]

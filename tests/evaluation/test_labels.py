@@ -1,56 +1,17 @@
-"""Labels that a confident search contradicts are named, to be checked."""
+"""Which questions to label next."""
 
-import pytest
-
-from tests.server.conftest import make
-from uec_rag.evaluation.labels import doubtful_labels
+from tests.helpers import index_of
+from uec_rag.evaluation.labels import questions_to_label
 
 
-@pytest.fixture(scope="module")
-def index():
-    return make()
-
-
-NOTES = [f"What is note {n} about?" for n in range(5)]
-
-
-@pytest.mark.parametrize(
-    ("questions", "relevant", "told"),
-    [
-        (["Where may staff park?", "Who wrote Hamlet?"], [["parking"], []], []),
-        (["Who wrote Hamlet?"], [["parking"]], []),  # the search is in doubt itself
-        (
-            ["Where may staff park?"],
-            [[]],
-            ["1 question labelled as without an answer has a confidence above 0.9: "],
-        ),
-        (
-            NOTES,
-            [[]] * 5,
-            [
-                "5 questions labelled as without an answer have a confidence above 0.9: "
-                '"What is note 0 about?", "What is note 1 about?", "What is note 2 about?", ...; '
-                "look whether a passage answers."
-            ],
-        ),
-        (
-            [*NOTES[:2], "Where may\nstaff park\x1b[2J?"],
-            [["n0"], ["n30"], []],
-            [
-                '0.9: "Where may staff park\\x1b[2J?"; look',
-                "1 question labelled with passages that are not found has a confidence above 0.9: "
-                '"What is note 1 about?"; look whether what is found also answers.',
-            ],
-        ),
-    ],
-)
-def test_what_is_named(index, questions, relevant, told):
-    said = doubtful_labels(index.search(questions), relevant)
-    assert len(said) == len(told)
-    assert all(part in one for part, one in zip(told, said, strict=True))
-
-
-def test_a_clarifying_question_contradicts_no_label(chat_index):
-    found = chat_index.search(["What is the force option?"])
-    assert found.decisions[0].action == "clarify"
-    assert doubtful_labels(found, [[]]) == []
+def test_those_to_label_next_are_nearest_to_the_threshold_one_of_each_neighbourhood(full, queries):
+    asked = full.search(queries)
+    distance = {one.query: abs(one.decision.confidence - 0.5) for one in asked}
+    chosen = questions_to_label(full, [*queries, queries[0]], {queries[3]}, 5)
+    assert len(chosen) == 5
+    assert queries[3] not in {one.query for one in chosen}
+    assert len({one.ids[0] for one in chosen}) == 5
+    far = [distance[one.query] for one in chosen]
+    assert far == sorted(far)
+    same = [f"{queries[0]} {extra}" for extra in ("", "so", "now")]
+    assert len(questions_to_label(index_of(full.uec, ["one text"]), same, (), 5)) == 1

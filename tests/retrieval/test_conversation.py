@@ -11,7 +11,7 @@ from tests.helpers import data_of
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
-from uec_rag.retrieval.query import Query, in_context, searched_turns, texts_of, turns_of
+from uec_rag.retrieval.query import Query, in_context, searched_turns, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -51,10 +51,8 @@ def rows_of(texts):
 
 
 def mixed(*asked: Query) -> Gaussian:
-    texts = texts_of(asked)
-    said = words(*texts)
-    [part] = in_context(asked, rows_of(texts), [said])
-    return part
+    texts = dict.fromkeys(text for query in asked for text in (query.text, *query.turns))
+    return mixture(words(*texts), *asked)
 
 
 def mixture(said: Gaussian, *queries: Query) -> Gaussian:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, Counting, index_of, labelled, noise, refused, rightness
+from tests.helpers import Counting, index_of, labelled, noise, refused, rightness
 from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.level import shipped_level
@@ -201,11 +201,8 @@ def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted
         lambda gate: gate.decide(result),
         lambda gate: gate.decide_again(result[0].decision),
     ):
-        fresh = replace(gate)
         with pytest.warns(UserWarning, match="other passages than this search"):
-            decide(fresh)
-        with warnings.catch_warnings(action="error"):  # it is said once
-            decide(fresh)
+            decide(gate)
 
 
 class TestOfOtherPassages:
@@ -230,18 +227,16 @@ class TestOfOtherPassages:
         yield lambda: view.search([VAGUE])
         yield lambda: replace(gate).search(index, [VAGUE])
 
-    def test_a_search_after_a_change_says_so_once(self, index, gate, texts):
+    def test_a_search_after_a_change_says_so_once_a_line(self, index, gate, texts):
         index.gate = gate
         with warnings.catch_warnings(action="error"):
             index.search([VAGUE])
         self.replace_all(index, texts)
-        for number, way in enumerate(self.ways(index, gate)):
-            with warnings.catch_warnings(record=True) as told:
-                warnings.simplefilter("always")
-                way()
-            expected = number in (0, 4)  # the last gate has said nothing yet
-            assert sum("made for other passages" in str(one.message) for one in told) == expected
-            assert len(told) == expected
+        for way in self.ways(index, gate):
+            with warnings.catch_warnings(record=True, action="default") as told:
+                for _ in range(3):
+                    way()
+            assert len([one for one in told if "made for other passages" in str(one.message)]) == 1
 
     def test_a_saved_index_says_so_when_its_gate_is_loaded(self, index, gate, texts, tmp_path):
         self.replace_all(index, texts)
@@ -279,17 +274,15 @@ def test_queries_that_share_an_answer_are_warned_of(full, texts):
         Gate.from_labels(full, queries + again, relevant * 2, max_risk=0.5)
 
 
-def test_a_gate_warns_where_other_questions_come_than_it_was_made_with(full, texts):
+def test_a_gate_tells_other_questions_from_those_that_it_was_made_with(full, texts):
     queries, relevant = labelled(texts, 200, seed=5)
     gate = Gate.from_labels(full, queries, relevant, max_risk=0.5)
     restored = Gate.restore(json.loads(json.dumps(gate.metadata())))
-    usual = full.search(labelled(texts, 200, seed=6)[0], gate.k)
-    other = full.search([f"nothing of {i} here" for i in range(64)], gate.k)
+    usual = full.search(labelled(texts, 200, seed=6)[0], gate.k).confidence
+    other = full.search([f"nothing of {i} here" for i in range(64)], gate.k).confidence
     for each in (gate, restored):
-        with warnings.catch_warnings(action="error"):
-            each.decide(usual)
-        with pytest.warns(UserWarning, match="questions are not like those that the gate was"):
-            [each.decide(other) for _ in range(5)]
+        assert each.drift(usual) is None
+        assert "questions are not like those that the gate was" in each.drift(other)
 
 
 def test_a_gate_decides_on_the_hits_it_was_made_for_however_many_are_found(full, texts):
@@ -384,24 +377,6 @@ def test_one_search_makes_the_gate_of_every_promise(full, texts, promise):
     answered = np.array([one.action == "answer" for one in made.decide(searched.result)])
     counted = made.guarantee.answered, made.guarantee.wrong
     assert (answered.sum(), (answered & ~searched.right).sum()) == counted
-
-
-def test_questions_made_from_the_passages_have_an_answer_but_for_a_fifth():
-    passages = [
-        f"This is passage {i}, on {word}. Of {word} it says all that there is in a few words."
-        for i, word in enumerate(WORDS[:40])
-    ]
-    retriever = Retriever(UEC(["bm25"], coefficients="uniform"))
-    ids = retriever.add(passages)
-    made = LabelledSearch.from_passages(retriever, k=3)
-    assert [not ids for ids in made.relevant] == [place % 5 == 0 for place in range(40)]
-    assert set().union(*made.relevant) < {*ids}
-    found = {passage.text for row in made.result.passages for passage in row}
-    assert not any("This is passage" in text for text in found)  # that is the question
-    assert made.right.any()
-    assert not made.right[::5].any()
-    assert Gate.from_search(made, 0.3).fits(retriever)
-    assert len(retriever) == 40
 
 
 @pytest.fixture(scope="module")
@@ -599,18 +574,6 @@ class TestAdvisor:
         gate = Gate(advisor=advisor)
         found_later = await full.with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
-
-    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
-    def test_a_gate_is_copied_and_pickled_also_after_it_has_decided(self, full, found, copied):
-        gate = Gate(advisor=agreeing, confidences=(0.2, 0.4, 0.8))
-        fresh = copied(gate)
-        result = gate.search(full, found[0])
-        used = copied(gate)
-        assert fresh == used == gate
-        assert used.usage == gate.usage != fresh.usage
-        for one in (fresh, used):
-            assert one.search(full, found[0]).decisions == result.decisions
-        assert used.usage.asked == 2 * fresh.usage.asked
 
     @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
     def test_an_index_is_copied_with_its_gate_also_after_it_has_decided(self, found, texts, copied):

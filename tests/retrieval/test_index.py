@@ -120,6 +120,7 @@ def test_numbers_beyond_a_float_are_refused_by_name(full, call, message):
 
 def test_counts_may_be_any_integer(small):
     assert len(small.search(["a"], k=HUGE).ids[0]) == len(small)
+    assert len(small.search((q for q in ["a"]), k=np.int8(3)).ids[0]) == 3
     assert len(small.search(["a"], k=3, diversity=Diversity(HUGE)).ids[0]) == 3
 
 

@@ -2,10 +2,8 @@
 
 import pytest
 
-from tests.helpers import index_of
 from uec_rag import Retriever
 from uec_rag.documents.labels import read_questions
-from uec_rag.evaluation.labels import questions_to_label
 
 
 @pytest.fixture
@@ -45,16 +43,3 @@ def test_what_is_no_label_is_refused_and_nothing_is_written(saved, tmp_path, lab
 def test_an_index_without_a_folder_has_no_labels(small):
     with pytest.raises(ValueError, match="label: the index has no folder; save it first"):
         small.label("How long?", ["p1"])
-
-
-def test_those_to_label_next_are_nearest_to_the_threshold_one_of_each_neighbourhood(full, queries):
-    asked = full.search(queries)
-    distance = {one.query: abs(one.decision.confidence - 0.5) for one in asked}
-    chosen = questions_to_label(full, [*queries, queries[0]], {queries[3]}, 5)
-    assert len(chosen) == 5
-    assert queries[3] not in {one.query for one in chosen}
-    assert len({one.ids[0] for one in chosen}) == 5
-    far = [distance[one.query] for one in chosen]
-    assert far == sorted(far)
-    same = [f"{queries[0]} {extra}" for extra in ("", "so", "now")]
-    assert len(questions_to_label(index_of(full.uec, ["one text"]), same, (), 5)) == 1

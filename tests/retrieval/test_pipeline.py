@@ -245,17 +245,6 @@ class TestEqualPassages:
             assert one == same
             assert (one.confidence, one.underspecified) == (same.confidence, same.underspecified)
 
-    def test_three_copies_hardly_move_an_ensemble(self, fitted, texts, queries):
-        distinct = list(dict.fromkeys(texts))
-        index = index_of(fitted, distinct)
-        moved = []
-        for query in queries:
-            once = index.search([query], 4)
-            index.add([once.passages[0][0].text] * 2, ["copy1", "copy2"])
-            moved.append(index.search([query], 4).confidence[0] - once.confidence[0])
-            index.delete(["copy1", "copy2"])
-        assert np.abs(moved).mean() < 0.02
-
 
 TOWNS = {
     f"Elkins, {state}": f"Elkins in {state} was founded in {year} and has a mill"

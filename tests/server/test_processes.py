@@ -26,12 +26,10 @@ APP = """
 from uec_rag.retrieval import Retriever
 from uec_rag.server import create_app
 from uec_rag.server.running import log_to_stderr
-from uec_rag.stores.urls import open_store
 
 def app():
     log_to_stderr()
-    store = open_store({place!r})
-    return create_app(Retriever.load({index!r}, store=store), write=True, token={token!r})
+    return create_app(Retriever.load({index!r}), write=True, token={token!r})
 """
 UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app"]
 UVICORN += [
@@ -110,16 +108,9 @@ def test_without_the_extra_it_says_what_to_install(index):
 
 @pytest.mark.slow
 def test_four_processes_answer_and_write_over_one_database(tmp_path):
-    from tests.stores.qdrant_server import new_place
-    from uec_rag.stores.urls import open_store
-
-    place = new_place()
-    filled = index_of(UEC(), [*TEXTS.values()], [*TEXTS], store=open_store(place))
-    filled.save(tmp_path / "idx")
+    index_of(UEC(), [*TEXTS.values()], [*TEXTS]).save(tmp_path / "idx")
     STRICT.save(tmp_path / "idx" / "gate.json")  # decides in all of them
-    (tmp_path / "app.py").write_text(
-        APP.format(index=str(tmp_path / "idx"), place=place, token=TOKEN)
-    )
+    (tmp_path / "app.py").write_text(APP.format(index=str(tmp_path / "idx"), token=TOKEN))
     with (
         begun(UVICORN, tmp_path) as (address, _),
         httpx.Client(base_url=address, timeout=60) as client,

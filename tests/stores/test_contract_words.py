@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, pairs, passages
-from tests.stores.kinds import DISTINCT, ENGINES, KINDS, QUICK, SAVED, close, reopened
-from tests.stores.test_contract import assert_answers_alike, gaussians, halves, numbered, view_of
-from uec_rag import UEC
+from tests.stores.kinds import DISTINCT, ENGINES, KINDS, SAVED, close, reopened
+from tests.stores.test_contract import gaussians, numbered, view_of
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
 from uec_rag.stores import LocalStore
@@ -88,7 +86,7 @@ def test_a_filter_leaves_rarity_as_it_is(store):
     assert all(p.metadata["third"] for row in found.passages for p in row)
 
 
-@pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.parametrize("kind", ENGINES)
 def test_what_is_found_by_words_alone_is_a_candidate(store):
     """Far from the query by its vector, and the only one with its word."""
     stored = with_words(0, 700)
@@ -137,20 +135,3 @@ def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     opened = reopened(store, tmp_path / "saved")
     alike(opened, reference)
     close(opened)
-
-
-QUESTIONS, ANSWERS = zip(*pairs(20, seed=3), strict=True)
-TEXTS = [*ANSWERS, *passages(280, seed=4)]
-
-
-@pytest.fixture(scope="module")
-def plain():
-    return halves(UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200)), TEXTS)
-
-
-@pytest.mark.parametrize("kind", ["qdrant's engine"])
-def test_a_retriever_with_words_answers_over_it_as_over_the_default(store, plain):
-    other = halves(plain.uec, TEXTS, store)
-    assert_answers_alike(other, plain, QUESTIONS, 0.95, apart=np.mean)
-    unknown = other.search(["zzzz qqqq", f"{WORDS[0]} {WORDS[1]}"], k=3)
-    assert unknown.coefficients[0, 1] == 0 < unknown.coefficients[1, 1]

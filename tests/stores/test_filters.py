@@ -51,16 +51,12 @@ def holds(condition, passage):
             return passage.id in ids
         case Predicate(predicate):
             return predicate(passage)
-        case Compare(key, "$ne", value):
-            return not holds(Compare(key, "$eq", value), passage)
-        case Compare(key, "$nin", value):
-            return not holds(Compare(key, "$in", value), passage)
         case Compare(key, "$eq", value):
             return key in passage.metadata and passage.metadata[key] == value
         case Compare(key, "$in", value):
             return key in passage.metadata and passage.metadata[key] in value
-        case Compare(key, "$exists", value):
-            return (passage.metadata.get(key) is not None) == value
+        case Compare(key, "$exists"):
+            return passage.metadata.get(key) is not None
     held = passage.metadata.get(condition.key)
     try:
         return {

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from uec_rag.cli import index as cli_index
 from uec_rag.documents import passages_of
 from uec_rag.documents.folder import list_files
 from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores.local.store import copy_view
 
 pytestmark = in_a_child.FORKED
 
@@ -64,7 +65,8 @@ def operate(store, number, writer=""):
     """Carry out an operation; those of several steps in one transaction."""
     steps = steps_of(number, writer)
     if steps[0][0] == "copy":
-        store.save(store.folder.with_name(f"copy{writer}"))
+        with closing(LocalStore(store.folder.with_name(f"copy{writer}"))) as copy:
+            copy_view(store.snapshot(), copy, store.settings)
         return
     with store.changing():
         for how, ids in steps:
@@ -240,9 +242,9 @@ def _shared_memory(_, names):
 def test_a_process_that_is_forked_while_others_search_and_write_goes_on(in_memory, tmp_path):
     import threading
 
-    store = LocalStore(None if in_memory else tmp_path / "index")
-    add(store, [str(i) for i in range(300)], 0)
-    query, stop, wrong = random_gaussian(np.random.default_rng(0), 2, WIDTH), threading.Event(), []
+    store = LocalStore(None if in_memory else tmp_path / "index", dtype="int8")
+    add(store, [str(i) for i in range(5000)], 0)
+    query, stop, wrong = random_gaussian(np.random.default_rng(0), 8, WIDTH), threading.Event(), []
 
     def work(number):
         try:

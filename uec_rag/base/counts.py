@@ -190,12 +190,13 @@ class Counts:
 
         if not entries:
             return
-        rows = np.concatenate([self.rows[one.span] for one in entries]).astype(np.int32)
-        impacts = np.concatenate([self.counts[one.span] for one in entries], dtype=np.float32)
+        spans = [one.span for one in entries]
+        rows = np.concatenate([self.rows[span] for span in spans]).astype(np.int32)
+        impacts = np.concatenate([self.counts[span] for span in spans], dtype=np.float32)
         damped = norms.take(rows, mode="wrap")  # "wrap" skips the bounds check
         damped += impacts
         impacts /= damped
-        ends = np.cumsum([0, *(one.span.stop - one.span.start for one in entries)], dtype=np.int32)
+        ends = np.cumsum([0, *[span.stop - span.start for span in spans]], dtype=np.int32)
         matrix = csc_array((impacts, rows, ends), shape=(len(self), len(entries)))
         out[:] = matrix @ np.array(shares, dtype=np.float32)
 

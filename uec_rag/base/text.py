@@ -7,7 +7,7 @@ A new language needs its function words here (`FUNCTION_WORDS`), the wording of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from pathlib import PurePath
@@ -101,13 +101,17 @@ def first_value(metadata: Mapping[str, Any], keys: Sequence[str]) -> str:
 @lru_cache(4096)
 def stems(text: str) -> frozenset[str]:
     """Return the stems of the words of an English text that are no function words."""
-    return _stems_of(split_words(text.casefold()))
-
-
-def _stems_of(words: Sequence[str]) -> frozenset[str]:
     if (stemmer := getattr(_of_thread, "stemmer", None)) is None:
         stemmer = _of_thread.stemmer = Stemmer.Stemmer("english")
-    return frozenset(stemmer.stemWords([word for word in words if word not in FUNCTION_WORDS]))
+    words = [word for word in split_words(text.casefold()) if word not in FUNCTION_WORDS]
+    return frozenset(stemmer.stemWords(words))
+
+
+@lru_cache(4096)
+def _words_and_stems(title: str) -> tuple[str, str]:
+    """Return the casefolded words of a title, a space around each, and its stems."""
+    words = split_words(title.casefold())
+    return f" {' '.join(words)} " if words else "", " ".join(sorted(stems(title)))
 
 
 def split_words(text: str) -> list[str]:
@@ -130,7 +134,8 @@ def is_index(path: PurePath) -> bool:
 def _stems_of_file(source: str) -> str:
     """Return the stems in the name of a file, or of its folder if it is an index."""
     path = PurePath(source)
-    return _join(stems((path.parent.name if is_index(path) else path.stem).replace("_", " ")))
+    name = path.parent.name if is_index(path) else path.stem
+    return " ".join(sorted(stems(name.replace("_", " "))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +217,15 @@ class About:
         subject = subject or source
         opens = _below(headings, "", text[:_LOOKED_AT])
         opening = " ".join(opens.split(None, _OPENING)[:_OPENING])
-        words = split_words(subject.casefold()) if subject else []
+        first_words = " ".join(split_words(opening.casefold()))
+        words, known_stems = _words_and_stems(subject)
         return cls(
             subject,
             source,
             document,
-            subject_words=_space(words),
-            opening_words=_space(split_words(opening.casefold())),
-            subject_stems=_join(_stems_of(words)) if words else "",
+            subject_words=words,
+            opening_words=f" {first_words} " if first_words else "",
+            subject_stems=known_stems,
             source_stems=_stems_of_file(source) if source else "",
             above=above,
         )
@@ -234,9 +240,8 @@ class About:
         'Books: Fees'
         """
         subject = f"{self.above}: {self.subject}"
-        words = split_words(subject.casefold())
-        stems = _join(_stems_of(words))
-        return replace(self, subject=subject, subject_words=_space(words), subject_stems=stems)
+        words, known_stems = _words_and_stems(subject)
+        return replace(self, subject=subject, subject_words=words, subject_stems=known_stems)
 
 
 def with_headings(metadata: Mapping[str, Any], text: str) -> str:
@@ -259,6 +264,8 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
 
 def _below(headings: Sequence[str], title: str, text: str) -> str:
     """Return a text after its headings, outermost first, and its title, unless it has them."""
+    if not headings and not title:
+        return text
     outermost, *path = headings or [""]
     for heading in filter(None, (": ".join(path), outermost, title)):
         if heading.casefold() not in text.casefold():
@@ -272,7 +279,8 @@ def headings_of(metadata: Mapping[str, Any]) -> list[str]:
     They are "Header 1", "Header 2" and so on, as LangChain's splitters of Markdown and HTML have
     them.
     """
-    keys = sorted(filter(_HEADING.fullmatch, metadata))
+    if not (keys := sorted(filter(_HEADING.fullmatch, metadata))):
+        return []
     return [heading for key in keys if (heading := _without_markup(str(metadata[key] or "")))]
 
 
@@ -285,14 +293,6 @@ def is_heading(metadata: Mapping[str, Any], text: str) -> bool:
     (True, False)
     """
     return _without_markup(text.strip()) in headings_of(metadata)[-1:]
-
-
-def _space(words: Sequence[str]) -> str:
-    return f" {' '.join(words)} " if words else ""
-
-
-def _join(stems: Collection[str]) -> str:
-    return " ".join(sorted(stems))
 
 
 def _heading_of(metadata: Mapping[str, Any], text: str) -> str:

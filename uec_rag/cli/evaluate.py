@@ -59,8 +59,6 @@ def _show(found: Evaluation) -> None:
     )
     metrics = {name: map(_mean, of.values()) for name, of in found.systems.items()}
     _print_table("ranking", metrics, found.systems["ensemble"])
-    for problem in found.doubtful:
-        print_text(problem)
     print_text(
         "Mean confidence minus the share answered correctly: "
         f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Json, note, print_json, print_text, say
+from uec_rag.cli.console import Json, print_json, print_text, say
 from uec_rag.cli.opening import Index, open_index
 from uec_rag.documents.labels import find_labels, read_questions
 
@@ -51,7 +51,7 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
-    from uec_rag.evaluation.labels import doubtful_labels, too_few_labels
+    from uec_rag.evaluation.labels import too_few_labels
     from uec_rag.retrieval.gate import GATE_FILE, Gate, check_target
     from uec_rag.retrieval.labelled import LABELS_FILE, LabelledSearch
 
@@ -61,8 +61,6 @@ def gate(
     retriever = open_index(index)
     relevant = find_labels(asked, retriever.passages(), questions.name)
     searched = LabelledSearch.from_queries(retriever, [*relevant], [*relevant.values()], k=k)
-    for said in doubtful_labels(searched.result, searched.relevant, k):
-        note(said)
     made = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered:

@@ -152,12 +152,14 @@ class Decision:
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     """Return the attributes of decisions for traces: action, confidence, in_corpus."""
-    columns: dict[str, list[Any]] = {
+    if len(decisions) == 1:
+        [one] = decisions
+        return {"decision": one.action, "confidence": one.confidence, "in_corpus": one.in_corpus}
+    return {
         "decision": [decision.action for decision in decisions],
         "confidence": [decision.confidence for decision in decisions],
         "in_corpus": [decision.in_corpus for decision in decisions],
     }
-    return {key: each[0] if len(each) == 1 else each for key, each in columns.items()}
 
 
 def needs_clarification(

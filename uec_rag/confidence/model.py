@@ -28,7 +28,7 @@ NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
 
 WORDS = ("coverage", "names")
-"""The names of the evidence that the question's words are; see `retrieval.words`."""
+"""The names of the evidence that the question's words are; see `retrieval.search.word_evidence`."""
 
 _LEAST_SHARE = 1e-4
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature

@@ -16,7 +16,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import PurePath
@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.properties import cached_property
 from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
@@ -94,7 +93,7 @@ class Reading:
     probability: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Candidates:
     """The first m hits of one question, best first, and their s subjects.
 
@@ -116,6 +115,29 @@ class Candidates:
         Stored vectors, to distinguish subjects without metadata; they need not be normalised.
     function_words : frozenset of str
         Those of the question's language.
+
+    Attributes
+    ----------
+    about : list of m About
+        The subject of each hit, with the heading above a title that a source has repeatedly.
+    bearers : Counter of str
+        The number of sources that have each title, by its `_plain` form.
+    content : list of str
+        The words of the question that are neither options ("-n") nor function words.
+    stems : dict of str to float
+        The stems of `content`, with the highest idf of a word.
+    rarity : array, shape (w,)
+        The idf of each word by that of a word that no passage has, a quarter of it for a function
+        word. The corpus size cancels.
+    subject : array, shape (m,)
+        The number of each hit's subject from 0, in the order of their first hits.
+    weights : array, shape (m,)
+        The posterior of each hit, up to a factor.
+    mass : array, shape (s,)
+        The posterior of each subject, summed over its hits.
+    coverage : bool array, shape (3, s, w)
+        True where a subject has a word in its texts, heads and titles; a head is a title and the
+        opening words of a text.
     """
 
     ids: Sequence[str]
@@ -127,124 +149,103 @@ class Candidates:
     size: int
     vectors: FloatArray | None = None
     function_words: frozenset[str] = FUNCTION_WORDS
+    about: list[About] = field(init=False)
+    bearers: Counter[str] = field(init=False)
+    content: list[str] = field(init=False)
+    stems: dict[str, float] = field(init=False)
+    rarity: NDArray[np.float64] = field(init=False)
+    subject: NDArray[np.intp] = field(init=False)
+    weights: NDArray[np.float64] = field(init=False)
+    mass: NDArray[np.float64] = field(init=False)
+    coverage: NDArray[np.bool_] = field(init=False)
 
-    @cached_property
-    def about(self) -> list[About]:
-        """The subject of each hit, with the heading above a title that a source has repeatedly."""
+    def __post_init__(self) -> None:
         above = defaultdict[tuple[str, str], set[str]](set)
         for one in self.described:
             above[one.subject, one.source].add(one.above)
-        return [
+        self.about = [
             one.below() if one.above and len(above[one.subject, one.source]) > 1 else one
             for one in self.described
         ]
-
-    @cached_property
-    def content(self) -> list[str]:
-        """The words of the question that are neither options ("-n") nor function words."""
-        words, without = self.idf, self.function_words
-        return [w for w in words if not w.startswith("-") and w.casefold() not in without]
-
-    @cached_property
-    def stems(self) -> dict[str, float]:
-        """The stems of `content`, with the highest idf of a word."""
-        rare: dict[str, float] = {}
-        for word in self.content:
+        pairs = {(_plain(one.subject), one.source) for one in self.about}
+        self.bearers = Counter([title for title, _ in pairs])
+        self.content, self.stems, telling = [], {}, []
+        for word, idf in self.idf.items():
+            says_little = word.casefold() in self.function_words
+            telling.append(_FUNCTION if says_little else 1.0)
+            if says_little or word.startswith("-"):
+                continue
+            self.content.append(word)
             for stem in stems(word):
-                rare[stem] = max(self.idf[word], rare.get(stem, 0.0))
-        return rare
-
-    @cached_property
-    def rarity(self) -> NDArray[np.float64]:
-        """The idf of each word by that of a word that no passage has, shape (w,).
-
-        A quarter of it for a function word. The corpus size cancels.
-        """
+                self.stems[stem] = max(idf, self.stems.get(stem, 0.0))
         unknown = float(np.log1p(2 * self.size + 1))
-        without = self.function_words
-        telling = [_FUNCTION if word.casefold() in without else 1.0 for word in self.idf]
-        rarity: NDArray[np.float64] = np.array([*self.idf.values()], float) * telling / unknown
-        return rarity
+        self.rarity = np.array([*self.idf.values()], float) * telling / unknown
+        self.subject = _number_subjects(self)
+        logits = np.asarray(self.logits, np.float64)
+        self.weights = np.asarray(np.exp(logits - logits.max()))
+        self.mass = np.bincount(self.subject, self.weights / self.weights.sum()).astype(np.float64)
+        self.coverage = _cover(self)
 
-    @cached_property
-    def bearers(self) -> Counter[str]:
-        """The number of sources that have each title, by its `_plain` form."""
-        pairs = {(_plain(description.subject), description.source) for description in self.about}
-        return Counter(title for title, _ in pairs)
 
-    @cached_property
-    def subject(self) -> NDArray[np.intp]:
-        """The number of each hit's subject from 0, in the order of their first hits, shape (m,).
+def _number_subjects(candidates: Candidates) -> NDArray[np.intp]:
+    """Compute `Candidates.subject`.
 
-        Hits with the same title and source share a subject. A title that several sources have, or
-        one in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits
-        under the title of their document, and of all hits in a file whose name has a word of the
-        question. Hits without a title share a subject if they are as similar to each other as
-        passages of one text, and do not say the same with other numbers.
-        """
-        alike = self._alike
-        numbers: dict[object, int] = {}
-        leaders: list[int] = []
-        subject = []
-        for row, one in enumerate(self.about):
-            title = _plain(one.subject)
-            is_section = self.bearers[title] > 1 or one.subject.isupper()
-            is_section |= title == _plain(one.document)
-            key: object = (one.subject, one.source)
-            if not one.subject:
-                similar = [before for before in leaders if alike[row, before]]
-                text, texts = self.texts[row], self.texts
-                key = next((b for b in similar if not _is_variant(text, texts[b])), row)
-                if key == row:
-                    leaders.append(row)
-            elif one.source and (
-                is_section or not self.stems.keys().isdisjoint(one.source_stems.split())
-            ):
-                key = one.source
-            subject.append(numbers.setdefault(key, len(numbers)))
-        return np.array(subject, dtype=np.intp)
-
-    @property
-    def _alike(self) -> NDArray[np.bool_]:
-        """True where two hits are as similar as passages of one text, shape (m, m)."""
-        if self.vectors is None:
-            return np.zeros((len(self.ids), len(self.ids)), dtype=bool)
-        vectors = np.asarray(self.vectors, np.float32)
+    Hits with the same title and source share a subject. A title that several sources have, or one
+    in capitals, is a section like "OPTIONS": its subject is the source. So is that of hits under
+    the title of their document, and of all hits in a file whose name has a word of the question.
+    Hits without a title share a subject if they are as similar to each other as passages of one
+    text, and do not say the same with other numbers.
+    """
+    texts, vectors, stems_asked = candidates.texts, candidates.vectors, candidates.stems.keys()
+    alike = np.zeros((len(texts), len(texts)), dtype=bool)
+    if vectors is not None:
+        vectors = np.asarray(vectors, np.float32)
         norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         unit = vectors / norms
-        return np.asarray(unit @ unit.T >= _ALIKE)
+        alike = np.asarray(unit @ unit.T >= _ALIKE)
+    numbers: dict[object, int] = {}
+    leaders: list[int] = []
+    subject = []
+    for row, one in enumerate(candidates.about):
+        title = _plain(one.subject)
+        key: object = (one.subject, one.source)
+        if not one.subject:
+            similar = [before for before in leaders if alike[row, before]]
+            key = next((b for b in similar if not _is_variant(texts[row], texts[b])), row)
+            if key == row:
+                leaders.append(row)
+        elif one.source and (
+            candidates.bearers[title] > 1
+            or one.subject.isupper()
+            or title == _plain(one.document)
+            or not stems_asked.isdisjoint(one.source_stems.split())
+        ):
+            key = one.source
+        subject.append(numbers.setdefault(key, len(numbers)))
+    return np.array(subject, dtype=np.intp)
 
-    @cached_property
-    def weights(self) -> NDArray[np.float64]:
-        """The posterior of each hit, up to a factor, shape (m,)."""
-        logits = np.asarray(self.logits, np.float64)
-        return np.asarray(np.exp(logits - logits.max()))
 
-    @cached_property
-    def mass(self) -> NDArray[np.float64]:
-        """The posterior of each subject, summed over its hits, shape (s,)."""
-        return np.bincount(self.subject, self.weights / self.weights.sum()).astype(np.float64)
-
-    @cached_property
-    def coverage(self) -> NDArray[np.bool_]:
-        """True where a subject has a word in its texts, heads and titles, shape (3, s, w).
-
-        A head is a title and the opening words of a text.
-        """
-        table = np.zeros((3, int(self.subject.max()) + 1, len(self.idf)), dtype=bool)
-        # A word that is not ASCII, such as a Chinese one, may be a part of another.
-        spellings = [
-            [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
-            for forms in singular_and_plural(map(str.casefold, self.idf))
-        ]
-        for one, of_hit, number in zip(self.about, self.words, self.subject, strict=True):
-            for position, word in enumerate(self.idf):
-                if word in of_hit:
-                    forms = spellings[position]
-                    title = any(form in one.subject_words for form in forms)
-                    head = title or any(form in one.opening_words for form in forms)
-                    table[:, number, position] |= (True, head, title)
-        return table
+def _cover(candidates: Candidates) -> NDArray[np.bool_]:
+    """Compute `Candidates.coverage`."""
+    words = [*candidates.idf]
+    table = np.zeros((3, int(candidates.subject.max()) + 1, len(words)), dtype=bool)
+    # A word that is not ASCII, such as a Chinese one, may be a part of another.
+    spellings = [
+        [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
+        for forms in singular_and_plural(map(str.casefold, words))
+    ]
+    for one, of_hit, number in zip(
+        candidates.about, candidates.words, candidates.subject.tolist(), strict=True
+    ):
+        for position, word in enumerate(words):
+            if word not in of_hit:
+                continue
+            table[0, number, position] = True
+            for form in spellings[position]:
+                in_title = form in one.subject_words
+                table[2, number, position] |= in_title
+                table[1, number, position] |= in_title or form in one.opening_words
+    return table
 
 
 def _is_variant(text: str, other: str) -> bool:
@@ -270,63 +271,56 @@ def _words_beside_numbers(text: str) -> frozenset[str]:
 def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -> FloatArray:
     """Compute the evidence that a question does not say which reading is meant, shape (6,).
 
-    The six are `FEATURES`, each a function of this module. `turns`: the turns before the question,
-    which may have its referent.
+    They are the `FEATURES`. `turns`: the turns before the question, which may have its referent.
+
+    - "rivals": how many subjects match everything in the question, ``log(1 + sum_r exp(-4 (l_r +
+      h_r)))`` over all subjects r except that of the best hit. l_r is the idf of the question's
+      words that occur in the hits of the best subject, but not in those of r; h_r is the same for
+      titles and first words.
+    - "brief": how little the question says, minus the log of the number of its words, without
+      function words; an option ("-n") counts once, and a pair of characters, in a script without
+      spaces, `_PAIR`.
+    - "others": the log odds, by the posterior over the hits, of subjects other than the best hit's;
+      the probability is kept between 1e-4 and 1 - 1e-4.
+    - "referent": whether it `lacks_referent`.
+    - "namesakes": how far it is a name that several subjects share, see `_namesakes`.
+    - "named": whether it names its subject. It asks for a concept, or it names a title or a file
+      and has no pronoun without a referent: in "How do I move it?", a page on moving is not the
+      subject.
     """
-    context = "\n".join([*turns, question])
+    context, table = "\n".join([*turns, question]), candidates.coverage
+    lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
+    lacks = -_LACK * (lacks_text + lacks_head) @ candidates.rarity
+    length = 0.0
+    for word in candidates.content:
+        length += _PAIR if HAS_SPACELESS.search(word) else 1.0
+    best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
+    refers = lacks_referent(context)
+    named = _asks_for_concept(question, candidates) or (
+        _names_title(candidates) and not (refers and refers_back(context))
+    )
     return np.array(
         [
-            rivals(candidates),
-            brief(candidates),
-            others(candidates),
-            lacks_referent(context),
-            namesakes(candidates),
-            names_subject(question, context, candidates),
+            np.log1p(np.exp(lacks)[1:].sum()),
+            -np.log(max(length, 1)),
+            np.log1p(-best) - np.log(best),
+            refers,
+            _namesakes(candidates),
+            named,
         ],
         dtype=np.float32,
     )
 
 
-def rivals(candidates: Candidates) -> float:
-    """Compute how many subjects match everything in the question.
-
-    It is ``log(1 + sum_r exp(-4 (l_r + h_r)))`` over all subjects r except that of the best hit.
-    l_r is the idf of the question's words that occur in the hits of the best subject, but not in
-    those of r; h_r is the same for titles and first words.
-    """
-    table = candidates.coverage
-    lacks_text, lacks_head, _ = (table[:, :1] & ~table).astype(np.float64)
-    lacks = -_LACK * (lacks_text + lacks_head) @ candidates.rarity
-    return float(np.log1p(np.exp(lacks)[1:].sum()))
-
-
-def brief(candidates: Candidates) -> float:
-    """Compute how little the question says.
-
-    It is minus the log of the number of its words, without function words; an option ("-n") counts
-    once, and a pair of characters, in a script without spaces, `_PAIR`.
-    """
-    length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in candidates.content)
-    return -float(np.log(max(length, 1)))
-
-
-def others(candidates: Candidates) -> float:
-    """Compute the log odds, by the posterior over the hits, of subjects other than the best hit's.
-
-    The probability is kept between 1e-4 and 1 - 1e-4.
-    """
-    best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
-    return float(np.log1p(-best) - np.log(best))
-
-
-def namesakes(candidates: Candidates) -> float:
+def _namesakes(candidates: Candidates) -> float:
     """Compute how far the question is a name that several subjects share.
 
     For the best subject with a title and another one, it is the sum of squared idf of the
     question's words in the titles of both, minus that of the words that the other lacks in its
     titles and in its texts, divided by the sum over all words; the maximum over other subjects, at
-    least 0. If the question is about an option and nothing else, see `_shared_options`; if another
-    subject says the same with other numbers, `_shared_statement`.
+    least 0. If the question is about an option and nothing else ("What does -n do?"), it is at
+    least the share of the posterior over the hits with the option that is not of the likeliest
+    subject; if another subject says the same with other numbers, see `_shared_statement`.
     """
     idf, (in_text, _, in_title) = candidates.rarity, candidates.coverage
     titles = zip(candidates.subject.tolist(), candidates.about, strict=True)
@@ -334,25 +328,14 @@ def namesakes(candidates: Candidates) -> float:
     lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
     names = (in_title & in_title[best]) - lacks
     shared = np.delete(names @ idf**2, best)
-    titled = float(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12))
-    return max(titled, _shared_options(candidates), _shared_statement(candidates))
-
-
-def _shared_options(candidates: Candidates) -> float:
-    """Return P(an option of another subject than the likeliest is meant); 0 if more is said.
-
-    It is the share of the posterior over the hits with the option that is not of the likeliest
-    subject ("What does -n do?").
-    """
+    most = float(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12))
     options = {word for word in candidates.idf if word.startswith("-")}
-    option_words = _OF_OPTIONS.union(option.lstrip("-").casefold() for option in options)
-    if not options or any(word.casefold() not in option_words for word in candidates.content):
-        return 0.0
-    mass = Counter[int]()
-    for row, words in enumerate(candidates.words):
-        if options <= {*words}:
-            mass[int(candidates.subject[row])] += candidates.weights[row]
-    return 1 - max(mass.values()) / mass.total() if mass else 0.0
+    about_options = _OF_OPTIONS.union([option.lstrip("-").casefold() for option in options])
+    if options and about_options.issuperset([word.casefold() for word in candidates.content]):
+        having = [row for row, words in enumerate(candidates.words) if options <= {*words}]
+        mass = np.bincount(candidates.subject[having], candidates.weights[having])
+        most = max(most, 1 - mass.max() / mass.sum()) if having else most
+    return max(most, _shared_statement(candidates))
 
 
 def _shared_statement(candidates: Candidates) -> float:
@@ -361,31 +344,17 @@ def _shared_statement(candidates: Candidates) -> float:
     It is 0 if the best hit has a word or a number of the question that the others lack.
     """
     asked, said = _numbers(" ".join(candidates.idf)), {*candidates.words[0]}
-    texts = candidates.texts
-
-    def named(row: int) -> frozenset[str]:
-        about = candidates.about[row]
-        return _numbers(f"{about.subject} {about.source} {texts[row]}") & asked
-
-    shares = any(
-        number != candidates.subject[0]
-        and said <= {*candidates.words[row]}
-        and named(row) == named(0)
-        and _is_variant(texts[0], texts[row])
-        for row, number in enumerate(candidates.subject)
-    )
-    return _VARIANT if shares else 0.0
-
-
-def names_subject(question: str, context: str, candidates: Candidates) -> bool:
-    """Return whether the question names its subject.
-
-    It asks for a concept, or it names a title or a file and has no pronoun without a referent: in
-    "How do I move it?", a page on moving is not the subject. `context`: the turns and the question.
-    """
-    return _asks_for_concept(question, candidates) or (
-        _names_title(candidates) and not (lacks_referent(context) and refers_back(context))
-    )
+    texts, about, first = candidates.texts, candidates.about, candidates.subject[0]
+    for row in np.flatnonzero(candidates.subject != first).tolist():
+        if not said <= {*candidates.words[row]} or not _is_variant(texts[0], texts[row]):
+            continue
+        own, other = (
+            _numbers(f"{about[at].subject} {about[at].source} {texts[at]}") & asked
+            for at in (0, row)
+        )
+        if own == other:
+            return _VARIANT
+    return 0.0
 
 
 def _asks_for_concept(question: str, candidates: Candidates) -> bool:
@@ -395,12 +364,12 @@ def _asks_for_concept(question: str, candidates: Candidates) -> bool:
     whose words are in 15 % of all passages or more.
     """
     term = extract_concept(question)
+    if not term:
+        return False
     least = max(_TOPIC, _FEWEST / max(candidates.size, 1))
-    common = all(idf <= -np.log(least) for idf in candidates.stems.values())
     # Several things may have the same name.
-    return bool(term) and (
-        common or not any(w[:1].isupper() and w[1:2].islower() for w in term.split())
-    )
+    is_name = any(word[:1].isupper() and word[1:2].islower() for word in term.split())
+    return not is_name or all(idf <= -np.log(least) for idf in candidates.stems.values())
 
 
 def _names_title(candidates: Candidates) -> bool:
@@ -524,15 +493,20 @@ def _source_titles(about: Sequence[About]) -> dict[str, str]:
     other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
     """
     titled = {(one.source, one.document) for one in about}
-    of_source, of_title = Counter(s for s, _ in titled), Counter(_plain(t) for _, t in titled)
+    of_source = Counter([source for source, _ in titled])
+    of_title = Counter([_plain(title) for _, title in titled])
     # "docs//loans.md" is the same file as "docs/loans.md".
-    ends_of = {one.source: _path_ends(one.source) for one in about if one.source}
-    counts = Counter(end for ends in {*ends_of.values()} for end in ends)
+    ends_of = {source: _path_ends(source) for source in of_source if source}
+    counts = Counter([end for ends in {*ends_of.values()} for end in ends])
     names = {"": ""}
-    for source, ends in ends_of.items():
-        names[source] = next((end for end in ends if counts[end] == 1), ends[-1])
-    unique = (pair for pair in titled if of_source[pair[0]] == of_title[_plain(pair[1])] == 1)
-    return names | {source: title for source, title in unique if source and title}
+    for source, title in titled:
+        if source and title and of_source[source] == of_title[_plain(title)] == 1:
+            names[source] = title
+        elif source:
+            ends = ends_of[source]
+            own = [end for end in ends if counts[end] == 1]
+            names[source] = [*own, ends[-1]][0]
+    return names
 
 
 def _opening(candidates: Candidates, rows: Sequence[int], groups: Iterable[Sequence[int]]) -> str:
@@ -557,7 +531,7 @@ def _path_ends(source: str) -> tuple[str, ...]:
     path = PurePath(source)
     stem = path.with_suffix("") if path.suffix.lower() in DOCUMENTS else path
     parts = (stem.parent if is_index(path) else stem).parts
-    ends = (PurePath(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1))
+    ends = [PurePath(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1)]
     return (*ends, path.as_posix())
 
 

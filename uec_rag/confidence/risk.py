@@ -10,17 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
-from uec_rag.confidence.model import log_odds
 
-_REWRITTEN = math.log(0.85 / 0.15)  # log odds above those of a yes that a rewrite takes
+_SURE = 0.9  # least confidence above which no advisor is asked, and a rewrite is answered
 _FEW = 50  # labels below which to advise more
 _STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
 _MORE_LABELS = " So few labels leave the threshold to chance; label about a hundred questions."
@@ -336,8 +334,7 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     )
 
 
-@dataclass(frozen=True)
-class AdvisedThresholds:
+class AdvisedThresholds(NamedTuple):
     """The thresholds of a gate that asks an advisor in doubt.
 
     Attributes
@@ -373,16 +370,10 @@ def advised_thresholds(
 ) -> AdvisedThresholds:
     """Find thresholds at which a bounded share of all questions is answered wrongly, on average.
 
-    By Bayes' rule, a reply of the advisor moves the log odds of confidence by its log likelihood
-    ratio on the labels. A failure is a reply, too, so that the limit is kept even if the advisor
-    fails more often on what would be answered wrongly. For each question, the level of these log
-    odds below which it is answered wrongly is its score for `conformal_threshold`; in this score,
-    the likelihood ratio is that of the other questions. At a lower level, the question may instead
-    be answered correctly, but counts as answered wrongly, so that the loss falls with the level.
-
-    The threshold without advice is at least that of `conformal_threshold` for confidence alone, so
-    that the limit is also kept if there is no advisor. To raise it only answers less: a question
-    that is then asked about counts as answered wrongly if its reply or its rewrite could do so.
+    An advisor is asked from `low` to 0.9 at least. A question that is answered wrongly, by the
+    advisor's yes, its failure or its rewrite, is so for each `low` below its confidence, which is
+    its score for `conformal_threshold`. The threshold without advice is at least that for
+    confidence alone, so that the limit is also kept if there is no advisor.
 
     Parameters
     ----------
@@ -402,56 +393,19 @@ def advised_thresholds(
     share : float
         Largest share of all questions that are answered wrongly, in (0, 1).
     """
-    told = np.eye(6, dtype=np.int64)[2 * reply + right]
-    yes, no, none = _gains(told.sum(axis=0) - told).T
-    odds = log_odds(confidence)
-    again = np.where(rewritten >= 0, log_odds(np.maximum(rewritten, 0)) - _REWRITTEN, -np.inf)
-    ways = (
-        (~right & clear, odds + np.minimum(no, none)),
-        (~right & (reply == 0), odds + yes),
-        (~right & (reply == 2) & ~clarifies, odds + none),
-        (~rewritten_right, np.minimum(odds + yes, again)),
-    )
-    harm = np.maximum.reduce([np.where(some, level, -np.inf) for some, level in ways])
+    answered = (reply == 0) | ((reply == 2) & ~clarifies) | (clear & (confidence > _SURE))
+    again = np.where(rewritten > _SURE, np.minimum(confidence, rewritten), -np.inf)
+    harm = np.where(~right & answered, confidence, -np.inf)
+    harm = np.maximum(harm, np.where(rewritten_right, -np.inf, again))
     guarantee = conformal_threshold(harm, np.isfinite(harm), share)
     if len(harm) < guarantee.needed:
         return AdvisedThresholds(1.0, 1.0, 1.0, 1.0, guarantee)
-    # A rewrite is not answered if that is more likely wrong than right.
-    level = max(guarantee.threshold if guarantee.is_controlled else -np.inf, -_REWRITTEN)
-    yes, no, none = _gains(told.sum(axis=0))
+    all_allowed = guarantee.wrong == np.count_nonzero(np.isfinite(harm))
+    low = 0.0 if all_allowed else max(guarantee.threshold, 0.0)
     alone = conformal_threshold(np.where(clarifies, -np.inf, confidence), ~right, share).threshold
-    threshold = min(max(_confidence_at(level, none, confidence), alone), 1.0)
-    return AdvisedThresholds(
-        threshold,
-        _confidence_at(level, yes, confidence),
-        max(_confidence_at(level, min(no, none), confidence), threshold),
-        _confidence_at(level, -_REWRITTEN, rewritten[rewritten >= 0]),
-        replace(guarantee, threshold=threshold),
-    )
-
-
-def _gains(counts: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Compute the log likelihood ratio of each kind of reply, right to wrong, shape (..., 3).
-
-    That of a yes is at least 0, and the others are at most 0: a reply that tells nothing changes
-    nothing.
-
-    `counts`: shape (..., 6), of yes, no and none, each if the hits are wrong and if they are right.
-    """
-    table = counts.reshape(*counts.shape[:-1], 3, 2) + 0.5
-    share = table / table.sum(axis=-2, keepdims=True)
-    gains = np.log(share[..., 1] / share[..., 0])
-    return np.concatenate([np.maximum(gains[..., :1], 0), np.minimum(gains[..., 1:], 0)], axis=-1)
-
-
-def _confidence_at(level: float, gain: float, confidence: NDArray[np.float64]) -> float:
-    """Return the threshold of confidence at which log odds and a gain are at a level.
-
-    It divides the given confidences exactly as the level does, whatever the rounding.
-    """
-    above = log_odds(confidence) + gain > level
-    at = max(float(expit(level - gain)), float(confidence[~above].max(initial=0.0)))
-    return min(at, float(np.nextafter(confidence[above].min(initial=1.0), 0)))
+    threshold = min(max(low, alone), 1.0)
+    kept = replace(guarantee, threshold=threshold)
+    return AdvisedThresholds(threshold, low, max(_SURE, threshold), max(_SURE, low), kept)
 
 
 def _vectors(

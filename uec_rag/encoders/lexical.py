@@ -96,18 +96,22 @@ def terms_of(text: str) -> list[str]:
 def keys_of(text: str) -> NDArray[np.uint64]:
     """Return the keys of the terms of a text, with repetitions."""
     words = split_words(text)
-    ngrams = is_foreign(words)
+    return _keys_of_text(text, words, is_foreign(words))
+
+
+def _keys_of_text(text: str, words: Sequence[str], ngrams: bool) -> NDArray[np.uint64]:
     keys: list[int] = []
     for word in words:
         keys += (_keys_of if len(word) > _LONGEST else _cached_keys)(word, ngrams)
-    keys += (key_of(name, identifier=True) for name in _identifiers(text))
+    for name in _identifiers(text):
+        keys.append(key_of(name, identifier=True))
     return np.array(keys, dtype=np.uint64)
 
 
-def words_by_key(text: str) -> dict[int, str]:
+def words_by_key(words: Iterable[str]) -> dict[int, str]:
     """Map the keys of a text's whole words to the words as written."""
     labels: dict[int, str] = {}
-    for word in split_words(text):
+    for word in words:
         labels |= (_labels_of if len(word) > _LONGEST else _cached_labels)(word)
     return labels
 
@@ -119,7 +123,10 @@ def is_foreign(words: Sequence[str]) -> bool:
 
 
 def _keys_of(word: str, ngrams: bool) -> tuple[int, ...]:
-    return tuple(key_of(term, part=term.startswith("~")) for term in _terms(word, ngrams))
+    keys = []
+    for term in _terms(word, ngrams):
+        keys.append(key_of(term, part=term.startswith("~")))
+    return tuple(keys)
 
 
 def _identifiers(text: str) -> list[str]:
@@ -190,7 +197,9 @@ def split_words(text: str) -> list[str]:
     plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text)
     normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
     words: list[str] = _WORD.findall(normal)
-    return [*words, *(whole for whole, _ in compounds(normal)), *_OPTION.findall(normal)]
+    for whole, _ in compounds(normal):
+        words.append(whole)
+    return words + _OPTION.findall(normal)
 
 
 def compounds(text: str) -> list[tuple[str, list[str]]]:
@@ -201,7 +210,8 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     >>> compounds("Wi-Fi 2019-2020")
     [('WiFi', ['Wi', 'Fi'])]
     """
-    found = filter(_LETTER.search, _COMPOUND.findall(text))
+    if not (found := [*filter(_LETTER.search, _COMPOUND.findall(text))]):
+        return []
     return [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
 
 
@@ -379,15 +389,17 @@ class Lexical(TermEncoder):
         checked = prepare_texts(texts, role)
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
+        keys, labels, foreign = [], [], []
         with progress_bar("Counting words", len(checked), show_progress) as bar:
-            keys = []
             for text in checked:
-                keys.append(keys_of(text))
+                words = split_words(text)
+                foreign.append(is_foreign(words))
+                keys.append(_keys_of_text(text, words, foreign[-1]))
+                if role == "query":
+                    labels.append(words_by_key(words))
                 bar.update()
-        labels = [*map(words_by_key, checked)] if role == "query" else None
-        terms = Terms.from_keys(keys, _SATURATION, labels)
+        terms = Terms.from_keys(keys, _SATURATION, labels if role == "query" else None)
         if role == "query":
-            foreign = [is_foreign(split_words(text)) for text in checked]
             terms = terms.weigh_terms(weights_of(terms.keys, np.array(foreign, bool)[terms.rows]))
         nothing = np.zeros((len(checked), 0), dtype=np.float32)
         return Encoded(nothing, nothing, terms)

@@ -323,12 +323,13 @@ def encode_side_by_side(
     encoders: Sequence[Encoder], texts: list[str], role: Role, show_progress: bool | None
 ) -> list[Encoded]:
     """Encode texts by each encoder, in threads if one of them may wait for a service."""
-
-    def encode(encoder: Encoder) -> Encoded:
-        return encoder.encode(texts, role, show_progress=show_progress)
-
     if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
-        return [encode(encoder) for encoder in encoders]
+        return [encoder.encode(texts, role, show_progress=show_progress) for encoder in encoders]
     with ThreadPoolExecutor(len(encoders)) as pool:
-        tasks = [pool.submit(copy_context().run, encode, encoder) for encoder in encoders]
+        tasks = [
+            pool.submit(
+                copy_context().run, encoder.encode, texts, role, show_progress=show_progress
+            )
+            for encoder in encoders
+        ]
         return [task.result() for task in tasks]

@@ -1,62 +1,34 @@
-"""Questions to label next, and labels that a confident search contradicts."""
+"""Labelled questions: which to label next, and what gates they allow."""
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
+from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from uec_rag.base.checks import one_line, pluralize
-from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import Guarantee
+import numpy as np
+
+from uec_rag.base.checks import one_line, visible
+from uec_rag.confidence.risk import Guarantee, reliability, risk_over_coverage
+from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import make_questions
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.labelled import LabelledSearch
-from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Retriever
 
-CONFIDENT = 0.9
-"""The confidence above which a search contradicts a label."""
+RISKS = [percent / 100 for percent in range(1, 51)]
+"""The shares of wrong answers that a gate could guarantee."""
 
 _BATCH = 32  # questions that are searched together
 _LOOKED_AT = 2_000  # passages that questions are made from
-_QUOTED, _LONGEST = 3, 80  # questions in a sentence, and characters of each
-
-
-def doubtful_labels(
-    result: SearchResult, relevant: Sequence[Collection[str]], k: int = JUDGED
-) -> list[str]:
-    """Describe the labels that look wrong, to be checked by whoever gave them.
-
-    These are the labels of questions that a search answers with a confidence above `CONFIDENT`,
-    although they are labelled as without an answer, or none of their passages is found. A question
-    that gets a clarifying question is left out.
-
-    Parameters
-    ----------
-    result : SearchResult
-    relevant : sequence of n collections of str
-        Ids of the passages that answer each question; empty if none does.
-    k : int
-        Number of hits that confidence is about.
-
-    Returns
-    -------
-    list of str
-        A sentence for each of the two kinds that occurs, with some of the questions.
-    """
-    without, elsewhere = list[str](), list[str]()
-    for outcome, ids in zip(result, relevant, strict=True):
-        if outcome.decision.action == "clarify" or outcome.confidence_at(k) <= CONFIDENT:
-            continue
-        if not ids:
-            without.append(outcome.query)
-        elif not any(outcome.finds(ids)[:k]):
-            elsewhere.append(outcome.query)
-    kinds = (
-        (without, "as without an answer", "look whether a passage answers"),
-        (elsewhere, "with passages that are not found", "look whether what is found also answers"),
-    )
-    return [_sentence(*kind) for kind in kinds if kind[0]]
+_POINTS = 200  # of a curve
+_MOST_ROWS = 2_000  # questions that are listed
 
 
 def questions_to_label(
@@ -117,16 +89,6 @@ def questions_to_ask(retriever: Retriever, fewest: int = 0) -> list[str]:
     return headings if len(headings) >= fewest else [question for *_, question in rows]
 
 
-def _sentence(questions: Sequence[str], labelled: str, advice: str) -> str:
-    shown = ", ".join(f'"{one_line(question)[:_LONGEST]}"' for question in questions[:_QUOTED])
-    more = ", ..." if len(questions) > _QUOTED else ""
-    have = "has" if len(questions) == 1 else "have"
-    return (
-        f"{pluralize(len(questions), 'question')} labelled {labelled} {have} a confidence above "
-        f"{CONFIDENT}: {shown}{more}; {advice}."
-    )
-
-
 def too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
     """Explain why a gate of these labels would abstain on every question, and what they allow."""
     name = "max_wrong" if asked.delta is None else "max_risk"
@@ -151,3 +113,81 @@ def too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
         )
         + ". Check the labels, or provide more"
     )
+
+
+def search_table(retriever: Retriever, name: str, table: str, k: int) -> LabelledSearch:
+    """Search the questions of a table.
+
+    Parameters
+    ----------
+    retriever : Retriever
+    name : str
+        File name of the table, whose suffix tells its format.
+    table : str
+        Its text, with the columns query and relevant_ids.
+    k : int
+        Number of hits that an answer may use.
+
+    Raises
+    ------
+    ValueError
+        If the table is malformed, names a passage that is not in the index, or has no question with
+        an answer.
+    """
+    plain = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "table"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, plain)
+        path.write_text(table, encoding="utf-8")
+        asked = read_questions(path, labelled=True)
+    labels = find_labels(asked, retriever.passages(), plain, complete=True)
+    if not any(labels.values()):
+        raise ValueError(
+            f"{plain}: no question has relevant_ids; expected some, as 'query,relevant_ids' and a "
+            "row for each question."
+        )
+    return LabelledSearch.from_queries(retriever, [*labels], [*labels.values()], k=k)
+
+
+def gate_report(searched: LabelledSearch) -> dict[str, Any]:
+    """Return what each threshold would answer, and which threshold keeps each guarantee.
+
+    Returns
+    -------
+    dict
+        JSON values: "questions", "k", "curve" (risk over coverage), "reliability", the guarantees
+        "wrongs" (of all questions) and "risks" (of the answers) for each share in `RISKS`, and
+        "rows", the most confident questions.
+    """
+    sure, right = searched.confidence, searched.right
+    order = np.argsort(-sure, kind="stable")
+    decisions = searched.result.decide(0.5, searched.k)
+    # A question that is asked back is not answered, whatever the threshold.
+    told = np.array([decision.action != "clarify" for decision in decisions])
+    coverage, risk = risk_over_coverage(sure[told], right[told])
+    places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
+    wrongs = [searched.threshold(max_wrong=share) for share in RISKS]
+    risks = [searched.threshold(share) for share in RISKS]
+    return {
+        "questions": len(sure),
+        "k": searched.k,
+        "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
+        "reliability": [asdict(bin_) for bin_ in reliability(sure, right)],
+        "wrongs": [one.metadata() | {"report": one.report} for one in wrongs],
+        "risks": [one.metadata() | {"report": one.report} for one in risks],
+        "rows": [
+            {
+                "question": visible(searched.result.queries[row])[:300],
+                "confidence": float(sure[row]),
+                "right": bool(right[row]),
+                "answerable": bool(searched.relevant[row]),
+                "asked_back": not bool(told[row]),
+            }
+            for row in order[:_MOST_ROWS].tolist()
+        ],
+    }
+
+
+def gate_state(gate: Gate) -> dict[str, Any]:
+    """Return the threshold, the number of hits and, if it has one, the guarantee of a gate."""
+    guarantee = {} if gate.guarantee is None else gate.guarantee.metadata()
+    return {**guarantee, "threshold": gate.threshold, "k": gate.k}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -43,8 +44,8 @@ from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated, warn_of_tu
 from uec_rag.langchain.sources import passages_of
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import GateOfHits, as_judge, judge
-from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
+from uec_rag.retrieval.adapters import as_judge, judge, pending_on
+from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 
 EVENT = "uec_gate"
@@ -303,7 +304,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
-        decision, documents = rule.decide(retriever.invoke(asked, config, **options))
+        [(decision, documents)] = rule(retriever.invoke(asked, config, **options)).finish()
         output, event = self._output(input, documents, decision)
         dispatch_custom_event(EVENT, event, config=config)
         return output
@@ -311,21 +312,23 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
         found = await retriever.ainvoke(asked, config, **options)
-        decision, documents = await rule.adecide(found)
+        pending = await asyncio.to_thread(rule, found)
+        [(decision, documents)] = await pending.afinish()
         output, event = self._output(input, documents, decision)
         await adispatch_custom_event(EVENT, event, config=config)
         return output
 
     def _prepare(
         self, input: Question, config: RunnableConfig, options: Mapping[str, Any]
-    ) -> tuple[Runnable[Any, Any], Question, GateOfHits[Document]]:
+    ) -> tuple[Runnable[Any, Any], Question, Callable[[list[Document]], Pending[list[Document]]]]:
         """Return the retriever, its input, and what decides on its documents."""
         question, history = question_and_history(input)
         retriever = self.retriever
         expected = f"{DECIDED[:-1]}; those of this {type(retriever).__name__} have none."
+        text_of = attrgetter("page_content")
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             gated = retriever.with_gate(self.gate)
-            return gated, input, GateOfHits(None, question, attrgetter("page_content"), expected)
+            return gated, input, lambda hits: pending_on(hits, None, question, text_of, expected)
         if options:
             raise TypeError(
                 f"a UECGate over {type(retriever).__name__} takes no options, got "
@@ -337,7 +340,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         def search(rewrite: str) -> list[Document]:
             return cast(list[Document], retriever.invoke(rewrite, config))
 
-        rule = GateOfHits(self.gate, text, attrgetter("page_content"), expected, search)
+        def rule(hits: list[Document]) -> Pending[list[Document]]:
+            return pending_on(hits, self.gate, text, text_of, expected, search)
+
         if isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever):
             return retriever, {"input": question, **input}, rule
         if before:

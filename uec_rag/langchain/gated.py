@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
-from langchain_core.messages import ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
@@ -20,7 +19,7 @@ from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, messages_of, place_of_question, turns
 from uec_rag.retrieval.adapters import decision_on
 from uec_rag.retrieval.result import KEY
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, is_doubted, tool_reply
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""
@@ -138,14 +137,14 @@ def retriever_tool(
     ) -> tuple[str, Gated]:
         messages = messages_of(getattr(runtime, "state", None))
         question = in_context(retriever, query, messages[: place_of_question(messages)])
-        return _reply(query, retriever.invoke(question, config), messages)
+        return _reply(query, retriever.invoke(question, config))
 
     async def asearch(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
         messages = messages_of(getattr(runtime, "state", None))
         question = in_context(retriever, query, messages[: place_of_question(messages)])
-        return _reply(query, await retriever.ainvoke(question, config), messages)
+        return _reply(query, await retriever.ainvoke(question, config))
 
     return StructuredTool.from_function(
         search,
@@ -157,15 +156,9 @@ def retriever_tool(
     )
 
 
-def _reply(
-    query: str, found: Mapping[str, Any] | Sequence[Document], messages: Sequence[Any]
-) -> tuple[str, Gated]:
-    """Return what the model reads, which may rephrase once a turn, and what programs get."""
+def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
+    """Return what the model reads, and what programs get."""
     output = read_decision(query, found)
-    is_first = not any(
-        isinstance(message, ToolMessage) and message.artifact is not None
-        for message in messages[place_of_question(messages) :]
-    )
     reply = tool_reply(
         output["decision"],
         output["reason"],
@@ -174,8 +167,6 @@ def _reply(
             (document.page_content, first_value(document.metadata, SOURCE_KEYS) or None)
             for document in output["documents"]
         ],
-        doubted=is_first and is_doubted(output["confidence"]),
-        rephrases=is_first,
     )
     return reply, output
 

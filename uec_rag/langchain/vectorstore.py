@@ -45,9 +45,9 @@ from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import passages_of, source_of
 from uec_rag.retrieval import Gate, Retriever, SearchResult
 from uec_rag.retrieval.adapters import Hits, OverIndex, as_ensemble, as_index, in_thread, index_over
-from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import check_optional_threshold
 from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.result import diversify
 from uec_rag.retrieval.sources import Vectors
 from uec_rag.stores.base import Store
 
@@ -320,7 +320,7 @@ class UECVectorStore(OverIndex, VectorStore):
         """Run `max_marginal_relevance_search` for a query's vector."""
         view, fetched = self.index.snapshot(), max(check_k(k), check_k(fetch_k, "fetch_k"))
         result = view.search_vector(embedding, fetched, filter=passage_filter(filter))
-        return self.documents(diversify(view, result, k, lambda_mult))
+        return self.documents(diversify(view.vectors, result, k, lambda_mult))
 
     def _pair(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
         return list(zip(self.documents(result), numbers[0].tolist(), strict=True))
@@ -668,9 +668,9 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
                 'score_threshold: it needs search_type="similarity_score_threshold", got '
                 f"{self.search_type!r}."
             )
-        index, gate = self.index, self.gate
-        if gate is not index.gate:
-            index = index.with_gate(gate)
+        index = self.index
+        if self._gate is not None or self.threshold is not None:
+            index = index.with_gate(self.gate)
         arguments: dict[str, Any] = {"queries": queries, "k": k, "within": within}
         arguments["filter"] = passage_filter(filter)
         arguments["history"] = history and [turns(before) for before in history]

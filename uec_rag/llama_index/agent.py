@@ -11,7 +11,7 @@ from llama_index.core.tools import FunctionTool
 from uec_rag.base.checks import check_type
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Decision
-from uec_rag.llama_index.gate import competing_nodes, gate_of_nodes, tell, text_of
+from uec_rag.llama_index.gate import competing_nodes, pending_on_nodes, tell, text_of
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 
@@ -49,10 +49,12 @@ def retriever_tool(
     check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
 
     def search(query: str) -> UECSearch:
-        return _found(query, *gate_of_nodes(None).decide(retriever.retrieve(query)))
+        [(decision, nodes)] = pending_on_nodes(retriever.retrieve(query), None).finish()
+        return _found(query, decision, nodes)
 
     async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
-        return _found(query, *gate_of_nodes(None).decide(await retriever.aretrieve(query)))
+        [(decision, nodes)] = pending_on_nodes(await retriever.aretrieve(query), None).finish()
+        return _found(query, decision, nodes)
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
 

@@ -26,8 +26,8 @@ from uec_rag.confidence.decision import Action, Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import hits, passages_of
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import GateOfHits, as_judge, judge
-from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.adapters import as_judge, judge, pending_on
+from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import WHAT_TO_DO
 
@@ -62,13 +62,14 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
     return {f"{KEY}{name}": value for name, value in decision.metadata().items()}
 
 
-def gate_of_nodes(
+def pending_on_nodes(
+    nodes: list[NodeWithScore],
     gate: Gate | None,
     question: str = "",
     search: Callable[[str], list[NodeWithScore]] | None = None,
-) -> GateOfHits[NodeWithScore]:
-    """Return what decides on nodes, for a question with the turns before it; see `GateOfHits`."""
-    return GateOfHits(gate, question, text_of, _DECIDED, search)
+) -> Pending[list[NodeWithScore]]:
+    """Decide at the threshold on nodes, for a question with the turns before it."""
+    return pending_on(nodes, gate, question, text_of, _DECIDED, search)
 
 
 def tell(query: str | None, decision: Decision) -> None:
@@ -172,14 +173,17 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
         judged = self._judge(nodes, query)
-        return _with_notice(query, *gate_of_nodes(self.gate, query or "").decide(judged))
+        [(decision, kept)] = pending_on_nodes(judged, self.gate, query or "").finish()
+        return _with_notice(query, decision, kept)
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         query = None if query_bundle is None else query_bundle.query_str
         judged = await asyncio.to_thread(self._judge, nodes, query)
-        return _with_notice(query, *await gate_of_nodes(self.gate, query or "").adecide(judged))
+        pending = await asyncio.to_thread(pending_on_nodes, judged, self.gate, query or "")
+        [(decision, kept)] = await pending.afinish()
+        return _with_notice(query, decision, kept)
 
     def _judge(self, nodes: list[NodeWithScore], query: str | None) -> list[NodeWithScore]:
         if self.embedding is None or not query:

@@ -25,14 +25,13 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.llama_index.gate import (
     competing_nodes,
     gate_of,
-    gate_of_nodes,
+    pending_on_nodes,
     response_metadata,
     tell,
     with_advisor,
 )
 from uec_rag.llama_index.nodes import turns
-from uec_rag.retrieval.adapters import GateOfHits
-from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 
 
@@ -132,7 +131,7 @@ class UECQueryEngine(BaseQueryEngine):
         return self._engine.retrieve(query_bundle)
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        decision, nodes = self._rule(query_bundle).decide(self.retrieve(query_bundle))
+        [(decision, nodes)] = self._pending(query_bundle, self.retrieve(query_bundle)).finish()
         tell(query_bundle.query_str, decision)
         if decision.action != "answer":
             return self._instead(decision, nodes)
@@ -144,20 +143,25 @@ class UECQueryEngine(BaseQueryEngine):
             found = await asyncio.to_thread(self.retrieve, query_bundle)
         else:
             found = await native(query_bundle)
-        decision, nodes = await self._rule(query_bundle).adecide(found)
+        pending = await asyncio.to_thread(self._pending, query_bundle, found)
+        [(decision, nodes)] = await pending.afinish()
         tell(query_bundle.query_str, decision)
         if decision.action != "answer":
             return self._instead(decision, nodes, asynchronous=True)
         return _note_decision(await self._engine.asynthesize(query_bundle, nodes), decision)
 
-    def _rule(self, query_bundle: QueryBundle) -> GateOfHits[NodeWithScore]:
-        """Return what decides on the nodes of a query."""
+    def _pending(
+        self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
+    ) -> Pending[list[NodeWithScore]]:
+        """Decide at the threshold on the nodes of a query."""
         before = turns(getattr(query_bundle, "history", None))
         asked = Query.parse(query_bundle.query_str, before).lines
         if getattr(query_bundle, "within", None) is not None:
             # A rewrite may be about another reading than the one that was chosen.
-            return gate_of_nodes(self._gate, asked)
-        return gate_of_nodes(self._gate, asked, lambda text: self.retrieve(QueryBundle(text)))
+            return pending_on_nodes(nodes, self._gate, asked)
+        return pending_on_nodes(
+            nodes, self._gate, asked, lambda text: self.retrieve(QueryBundle(text))
+        )
 
     def _instead(
         self, decision: Decision, nodes: list[NodeWithScore], *, asynchronous: bool = False

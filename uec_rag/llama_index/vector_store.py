@@ -28,8 +28,8 @@ from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.adapters import OverIndex, as_index, in_thread
-from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.result import diversify
 from uec_rag.stores.base import Passage, Store
 
 _MODES = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
@@ -300,7 +300,7 @@ def _found_by_vector(
     fetched = k if diversity is None else diversity.fetch_k
     result = index.search_vector(query.query_embedding, fetched, filter=arguments["filter"])
     if diversity is not None:
-        result = diversify(index, result, k, diversity.lambda_mult)
+        result = diversify(index.vectors, result, k, diversity.lambda_mult)
     return _as_result(result, arguments)
 
 

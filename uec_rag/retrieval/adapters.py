@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -210,12 +210,20 @@ def decision_on(hits: Sequence[Hit], expected: str) -> Decision:
     return decision
 
 
-@dataclass(frozen=True)
-class GateOfHits(Generic[_H]):
-    """A gate that decides on hits that another retriever or a reranker hands on.
+def pending_on(
+    hits: list[_H],
+    gate: Gate | None,
+    question: str,
+    text_of: Callable[[_H], str],
+    expected: str,
+    search: Callable[[str], list[_H]] | None = None,
+) -> Pending[list[_H]]:
+    """Decide at the threshold on hits that another retriever or a reranker hands on.
 
-    Attributes
+    Parameters
     ----------
+    hits : list
+        What was found for one question.
     gate : Gate or None
         None leaves the decision of the search.
     question : str
@@ -227,33 +235,14 @@ class GateOfHits(Generic[_H]):
         Searches for an advisor's rewrite.
     """
 
-    gate: Gate | None
-    question: str
-    text_of: Callable[[_H], str]
-    expected: str
-    search: Callable[[str], list[_H]] | None = None
+    def at_threshold(some: list[_H]) -> Decision:
+        decision = decision_on(some, expected)
+        return decision if gate is None or not some else gate.decide_again(decision, len(some))
 
-    def decide(self, hits: list[_H]) -> tuple[Decision, list[_H]]:
-        """Return the decision, and its hits: those given, or those of a rewrite."""
-        return self._pending(hits).finish()[0]
+    def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H]]]:
+        found = [search(rewrite) for rewrite in rewrites] if search else []
+        return [(at_threshold(row), row) for row in found]
 
-    async def adecide(self, hits: list[_H]) -> tuple[Decision, list[_H]]:
-        """Run `decide` in a thread; an asynchronous advisor is asked in this event loop."""
-        return (await (await asyncio.to_thread(self._pending, hits)).afinish())[0]
-
-    def _pending(self, hits: list[_H]) -> Pending[list[_H]]:
-        gate, texts = self.gate or Gate(), [[self.text_of(hit) for hit in hits]]
-        decision = self._at_threshold(hits)
-        again = None if self.search is None else self._search_again
-        return Pending(gate, [decision], [hits], [self.question], texts, again)
-
-    def _at_threshold(self, hits: Sequence[_H]) -> Decision:
-        decision = decision_on(hits, self.expected)
-        if self.gate is None or not hits:
-            return decision
-        return self.gate.decide_again(decision, len(hits))
-
-    def _search_again(self, rewrites: Sequence[str]) -> list[tuple[Decision, list[_H]]]:
-        assert self.search is not None
-        found = [self.search(rewrite) for rewrite in rewrites]
-        return [(self._at_threshold(row), row) for row in found]
+    texts = [[text_of(hit) for hit in hits]]
+    known = [at_threshold(hits)], [hits], [question], texts
+    return Pending(gate or Gate(), *known, again if search else None)

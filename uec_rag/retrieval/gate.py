@@ -25,8 +25,8 @@ from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_t
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
 from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import Drift, Guarantee
-from uec_rag.retrieval.labelled import UNDERSPECIFIED, Advised, LabelledSearch, Searchable
+from uec_rag.confidence.risk import Drift, Guarantee, advised_thresholds
+from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
 
@@ -35,6 +35,9 @@ GATE_FILE = "gate.json"
 
 DOUBT = (0.05, 0.85)
 """The confidences between which an advisor is asked, without labels."""
+
+UNDERSPECIFIED = (0.5, 0.9)
+"""P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
 
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
 
@@ -115,22 +118,26 @@ class Pending(Generic[_T]):
         What was found is that of the rewrite if this is answered.
         """
         final = [*zip(self.decisions, self.found, strict=True)]
-        if not replies:
-            return final
-        rewrites = dict[int, str]()
-        for row, advice in zip(self.rows, replies, strict=True):
-            asked = self.questions[row].rpartition("\n")[2]
-            if isinstance(advice, Advice) and (line := advice.question_to_search(asked)):
-                rewrites[row] = line
-        again = dict[int, tuple[Decision, _T]]()
+        advised = dict(zip(self.rows, replies, strict=True))
+        rewrites = {
+            row: line
+            for row, advice in advised.items()
+            if isinstance(advice, Advice)
+            and (line := advice.question_to_search(self.questions[row].rpartition("\n")[2]))
+        }
         if rewrites and self.search is not None:
             self.gate.usage.add(rewritten=len(rewrites))
-            again = dict(zip(rewrites, self.search([*rewrites.values()]), strict=True))
-        for row, advice in zip(self.rows, replies, strict=True):
-            before, found = final[row]
-            other, of_rewrite = again.get(row, (None, found))
-            decision = self.gate.settle(before, advice, other, rewrites.get(row, ""))
-            final[row] = decision, of_rewrite if decision.searched_as else found
+            again = self.search([*rewrites.values()])
+            for (row, line), (decision, found) in zip(rewrites.items(), again, strict=True):
+                if decision.confidence > self.gate.rewritten:
+                    final[row] = apply_advice(decision, Advice("answer"), line), found
+                    del advised[row]
+        for row, advice in advised.items():
+            decision, found = final[row]
+            if isinstance(advice, str):
+                final[row] = replace(decision, advice=f"none: {advice}"), found
+            else:
+                final[row] = apply_advice(decision, advice), found
         return final
 
 
@@ -174,11 +181,9 @@ class Gate(Record):
         (`Retriever._method`), and of the passages; "" if unknown.
     confidences : tuple of float
         Confidences of the calibration questions, ascending, at most 1,000 of them. The confidences
-        of later questions are compared with them, without labels: see `Drift`.
+        of later questions are compared with them, without labels, by `drift`.
     size : int
         Number of passages that were searched at calibration; 0 if unknown.
-    labels : mapping of str to str
-        Hashes of the passages that 'uec-rag gate' was told answer, by their names in its table.
     max_wrong : float or None
         Without labels: the share of all questions that is expected to get a wrong answer at most.
         It chooses `threshold`, by what kept that share on four of five other collections
@@ -225,7 +230,6 @@ class Gate(Record):
     corpus: str = ""
     confidences: tuple[float, ...] = field(default=(), repr=False)
     size: int = 0
-    labels: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     max_wrong: float | None = None
 
     def __post_init__(self) -> None:
@@ -350,34 +354,7 @@ class Gate(Record):
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
             return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
-        advice = searched.ask(advisor, made.timeout, made.usage)
-        thresholds = searched.advised_thresholds(advice, max_wrong)
-        gate = replace(
-            made,
-            advisor=advisor,
-            is_advised=True,
-            threshold=thresholds.threshold,
-            doubt=(thresholds.low, thresholds.high),
-            rewritten=thresholds.rewritten,
-        )
-        answered, wrong = gate._count_answers(searched, advice)
-        kept = replace(thresholds.guarantee, answered=answered, wrong=wrong)
-        return replace(gate, guarantee=kept)
-
-    def _count_answers(self, searched: LabelledSearch, advice: Advised) -> tuple[int, int]:
-        """Count the answers that this gate gives to labelled questions, and the wrong ones."""
-        answered, wrong = 0, 0
-        for row, decision in enumerate(searched.result.decide(self.threshold, self.k)):
-            is_right, rewrite = bool(searched.right[row]), advice.rewrites.get(row)
-            if self.is_doubted(decision):
-                again = None if rewrite is None else rewrite.decide(self.threshold, self.k)
-                asked = "" if rewrite is None else rewrite.query
-                decision = self.settle(decision, advice.replies[row], again, asked)
-                if rewrite is not None and decision.searched_as:
-                    is_right = any(rewrite.finds(searched.relevant[row]))
-            answered += decision.action == "answer"
-            wrong += decision.action == "answer" and not is_right
-        return answered, wrong
+        return _with_advisor(made, searched, advisor, WRONG if max_wrong is None else max_wrong)
 
     def search(
         self, retriever: Searchable, queries: Sequence[str], k: int = 4, **options: Any
@@ -401,8 +378,7 @@ class Gate(Record):
         """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.
 
         The decision rests on the confidence of the first `k` hits, however many were found. Warns
-        if the result used another calibration, filter or number of passages than the gate,
-        or if the confidences so far are distributed differently from those of the calibration.
+        if the result used another calibration, filter or number of passages than the gate.
         """
         return [decision for decision, _ in self.pending(result, result.queries).finish()]
 
@@ -441,10 +417,6 @@ class Gate(Record):
         with span("gate", queries=len(known), threshold=self.threshold) as note:
             decisions = [decide_again(decision, threshold) for decision in known]
             note(**outcome(decisions))
-        if self.confidences:
-            message = self._drift.record([decision.confidence for decision in decisions])
-            if message:
-                warn(message)
         return decisions
 
     def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
@@ -453,12 +425,12 @@ class Gate(Record):
         Warns as `decide` does, and if the decision is about another number of hits than `k`.
 
         `hits`: number of hits that are left of the search. With a guarantee, a question is not
-        answered from fewer than `k`, unless fewer passages were searched; this warns once.
+        answered from fewer than `k`, unless fewer passages were searched; this warns.
         """
         threshold = self.threshold
         if hits is not None and hits < min(decision.size, self.hits_needed(0)):
             threshold = math.inf
-            self._warn_once(
+            warn(
                 f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
                 "Its guarantee does not hold for these, so it abstains. Search for "
                 f"{self.k} hits and keep them all, or use a gate without a guarantee."
@@ -469,29 +441,6 @@ class Gate(Record):
                 f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
         return self._decide([decision], threshold)[0]
-
-    def settle(
-        self, decision: Decision, advice: Advice | str, again: Decision | None, rewrite: str
-    ) -> Decision:
-        """Return the final decision on a question that the advisor was asked about.
-
-        Parameters
-        ----------
-        decision : Decision
-            The decision at `threshold`.
-        advice : Advice or str
-            The advisor's reply, or the reason why there is none.
-        again : Decision or None
-            The decision at `threshold` on what was found for the rewrite, whose answer has
-            `searched_as`; None if nothing was searched for.
-        rewrite : str
-            What was searched for.
-        """
-        if isinstance(advice, str):
-            return replace(decision, advice=f"none: {advice}")
-        if again is not None and again.confidence > self.rewritten:
-            return apply_advice(again, Advice("answer"), rewrite)
-        return apply_advice(decision, advice)
 
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
@@ -514,23 +463,9 @@ class Gate(Record):
         """The counts of the advisor's calls."""
         return Usage()
 
-    @cached_property
-    def _drift(self) -> Drift:
-        return Drift(self.confidences)
-
     def drift(self, confidences: Sequence[float]) -> str | None:
         """Return a warning if confidences are distributed differently from the calibration's."""
         return Drift(self.confidences).record(confidences)
-
-    @cached_property
-    def _warnings_given(self) -> set[str]:
-        """The warnings that were given, of those that are given once."""
-        return set()
-
-    def _warn_once(self, message: str) -> None:
-        if message not in self._warnings_given:
-            self._warnings_given.add(message)
-            warn(message)
 
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made.
@@ -544,23 +479,23 @@ class Gate(Record):
         return same and self.basis in ("", retriever._method(filter).basis)
 
     def notice(self, retriever: Searchable) -> None:
-        """Warn once if the passages of an index are others than when the gate was made."""
-        known = not self.corpus or OUTDATED in self._warnings_given
-        if not known and retriever.corpus not in ("", self.corpus):
-            self._warn_once(OUTDATED)
+        """Warn if the passages of an index are others than when the gate was made."""
+        if self.corpus and retriever.corpus not in ("", self.corpus):
+            warn(OUTDATED)
 
     def _check(self, known: Sequence[Decision]) -> None:
         """Warn if decisions are of another index than the gate was made for."""
-        told = (
-            "The gate was made with {} than this search, so its guarantee does not apply. "
-            "Recalibrate it."
-        )
-        basis = known[0].basis if known else ""
+        basis, other = known[0].basis if known else "", ""
         size = max((decision.size for decision in known), default=0)
         if self.basis and basis and self.basis != basis:
-            warn(told.format("another calibration or filter"))
-        elif self.size and size and self.size != size and OUTDATED not in self._warnings_given:
-            self._warn_once(told.format("other passages"))  # an index may grow all day
+            other = "another calibration or filter"
+        elif self.size and size and self.size != size:
+            other = "other passages"
+        if other:
+            warn(
+                f"The gate was made with {other} than this search, so its guarantee does not "
+                "apply. Recalibrate it."
+            )
 
     def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object, without the advisor."""
@@ -634,6 +569,56 @@ class Gate(Record):
         elif self.is_advised:
             said += " That is with its advisor; without one, as now, it answers fewer."
         return said
+
+
+def _with_advisor(gate: Gate, searched: LabelledSearch, advisor: Advisor, max_wrong: float) -> Gate:
+    """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
+    result, k, unclear = searched.result, gate.k, searched.result.decisions
+    texts = [[hit.text for hit in hits[:k]] for hits in result.passages]
+    replies = run_to_end(ask_advisor(advisor, result.queries, texts, gate.timeout, gate.usage))
+    rewrites = {
+        query: line
+        for query, reply in zip(result.queries, replies, strict=True)
+        if isinstance(reply, Advice) and (line := reply.question_to_search(query))
+    }
+    found = searched.retriever.search([*rewrites.values()], k, filter=searched.filter)
+    again = dict(zip(rewrites, found, strict=True))
+    sure = np.array([again[q].confidence_at(k) if q in again else -np.inf for q in result.queries])
+    pairs = zip(result.queries, searched.relevant, strict=True)
+    right = np.array([query not in again or any(again[query].finds(ids)) for query, ids in pairs])
+    unsaid, (doubtful, vague) = np.array([d.underspecified for d in unclear]), UNDERSPECIFIED
+    kinds = [2 if isinstance(reply, str) else int(reply.verdict != "answer") for reply in replies]
+    thresholds = advised_thresholds(
+        searched.confidence,
+        # What is asked back, whatever the advisor says, is never answered wrongly.
+        searched.right | (searched.asks_back & (unsaid > vague)),
+        np.array(kinds, dtype=np.intp),
+        sure,
+        right,
+        unsaid <= doubtful,
+        searched.asks_back,
+        max_wrong,
+    )
+    made = replace(
+        gate,
+        advisor=advisor,
+        is_advised=True,
+        threshold=thresholds.threshold,
+        doubt=(thresholds.low, thresholds.high),
+        rewritten=thresholds.rewritten,
+    )
+    known = {line: again[query] for query, line in rewrites.items()}
+    pending = made.pending(
+        result, result.queries, lambda lines: SearchResult([*map(known.__getitem__, lines)])
+    )
+    settled = pending.settle([replies[row] for row in pending.rows])
+    is_right = [
+        any(one.finds(ids)) for (_, one), ids in zip(settled, searched.relevant, strict=True)
+    ]
+    answered = np.array([decision.action == "answer" for decision, _ in settled])
+    wrong = int((answered & ~np.array(is_right)).sum())
+    kept = replace(thresholds.guarantee, answered=int(answered.sum()), wrong=wrong)
+    return replace(made, guarantee=kept)
 
 
 def check_gate(gate: object) -> Gate | None:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence, Sized
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,31 +16,16 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k, check_text, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
-from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
-from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
 from uec_rag.confidence.decision import needs_clarification
-from uec_rag.confidence.risk import (
-    AdvisedThresholds,
-    Guarantee,
-    advised_thresholds,
-    conformal_threshold,
-    risk_threshold,
-)
+from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.documents.labels import read_questions, write_questions
-from uec_rag.documents.questions import make_questions
-from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.search import Method
-from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.local import LocalStore
+from uec_rag.stores.base import Filter, Store
 
 FEWEST = 20
-"""The smallest number of questions, labelled or generated, to learn from."""
-
-UNDERSPECIFIED = (0.5, 0.9)
-"""P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
+"""The smallest number of labelled questions to learn from."""
 
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
@@ -50,8 +35,6 @@ LABELS_FILE = "questions.csv"
 
 _PATIENCE = 10.0  # seconds that a label waits for those of other processes
 _MOST = 1000  # confidences that a gate keeps
-_MOST_MADE, _MOST_PASSAGES = 300, 3000  # questions made of passages, and passages they are asked of
-_UNANSWERED = 5  # every fifth of these questions has no answer
 
 
 class LabelFile:
@@ -96,9 +79,7 @@ class LabelFile:
 class Searchable(Protocol):
     """The part of a `uec_rag.Retriever` that a gate uses."""
 
-    uec: UEC
     store: Store
-    calibration: Any
 
     def __len__(self) -> int:
         """Return the number of passages."""
@@ -106,6 +87,9 @@ class Searchable(Protocol):
     @property
     def corpus(self) -> str:
         """The fingerprint of the passages."""
+
+    def passages(self, filter: Filter | None = None) -> Sized:
+        """Return the passages that a filter selects."""
 
     def with_gate(self, gate: Any) -> Self:  # noqa: ANN401
         """Return a read-only view in which another gate decides, or none."""
@@ -115,9 +99,6 @@ class Searchable(Protocol):
 
     def search(self, *args: Any, **kwargs: Any) -> SearchResult:
         """Find the best passages for each query, and decide."""
-
-
-_S = TypeVar("_S", bound=Searchable)
 
 
 def check_labels(
@@ -185,22 +166,6 @@ def warn_of_lost(store: Store, wanted: Sequence[Collection[str]]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Advised:
-    """The advice on labelled questions.
-
-    Attributes
-    ----------
-    replies : list of n (Advice or str)
-        The advice on each question, or the reason why there is none.
-    rewrites : mapping of int to Result
-        The results of its rewrites, by the rows of their questions.
-    """
-
-    replies: list[Advice | str]
-    rewrites: Mapping[int, Result]
-
-
-@dataclass(frozen=True, eq=False)
 class LabelledSearch:
     """Labelled queries with their search results, for thresholds at any risk from one search.
 
@@ -235,7 +200,7 @@ class LabelledSearch:
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
         """The probability that each question is answered by its first k hits, shape (n,)."""
-        return confidence_at(self.result, self.k)
+        return np.array([one.confidence_at(self.k) for one in self.result], dtype=np.float64)
 
     @cached_property
     def right(self) -> NDArray[np.bool_]:
@@ -261,7 +226,7 @@ class LabelledSearch:
             As in `Gate.from_labels`, with the same errors.
         """
         check_k(k)
-        if not isinstance(retriever, Index):
+        if not isinstance(getattr(retriever, "store", None), Store):
             raise TypeError(
                 f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
                 "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
@@ -275,20 +240,6 @@ class LabelledSearch:
         size = max(decision.size for decision in result.decisions)
         return cls(view, result, wanted, k, view.store.corpus(), size, filter)
 
-    @classmethod
-    def from_passages(cls, retriever: Searchable, *, k: int = 4) -> LabelledSearch:
-        """Search for questions made from the passages, to be used if there are no labels.
-
-        They are harder to answer than the questions of users, and every fifth has no answer (see
-        `questions_from_passages`).
-
-        Raises ValueError if too few questions can be made.
-        """
-        queries, relevant, tried = questions_from_passages(retriever)
-        labelled = cls.from_queries(tried, queries, relevant, k=k)
-        corpus = retriever.store.corpus()
-        return replace(labelled, retriever=retriever, corpus=corpus, size=len(retriever))
-
     def threshold(
         self,
         max_risk: float | None = None,
@@ -297,7 +248,7 @@ class LabelledSearch:
         max_wrong: float | None = None,
     ) -> Guarantee:
         """Find the lowest threshold that keeps a guarantee, as `Gate.from_labels` does."""
-        asks = self._asks_back
+        asks = self.asks_back
         if max_risk is not None:
             # The risk is a share of the answers, and a question that is asked back has none.
             is_answered = ~asks if not asks.all() else asks
@@ -310,7 +261,7 @@ class LabelledSearch:
         )
 
     @cached_property
-    def _asks_back(self) -> NDArray[np.bool_]:
+    def asks_back(self) -> NDArray[np.bool_]:
         """True for each question that gets a clarifying question, shape (n,)."""
         asks = [
             needs_clarification(each.underspecified, each.in_corpus, each.readings)
@@ -324,116 +275,6 @@ class LabelledSearch:
         ordered = np.sort(self.confidence)
         positions = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round()
         return tuple(ordered[positions.astype(np.intp)].round(4).tolist())
-
-    def ask(self, advisor: Advisor, timeout: float, usage: Usage) -> Advised:
-        """Ask an advisor about each question, and search for its rewrites."""
-        texts = [[hit.text for hit in hits[: self.k]] for hits in self.result.passages]
-        questions = self.result.queries
-        replies = run_to_end(ask_advisor(advisor, questions, texts, timeout, usage))
-        rewrites = {
-            row: rewrite
-            for row, reply in enumerate(replies)
-            if isinstance(reply, Advice) and (rewrite := reply.question_to_search(questions[row]))
-        }
-        result = self.retriever.search([*rewrites.values()], self.k, filter=self.filter)
-        return Advised(replies, dict(zip(rewrites, result, strict=True)))
-
-    def advised_thresholds(
-        self, advice: Advised, max_wrong: float | None = None
-    ) -> AdvisedThresholds:
-        """Find the thresholds at which a gate keeps a guarantee with its advisor."""
-        # Without a rewrite, no threshold answers it.
-        sure = np.full(len(self.result), -np.inf)
-        right = np.ones(len(self.result), dtype=bool)
-        for row, result in advice.rewrites.items():
-            sure[row] = result.confidence_at(self.k)
-            right[row] = any(result.finds(self.relevant[row]))
-        unsaid = np.array([decision.underspecified for decision in self.result.decisions])
-        unclear, vague = UNDERSPECIFIED
-        return advised_thresholds(
-            self.confidence,
-            # What is asked back, whatever the advisor says, is never answered wrongly.
-            self.right | (self._asks_back & (unsaid > vague)),
-            np.array([_kind(reply) for reply in advice.replies], dtype=np.intp),
-            sure,
-            right,
-            unsaid <= unclear,
-            self._asks_back,
-            WRONG if max_wrong is None else max_wrong,
-        )
-
-
-def _kind(reply: Advice | str) -> int:
-    """Return the kind of a reply, or of the reason why there is none, in `advised_thresholds`."""
-    return 2 if isinstance(reply, str) else int(reply.verdict != "answer")
-
-
-def confidence_at(result: SearchResult, k: int) -> NDArray[np.float64]:
-    """Return the probability that each question is answered by its first k hits, shape (n,)."""
-    return np.array([each.confidence_at(k) for each in result], dtype=np.float64)
-
-
-def questions_from_passages(retriever: _S) -> tuple[list[str], list[set[str]], _S]:
-    """Make questions from the passages, to evaluate a search without labels.
-
-    Returns
-    -------
-    questions : list of str
-        Headings or first sentences, which are harder to answer than the questions of users.
-    relevant : list of set of str
-        Ids of the passages that answer each question; none for every fifth question.
-    tried : Retriever
-        The passages, or a sample of them, to ask the questions of, without a gate. Passages that a
-        question was made from only have the text that answers it, and the answers of every fifth
-        question are left out.
-
-    Raises
-    ------
-    ValueError
-        If fewer than `FEWEST` questions can be made.
-    """
-    uec, store = retriever.uec, retriever.store
-    passages = [*store.passages()]
-    chosen = np.random.default_rng(0).permutation(len(passages))[:_MOST_PASSAGES]
-    sample = [passages[row] for row in chosen]
-    made = make_questions(sample, _MOST_MADE)
-    if len(made.questions) < FEWEST:
-        raise ValueError(
-            f"only {len(made.questions)} questions could be made from {len(store):,} passages, "
-            f"expected at least {FEWEST}; give labelled questions."
-        )
-    gone = {position for answers in made.relevant[::_UNANSWERED] for position in answers}
-    there = [position for position in range(len(sample)) if position not in gone]
-    asked = [
-        replace(passage, text=made.answers.get(position, passage.text))
-        for position, passage in enumerate(sample)
-    ]
-    local = LocalStore()
-    local.bind(uec.fingerprint)
-    local.add([asked[position] for position in there], _gaussians(uec, store, sample, asked)[there])
-    tried = retriever.with_gate(None)
-    tried.store = local
-    if tried.calibration is not None:  # that of the sample, which has not changed
-        tried.calibration = replace(tried.calibration, size=len(local))
-    answers = [{sample[position].id for position in {*answer} - gone} for answer in made.relevant]
-    return made.questions, answers, tried
-
-
-def _gaussians(
-    uec: UEC, store: Store, sample: Sequence[Passage], asked: Sequence[Passage]
-) -> Gaussian:
-    """Return the Gaussians of passages, of which the changed ones alone are encoded again."""
-    known = store.vectors([passage.id for passage in sample])
-    known = known.with_terms(uec.embed_terms([passage.text for passage in asked]))
-    changed = [at for at, passage in enumerate(asked) if passage.text != sample[at].text]
-    if not changed:
-        return known
-    new = uec.embed([asked[at].text for at in changed], "passage")
-    mean, scales = known.mean.copy(), known.scales.copy()
-    mean[changed], scales[changed] = new.mean, new.scales
-    return Gaussian.from_factors(
-        mean, scales, known.profile, widths=known.widths, terms=known.terms
-    )
 
 
 def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:

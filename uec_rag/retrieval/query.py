@@ -125,19 +125,9 @@ class Query:
         return cls(text, searched_turns(text, before), replies, before)
 
     @property
-    def is_blank(self) -> bool:
-        """True if there is no question, which is not searched."""
-        return not self.text.strip()
-
-    @property
     def lines(self) -> str:
         """The turns, followed by the question, one per line."""
         return "\n".join([*self.turns, self.text])
-
-    @property
-    def alone(self) -> Query:
-        """The question without its turns; a complete question, without a conjunction."""
-        return Query(complete_question(self.text) or self.text, history=self.history)
 
     @cached_property
     def language(self) -> str:
@@ -158,13 +148,15 @@ class Query:
         ['How much is it?', 'My door opener broke.\nCan it be fixed?\nHow much is it?']
         """
         turns = self.turns
-        if self.is_blank:
+        if not self.text.strip():
             return {}
         if not turns:
             return {None: self}
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
         since = next(back, len(turns))
-        views: dict[int | None, Query] = {0: self.alone}
+        # A complete question is searched without a conjunction before it.
+        alone = Query(complete_question(self.text) or self.text, history=self.history)
+        views: dict[int | None, Query] = {0: alone}
         if since < len(turns):
             views[since] = replace(self, turns=turns[-since:])
         return views | {None: self}
@@ -265,6 +257,8 @@ class Request:
     label : str or None
         The label of the chosen reading.
     diversity : Diversity or None
+    is_narrowed : bool
+        Whether a reading of one of the questions was chosen.
     """
 
     said: list[str]
@@ -274,6 +268,7 @@ class Request:
     chosen: tuple[str, ...] = ()
     label: str | None = None
     diversity: Diversity | None = None
+    is_narrowed: bool = False
 
     @classmethod
     def parse(
@@ -301,12 +296,8 @@ class Request:
         said = [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in given]
         before = [()] * len(said) if history is None else _check_history(history, len(said))
         asked = [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
-        return cls(said, asked, k, filter, chosen, label, diversity)
-
-    @property
-    def is_narrowed(self) -> bool:
-        """True if a reading of one of the questions was chosen."""
-        return bool(self.chosen) or any(query.replies for query in self.queries)
+        narrowed = bool(chosen) or any(query.replies for query in asked)
+        return cls(said, asked, k, filter, chosen, label, diversity, narrowed)
 
 
 def _check_history(history: object, count: int) -> list[Sequence[str]]:
@@ -333,13 +324,6 @@ def _check_history(history: object, count: int) -> list[Sequence[str]]:
     return latest
 
 
-def texts_of(queries: Sequence[Query]) -> list[str]:
-    """List the different texts to encode for a search: the questions and their turns."""
-    views = [view for query in queries for view in query.views.values()]
-    turns = (turn for view in views for turn in view.turns)
-    return [*dict.fromkeys([*(view.text for view in views), *turns])]
-
-
 def in_context(
     queries: Sequence[Query], rows: Mapping[str, int], parts: Sequence[Gaussian]
 ) -> list[Gaussian]:
@@ -356,7 +340,7 @@ def in_context(
     ----------
     queries : sequence of n Query
     rows : mapping of str to int
-        The row of each text of `texts_of(queries)` in `parts`.
+        The row of each text, of questions and of their turns, in `parts`.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the texts.
     """

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k, one_line
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.checks import check_k, check_share, one_line
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import Action, Decision, decide_again
@@ -184,29 +186,34 @@ class Result:
             `uec_readings`, `uec_sources` of its copies if there are any, and `uec_unfamiliar` if
             the question is unlike those of the fit.
         """
-        decision = self.decision
         fields: dict[str, Any] = {
-            "score": float(self.scores[rank]),
-            "sigma2": float(self.model_variance[rank]) + float(self.disagreement[rank]),
+            f"{KEY}score": float(self.scores[rank]),
+            f"{KEY}sigma2": float(self.model_variance[rank]) + float(self.disagreement[rank]),
         }
         if self.judged:
-            fields |= {
-                "relevance": float(self.relevance[rank]),
-                "confidence": decision.confidence,
-                "in_corpus": decision.in_corpus,
-                "underspecified": decision.underspecified,
-                "decision": decision.action,
-                "reason": decision.reason,
-                "reason_code": decision.code,
-                **decision.advice_metadata(),
-            }
-            if decision.action == "clarify":
+            fields |= {f"{KEY}relevance": float(self.relevance[rank]), **self._told}
+            if self.decision.action == "clarify":
                 hit = self.passages[rank].id
-                titles = [reading.title for reading in decision.readings if hit in reading.ids]
-                fields["reading"] = titles[0] if titles else ""
+                titles = [one.title for one in self.decision.readings if hit in one.ids]
+                fields[f"{KEY}reading"] = titles[0] if titles else ""
         if details:
-            fields |= self._details(rank)
-        return {f"{KEY}{key}": value for key, value in fields.items()}
+            fields |= {f"{KEY}{key}": value for key, value in self._details(rank).items()}
+        return fields
+
+    @cached_property
+    def _told(self) -> dict[str, Any]:
+        """The metadata of the decision, the same on each hit."""
+        decision = self.decision
+        told = {
+            "confidence": decision.confidence,
+            "in_corpus": decision.in_corpus,
+            "underspecified": decision.underspecified,
+            "decision": decision.action,
+            "reason": decision.reason,
+            "reason_code": decision.code,
+            **decision.advice_metadata(),
+        }
+        return {f"{KEY}{key}": value for key, value in told.items()}
 
     def _details(self, rank: int) -> dict[str, Any]:
         decision = self.decision
@@ -342,6 +349,88 @@ class SearchResult:
         return [result.decide(threshold, k) for result in self.results]
 
 
+def diversify(
+    vectors: Callable[[Sequence[str]], Gaussian],
+    result: SearchResult,
+    k: int,
+    lambda_mult: float = 0.5,
+) -> SearchResult:
+    """Choose k of the hits of each query by maximal marginal relevance.
+
+    Hits without vectors, of words alone, stay in the order of their relevance.
+
+    Parameters
+    ----------
+    vectors : callable(ids) -> Gaussian
+        `Retriever.vectors` of the index, or of the snapshot if passages may be deleted meanwhile.
+    result : SearchResult
+    k : int
+    lambda_mult : float
+        As in `maximal_marginal_relevance`.
+    """
+    chosen = []
+    for one in result:
+        means = vectors(one.ids).mean if one.ids else np.zeros((0, 1), dtype=np.float32)
+        enough = max(check_k(k), JUDGED)  # confidence is in the first JUDGED hits, whatever k is
+        positions = maximal_marginal_relevance(one.scores, means, enough, lambda_mult)
+        chosen.append(one.select(positions).first(k))
+    return SearchResult(chosen)
+
+
+def maximal_marginal_relevance(
+    relevance: FloatArray, vectors: FloatArray, k: int, lambda_mult: float = 0.5
+) -> list[int]:
+    """Choose k of m candidates greedily, trading relevance off against redundancy.
+
+    The first choice is the most relevant candidate. Each further one maximises
+    ``lambda * relevance - (1 - lambda) * max cosine to those chosen`` (Carbonell and Goldstein,
+    1998).
+
+    Parameters
+    ----------
+    relevance : array, shape (m,)
+        Relevance on the scale of a cosine, such as s_hat.
+    vectors : array, shape (m, d)
+        Vectors of any length. The cosine of a zero vector with any other counts as 0.
+    k : int
+        Number of candidates to choose; if there are fewer, all are returned.
+    lambda_mult : float
+        Weight of relevance, from 0 (diversity only) to 1 (relevance only).
+
+    Returns
+    -------
+    list of int
+        Indices of the chosen candidates, in the order of choice.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If lambda_mult is not a number from 0 to 1.
+
+    Examples
+    --------
+    >>> relevance = np.float32([0.9, 0.8, 0.3])
+    >>> vectors = np.float32([[1, 0], [0.99, 0.1], [0, 1]])
+    >>> maximal_marginal_relevance(relevance, vectors, k=2, lambda_mult=0.5)
+    [0, 2]
+    """
+    check_share(lambda_mult, "lambda_mult", "a number from 0 to 1")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.maximum(lengths, np.float32(1e-30))
+    redundancy: NDArray[np.floating] = np.zeros(len(unit), dtype=np.float32)
+    left = np.ones(len(unit), dtype=bool)
+    chosen: list[int] = []
+    while left.any() and len(chosen) < k:
+        weight = lambda_mult if chosen else 1.0
+        worth = np.where(left, weight * relevance - (1 - weight) * redundancy, -np.inf)
+        best = int(worth.argmax())
+        similarity = unit @ unit[best]
+        redundancy = np.maximum(redundancy, similarity) if chosen else similarity
+        left[best] = False
+        chosen.append(best)
+    return chosen
+
+
 def _stack(rows: Sequence[FloatArray]) -> FloatArray:
     """Stack arrays of n questions as rows, padded with NaN."""
     width = max(map(len, rows), default=0)
@@ -377,7 +466,9 @@ def without_findings(passage: Passage) -> Passage:
 def own_copy(passage: Passage) -> Passage:
     """Return a passage of its own, with a copy of its metadata but those that a search adds."""
     metadata = {
-        key: copy_value(value) for key, value in passage.metadata.items() if not key.startswith(KEY)
+        key: copy_value(value) if isinstance(value, dict | list) else value
+        for key, value in passage.metadata.items()
+        if not key.startswith(KEY)
     }
     return Passage(passage.id, passage.text, metadata)
 
@@ -450,20 +541,21 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
 
     Metadata that were serialised have neither readings nor what the decision rests on.
     """
+    known: Decision | None = getattr(metadata, "decision", None)
+    if known is not None:
+        return known
     names = [name for name in _Told.__dataclass_fields__ if f"{KEY}{name}" in metadata]
     try:
         told = _Told.restore({name: metadata[f"{KEY}{name}"] for name in names})
     except ValueError:
         return None
-    known = getattr(metadata, "decision", None) or Decision(
-        told.decision, told.reason, language=language_told_in(told.reason)
-    )
-    return replace(
-        known,
-        action=told.decision,
-        reason=one_line(told.reason),
+    return Decision(
+        told.decision,
+        one_line(told.reason),
+        (),
+        told.confidence,
+        told.in_corpus,
+        told.underspecified,
         code=told.reason_code,
-        confidence=told.confidence,
-        in_corpus=told.in_corpus,
-        underspecified=told.underspecified,
+        language=language_told_in(told.reason),
     )

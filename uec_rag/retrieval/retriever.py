@@ -7,8 +7,8 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -31,9 +31,7 @@ from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.diversity import diversify
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
-from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.labelled import LabelFile, check_labels
 from uec_rag.retrieval.learn import (
     ENOUGH,
@@ -43,8 +41,8 @@ from uec_rag.retrieval.learn import (
     refit,
     sample_passages,
 )
-from uec_rag.retrieval.query import Diversity, Options, Query, Request, texts_of
-from uec_rag.retrieval.result import Result, SearchResult, without_findings
+from uec_rag.retrieval.query import Diversity, Options, Query, Request
+from uec_rag.retrieval.result import Result, SearchResult, diversify, without_findings
 from uec_rag.retrieval.save import (
     check_ensemble,
     check_made_with,
@@ -57,17 +55,14 @@ from uec_rag.retrieval.save import (
 )
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.local.view import with_fresh_view
-from uec_rag.stores.urls import saved_store
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
-
-_UNGATED = Gate()  # what stands for no gate where no decision is made again
 
 _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
@@ -77,7 +72,26 @@ _Encoded: TypeAlias = tuple[Mapping[str, int], Sequence[Gaussian]]
 """The row of each text, and each encoder's Gaussians of the texts."""
 
 
-class Retriever(Index):
+class Passages(Sized, Iterable[Passage]):
+    """The passages of a store, which each loop reads again.
+
+    Parameters
+    ----------
+    view : Store
+        A view of the passages, as `Store.snapshot` returns it.
+    """
+
+    def __init__(self, view: Store) -> None:
+        self._view = view
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return self._view.passages()
+
+
+class Retriever:
     """Searchable index of passages with confidence estimates.
 
     Parameters
@@ -129,7 +143,13 @@ class Retriever(Index):
         language: str | None = None,
         fit: bool = True,
     ) -> None:
-        super().__init__(uec, LocalStore() if store is None else store)
+        check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
+        check_type(store, Store | None, "store", "a store, such as LocalStore()")
+        self.uec, self.store = uec, LocalStore() if store is None else store
+        self._posteriors = uec.fitted.posteriors
+        self._writes = 0  # additions and removals so far, by this object
+        if len(self.store):
+            self.store.bind(uec.fingerprint)
         self.language = check_language(language)
         self.calibration: CorpusCalibration | None = None
         # The index in the folder, which has the settings; of an engine, one without passages.
@@ -138,10 +158,8 @@ class Retriever(Index):
         self._reload: Callable[[], UEC] | None = None  # loads the ensemble again
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
-        # What snapshots share: the fingerprint of the passages after the last change, and the
-        # numbers of passages at which a change since the calibration was warned of.
+        # The fingerprint of the passages after the last change; snapshots share it.
         self._known_corpus: dict[int, str] = {}
-        self._sizes_noticed: set[int] = set()
         self._is_snapshot, self._may_fit = False, fit
 
     def __repr__(self) -> str:
@@ -169,9 +187,10 @@ class Retriever(Index):
         """
         if self._gate:
             return self._gate[0]
-        if self.folder is None or not self.folder.exists():  # a deleted folder removes no gate
+        folder, stamp = self._home.folder, tuple[int, ...]()
+        if folder is None or not folder.exists():  # a deleted folder removes no gate
             return self._gate_of_folder[1]
-        file, stamp = self.folder / GATE_FILE, tuple[int, ...]()
+        file = folder / GATE_FILE
         with suppress(FileNotFoundError):
             state = os.stat(file)
             stamp = state.st_ino, state.st_mtime_ns, state.st_size
@@ -229,6 +248,142 @@ class Retriever(Index):
         """True if confidence comes from neither a fit nor a calibration."""
         return self.calibration is None and self.uec.fitted.confidence_model is None
 
+    def __len__(self) -> int:
+        return len(self.store)
+
+    @property
+    def changes(self) -> int:
+        """The number of additions and removals so far, of a local index by all processes."""
+        changes: int = getattr(self.store, "changes", self._writes)
+        return changes
+
+    def add(
+        self,
+        texts: Iterable[str],
+        ids: Iterable[str] | None = None,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        *,
+        show_progress: bool | None = None,
+    ) -> list[str]:
+        """Encode and index texts; a text with the id of an existing one replaces it.
+
+        All texts are added or none. To fill an index that is larger than the memory, add a few
+        thousand at a time.
+
+        Parameters
+        ----------
+        texts : iterable of str
+        ids : iterable of str, optional
+            Generated by default. If a text is given twice with one id, the last metadata stays.
+        metadatas : iterable of mapping, optional
+            One per text. Keys that begin with "uec_" are dropped, since a search uses them.
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after two seconds.
+
+        Returns
+        -------
+        list of str
+            The ids.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a text is empty or not a string, if an id is given with two texts, or if the lengths
+            differ.
+        """
+        passages = make_passages(texts, ids, metadatas)
+        kept = [passages[position] for position in last_of_each(passages)]
+        searched = [passage.searched for passage in kept]
+        self.add_encoded(kept, self.uec.encode(searched, "passage", show_progress=show_progress))
+        return [passage.id for passage in passages]
+
+    def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
+        """Add passages that are already encoded.
+
+        Parameters
+        ----------
+        passages : sequence of Passage
+            Passages as returned by `make_passages`.
+        parts : sequence of Gaussian
+            Each encoder's Gaussians of their texts, as `UEC.encode` returns them.
+
+        Returns
+        -------
+        list of str
+            The ids.
+        """
+        if self.uec.fitted.posteriors is not self._posteriors:
+            self._accept_fit()
+        with self.changing():
+            self.store.bind(self.uec.fingerprint)
+            self.store.add(
+                [without_findings(passage) for passage in passages],
+                self.uec.fitted.combine_as(parts, "passage"),
+            )
+        self._writes += 1
+        return [passage.id for passage in passages]
+
+    def _accept_fit(self) -> None:
+        """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
+        if len(self):
+            raise ValueError(
+                f"uec: it was fitted after these {len(self)} passages were indexed, whose "
+                "vectors are of the previous fit; call clear() and add them again."
+            )
+        self._posteriors = self.uec.fitted.posteriors
+
+    @contextmanager
+    def changing(self) -> Iterator[Self]:
+        """Make several calls one transaction: if the block fails, none of them has happened.
+
+        Others, also in other processes, wait to write until the block ends, and read meanwhile
+        what was there before. An engine has no transactions: what was written there stays.
+
+        Raises
+        ------
+        BlockingIOError
+            If another process writes for longer than a minute.
+        PermissionError
+            If the index was loaded with ``read_only=True``.
+
+        Examples
+        --------
+        >>> index = Retriever(UEC(["bm25"]))
+        >>> with index.changing():
+        ...     ids = index.add(["Cats purr.", "Dogs bark."], ids=["cats", "dogs"])
+        ...     index.delete(["cats"])
+        1
+        """
+        block: AbstractContextManager[object] = getattr(self.store, "changing", nullcontext)()
+        with block:
+            yield self
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove passages, ignoring unknown ids; return the number removed."""
+        gone = self.store.delete(as_list(ids, "ids"))
+        self._writes += bool(gone)
+        return gone
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out unknown ids."""
+        return self.store.get(as_list(ids, "ids"))
+
+    def clear(self) -> None:
+        """Remove every passage."""
+        self.delete([passage.id for passage in self.store.passages()])
+
+    def passages(self, filter: Filter | None = None) -> Passages:
+        """Return all passages, or those that a filter selects, to loop over and to count.
+
+        With a store in memory, they are those of now, in the order of insertion; with another
+        store, each loop reads those that it has then.
+        """
+        return Passages(self.store.snapshot(filter))
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the stored Gaussians of ids; KeyError if an id is unknown."""
+        return self.store.vectors(as_list(ids, "ids"))
+
     def search(
         self,
         queries: Sequence[str],
@@ -280,22 +435,22 @@ class Retriever(Index):
             "within": within,
             "diversity": diversity,
         }
-        pending, hits = self._begin(queries, k, options)
-        return _joined(pending, pending.finish(), hits)
+        result, pending, hits = self._begin(queries, k, options)
+        return result if pending is None else _joined(pending, pending.finish(), hits)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
-        pending, hits = await asyncio.to_thread(self._begin, queries, k, options)
-        return _joined(pending, await pending.afinish(), hits)
+        result, pending, hits = await asyncio.to_thread(self._begin, queries, k, options)
+        return result if pending is None else _joined(pending, await pending.afinish(), hits)
 
     def _begin(
         self, queries: Sequence[str], k: int, options: Options
-    ) -> tuple[Pending[Result], int]:
-        """Search and decide at the threshold of the gate, before its advisor is asked.
+    ) -> tuple[SearchResult, Pending[Result] | None, int]:
+        """Search, and decide at the threshold of the gate, before its advisor is asked.
 
-        Returns the decisions, and the number of hits to hand over.
+        Returns the result, the gate's decisions if there is one, and the number of hits to return.
         """
         self._fit_once()
         if options.get("diversity") is not None and not self._is_snapshot:
@@ -303,12 +458,14 @@ class Retriever(Index):
         self._follow()
         gate, k = self._active_gate(), check_k(k)
         request = Request.parse(queries, k if gate is None else max(k, gate.k), **options)
-        ids = {"$id": [*request.chosen]} if request.chosen else None
-        if (where := all_of(ids, request.filter)) is not None:
+        where = request.filter
+        if request.chosen:
+            where = all_of({"$id": [*request.chosen]}, where)
+        if where is not None:
             self.store.check_filter(parse(where))
         result = self._run(request)
         if gate is None:
-            return Pending(_UNGATED, result.decisions, result.results), k
+            return result, None, k
 
         def again(rewrites: Sequence[str]) -> SearchResult:
             # A rewrite needs no turns before it.
@@ -318,7 +475,7 @@ class Retriever(Index):
         # A rewrite may lead away from a reading that was chosen.
         search = None if request.is_narrowed else again
         lines = [query.lines for query in request.queries]
-        return gate.pending(result, lines, search), gate.hits_needed(k)
+        return result, gate.pending(result, lines, search), gate.hits_needed(k)
 
     def _run(self, request: Request) -> SearchResult:
         """Search for the questions of a request."""
@@ -333,15 +490,20 @@ class Retriever(Index):
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
-        said = zip(results, request.said, strict=True)
-        result = SearchResult([replace(one, query=text) for one, text in said])
+        for at, (result, said) in enumerate(zip(results, request.said, strict=True)):
+            if result.query != said:
+                results[at] = replace(result, query=said)
+        found = SearchResult(results)
         if request.diversity is None:
-            return result
-        return diversify(self, result, request.k, request.diversity.lambda_mult)
+            return found
+        return diversify(self.vectors, found, request.k, request.diversity.lambda_mult)
 
     def _encode(self, queries: Sequence[Query]) -> _Encoded:
-        texts = texts_of(queries)
-        return {text: row for row, text in enumerate(texts)}, self.uec.encode(texts, "query")
+        """Encode the different texts of a search: the questions and their turns."""
+        views = [view for query in queries for view in query.views.values()]
+        texts = [view.text for view in views] + [turn for view in views for turn in view.turns]
+        rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        return rows, self.uec.encode([*rows], "query")
 
     def _run_chosen(self, request: Request, query: Query, said: str, encoded: _Encoded) -> Result:
         """Search for one of the questions, among the chosen readings if there are any.
@@ -400,31 +562,22 @@ class Retriever(Index):
         if request.diversity is not None:
             k = max(k, request.diversity.fetch_k)
 
-        def search() -> list[Result]:
-            whole = None if among is None else self.store.snapshot(rest)
-            return run(method, self.store.snapshot(among), queries, *encoded, k, whole)
-
         with span("search", queries=len(queries), k=k) as note:
+            search = partial(run, method, self.store, queries, *encoded, k, among, rest)
             results = with_fresh_view(search)
             if among is not None and among is request.filter:
                 results = [self._note_few(result, k) for result in results]
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
-            if among is None:
-                self._notice_changes(size)
+            known = self.calibration
+            if among is None and known is not None and size not in (0, known.size):
+                warn(
+                    "The index changed after calibration, so confidence may be off. "
+                    "Run calibrate() again."
+                )
             shown = results[0].trace_attributes if len(results) == 1 else dict
             note(shown, passages=size, **outcome(decisions))
         return results
-
-    def _notice_changes(self, size: int) -> None:
-        """Warn once of each number of passages that is another than at the calibration."""
-        known = self.calibration
-        if known is not None and size not in {0, known.size, *self._sizes_noticed}:
-            self._sizes_noticed.add(size)
-            warn(
-                "The index changed after calibration, so confidence may be off. "
-                "Run calibrate() again."
-            )
 
     def _note_few(self, result: Result, k: int) -> Result:
         """Note in the reason that a filter left fewer passages than are asked for and judged."""
@@ -447,7 +600,7 @@ class Retriever(Index):
         fitted, calibration = self.uec.fitted, self.calibration
         model = None if calibration is None else calibration.model
         model = model or fitted.confidence_model or shipped_model("unfitted")
-        weights = fitted.evidence_weights
+        weights = fitted.rule.evidence
         filtered = json.dumps(filter, sort_keys=True, default=_as_text)
         state = model.fingerprint, weights and weights.fingerprint, filtered
         basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]

@@ -18,10 +18,9 @@ from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
 from uec_rag.ensemble.save import read_fit, write_ensemble
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
-from uec_rag.stores.base import LinkedStore, Store
+from uec_rag.stores.base import STORE, LinkedStore, Store
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
-from uec_rag.stores.urls import STORE
 
 KIND = "UEC index"
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one

@@ -2,52 +2,62 @@
 
 run           searches for each question in its views, and decides in the clearest
 rank          finds the hits of queries, in blocks: a `Ranking` for each block
-view_for    looks at the passages; in a remote store, at the candidates of its query
-compare     computes the similarity of every encoder to every column
-weigh       computes the coefficients, that is, the weight of each encoder
-top_k       finds the columns with the highest s_hat, and their passages
-contribute  looks up each encoder's similarity to the hits, and the words that they match
-left_out    finds what competes with the few passages that a filter leaves
-features_of computes the features from which probabilities are estimated
-assess        estimates P(the corpus answers), P(these hits do), P(underspecified): an
-`Assessment` for each query
+view_for      looks at the passages; in a remote store, at the candidates of its query
+compare       computes the similarity of every encoder to every column
+weigh         computes the coefficients, that is, the weight of each encoder
+top_k         finds the columns with the highest s_hat, and their passages
+contribute    looks up each encoder's similarity to the hits, and the words that they match
+features_of   computes the features from which probabilities are estimated
+assess        estimates P(these hits answer), P(underspecified): the `Assessment` of a query
 clearest      chooses the view in which a question is best understood
 decide        decides, and assembles the `Result` of a question
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Protocol, cast
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
+from uec_rag.base.counts import idf
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
-from uec_rag.base.text import FUNCTION_WORDS
+from uec_rag.base.text import FUNCTION_WORDS, WORD
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Decision, decide_one
-from uec_rag.confidence.languages import function_words
+from uec_rag.confidence.languages import ENGLISH, function_words
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
+    WORDS,
     ConfidenceModel,
     Features,
     Probabilities,
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
+from uec_rag.confidence.sentences import Code
 from uec_rag.confidence.wording import complete_question, refers_back
+from uec_rag.encoders.lexical import (
+    LATIN,
+    compounds,
+    has_words,
+    keys_of,
+    letters_in,
+    split_words,
+    words_by_key,
+)
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, own_copy
-from uec_rag.retrieval.words import UNKNOWN, evidence, match
-from uec_rag.stores.base import Passage, Store, Top
+from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
@@ -98,9 +108,9 @@ class RemoteStore(Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Ranking:
-    """The hits of n queries that are compared with one view of C columns: the stage after `rank`.
+    """The hits of n queries that are compared with one view of C columns.
 
     Attributes
     ----------
@@ -128,14 +138,13 @@ class Ranking:
         member is lexical.
     idf : list of n dict of str to float
         Inverse document frequency of the words of each question; empty if no member is lexical.
-    unfamiliar : list of n str
-        How each question differs from those of the fit; "" if it does not.
-    foreign : bool array, shape (n,)
-        Whether each question is in a script that no encoder knows.
-    store : Store
-        What was searched.
-    whole : View or None
-        The passages that compete with the few ones of a filter.
+    unfamiliar : sequence of n pairs of str and bool
+        How each question differs from those of the fit, "" if it does not, and whether it is in a
+        script that no encoder knows.
+    features : Features
+        The features of confidence.
+    probabilities : Probabilities
+        What the model of confidence makes of them.
     """
 
     method: Method
@@ -152,15 +161,9 @@ class Ranking:
     to_hits: FloatArray
     words: list[list[dict[str, float]]] | None
     idf: list[dict[str, float]]
-    unfamiliar: list[str]
-    foreign: NDArray[np.bool_]
-    store: Store
-    whole: View | None
-
-    @cached_property
-    def features(self) -> Features:
-        """The features of confidence."""
-        return features_of(self)
+    unfamiliar: Sequence[tuple[str, bool]]
+    features: Features = field(init=False)
+    probabilities: Probabilities = field(init=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +177,8 @@ class Assessment:
         Position of the query in the ranking.
     probabilities : Probabilities
         Probabilities of relevance, confidence and `in_corpus`.
+    confidence : float
+        P(the first `JUDGED` texts answer the question).
     underspecified : float
         P(the question does not say which of its readings is meant).
     competing : Candidates
@@ -183,13 +188,9 @@ class Assessment:
     ranking: Ranking
     row: int
     probabilities: Probabilities
+    confidence: float
     underspecified: float
     competing: Candidates
-
-    @property
-    def confidence(self) -> float:
-        """P(the first `JUDGED` texts answer the question)."""
-        return float(self.probabilities.confidence[0])
 
     @property
     def clarity(self) -> float:
@@ -204,44 +205,52 @@ def run(
     rows: Mapping[str, int],
     parts: Sequence[Gaussian],
     k: int,
-    whole: Store | None = None,
+    among: Filter | None = None,
+    rest: Filter | None = None,
 ) -> list[Result]:
-    """Search a store, or a filtered view of it, for questions in their conversations.
+    """Search a store for questions in their conversations.
 
     Parameters
     ----------
-    whole : Store, optional
-        What the passages were selected from: with few, nothing would compete with the first of
-        them, and a question would look answered, so the nearest others compete.
     queries : sequence of n Query
     rows : mapping of str to int
-        The row of each text of `texts_of(queries)` in `parts`.
+        The row of each text, of questions and of their turns, in `parts`.
     parts : sequence of K Gaussian
         Each encoder's Gaussians of the texts.
     k : int
         Number of hits of each question.
+    among : Filter, optional
+        Selects the passages.
+    rest : Filter, optional
+        Selects those that compete with these: with few, nothing would compete with the first of
+        them, and a question would look answered.
     """
-    size, results = len(store), list[Result]()
-    flat = [view for query in queries for view in query.views.values()]
-    assessed = assess(rank(method, store, flat, in_context(flat, rows, parts), k, whole))
+    view, whole = store.snapshot(among), None if among is None else store.snapshot(rest)
+    size, results = len(view), list[Result]()
+    flat = [one for query in queries for one in query.views.values()]
+    blocks = rank(method, view, flat, in_context(flat, rows, parts), k, whole)
+    asked: Sequence[Query] = ()
+    ranking, row = None, 0
     for query in queries:
-        seen = {most: next(assessed) for most in query.views}
+        seen = dict[int | None, Assessment | None]()
+        for most in query.views:
+            if row == len(asked):
+                ranking = None  # and its similarities, before the next are computed
+                (asked, ranking), row = next(blocks), 0
+            seen[most] = None if ranking is None else assess(ranking, row)
+            row += 1
         chosen = clearest(query.text, seen) if seen else None
-        if chosen is None:
-            results.append(_nothing(method, query))
-        else:
+        if chosen is not None:
             results.append(decide(chosen, k, size))
-        del seen, chosen  # and their similarities, before the next are computed
+        else:
+            names, language = method.fitted.names, method.language or query.language
+            equal = np.full(len(names), 1 / len(names), dtype=np.float32)
+            code: Code = "nothing_found" if query.text.strip() else "no_question"
+            nothing = Decision.empty(method.basis, language, code)
+            shares = method.fitted.shares(equal[None])[0]
+            results.append(Result(query.text, nothing, names, equal, shares))
+        del seen, chosen
     return results
-
-
-def _nothing(method: Method, query: Query) -> Result:
-    """Return the result of a question for which there is nothing to search or nothing found."""
-    fitted, language = method.fitted, method.language or query.language
-    code = cast(Any, "no_question" if query.is_blank else "nothing_found")
-    equal = np.full(len(fitted.names), 1 / len(fitted.names), dtype=np.float32)
-    decision = Decision.empty(method.basis, language, code)
-    return Result(query.text, decision, fitted.names, equal, fitted.shares(equal[None])[0])
 
 
 def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
@@ -285,7 +294,11 @@ def _combine_with_standalone(in_turn: Assessment, alone: Assessment, question: s
     chosen = in_turn if unresolved <= in_turn.underspecified else alone
     unresolved = max(unresolved, in_turn.underspecified)
     return replace(
-        in_turn, probabilities=mixed, underspecified=unresolved, competing=chosen.competing
+        in_turn,
+        probabilities=mixed,
+        confidence=float(mixed.confidence[0]),
+        underspecified=unresolved,
+        competing=chosen.competing,
     )
 
 
@@ -303,42 +316,41 @@ def rank(
     as many queries as fit in memory. In a remote store, it has one, since the candidates differ
     between queries.
     """
-    step = 1
+    fitted, step = method.fitted, 1
+    profile = fitted.training_profile if method.check_familiar else None
     if not store.remote:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
+        asked = queries[block]
         some = parts if len(queries) <= step else [part[block] for part in parts]
-        yield queries[block], _rank_block(method, store, queries[block], some, k, whole)
-
-
-def _rank_block(
-    method: Method,
-    store: Store,
-    queries: Sequence[Query],
-    parts: Sequence[Gaussian],
-    k: int,
-    whole: Store | None,
-) -> Ranking | None:
-    """Rank queries that are compared with the same passages."""
-    fitted, view = method.fitted, view_for(method, store, queries, parts, k)
-    if not len(view):
-        return None
-    to_columns = compare(fitted, view, parts)
-    best = np.stack([of_block.max(axis=1) for of_block in to_columns], axis=1)
-    pi = fitted.weigh(fitted.evidence_weights, parts, to_columns, best)
-    mu = weighted_sum(to_columns, pi * fitted.weights)
-    combined = fitted.combine(parts, pi)
-    top, passages, number, distinct = top_k(fitted, view, combined, mu, max(k, NEAREST))
-    matched = contribute(view, parts, to_columns, top.columns)
-    unfamiliar = unfamiliar_queries(method, queries, passages)
-    rest = None
-    if whole is not None and len(view) < NEAREST:
-        rest = view_for(method, whole, queries, parts, k)
-    asked, scores = (method, view, queries, parts), (pi, to_columns, best)
-    return Ranking(
-        *asked, *scores, top, passages, number, distinct, *matched, *unfamiliar, store, rest
-    )
+        view = view_for(method, store, asked, some, k)
+        if not len(view):
+            yield asked, None
+            continue
+        to_columns = compare(fitted, view, some)
+        best = np.stack([of_block.max(axis=1) for of_block in to_columns], axis=1)
+        pi = fitted.weigh(fitted.rule.evidence, some, to_columns, best)
+        mu = weighted_sum(to_columns, pi * fitted.weights)
+        found = top_k(fitted, view, fitted.combine(some, pi), mu, max(k, NEAREST))
+        top, passages, _, _ = found
+        unfamiliar = [("", False)] * len(asked)
+        if profile is not None:
+            # By one hit only, so that the result does not depend on k.
+            unfamiliar = [
+                profile.unfamiliar(query.text, hits[0].text, method.language or query.language)
+                for query, hits in zip(asked, passages, strict=True)
+            ]
+        matched = contribute(view, some, to_columns, top.columns)
+        ranking = Ranking(
+            method, view, asked, some, pi, to_columns, best, *found, *matched, unfamiliar
+        )
+        rest = None
+        if whole is not None and len(view) < NEAREST:
+            rest = view_for(method, whole, asked, some, k)
+        ranking.features = features_of(ranking, store, rest)
+        ranking.probabilities = method.model.probabilities(ranking.features)
+        yield asked, ranking
 
 
 def view_for(
@@ -376,11 +388,10 @@ def top_k(
     while True:
         top = view.top_k(query, count, beta=fitted.beta, mu=mu)
         passages = view.gather(top.columns)
-        numbers = []
-        for of_query in passages:
+        text_number = np.empty((len(mu), count), dtype=np.intp)
+        for numbers, of_query in zip(text_number, passages, strict=True):
             seen: dict[str, int] = {}
-            numbers.append([seen.setdefault(passage.text, len(seen)) for passage in of_query])
-        text_number = np.array(numbers, dtype=np.intp)
+            numbers[:] = [seen.setdefault(passage.text, len(seen)) for passage in of_query]
         fewest = text_number.max(axis=1).min() + 1
         if fewest >= different or count == size or count >= max(different, _MOST_LOOKED_AT):
             break
@@ -390,6 +401,77 @@ def top_k(
         first = np.unique(of_row, return_index=True)[1]
         row[: len(first)] = first
     return top, passages, text_number, distinct
+
+
+def contribute(
+    view: View,
+    parts: Sequence[Gaussian],
+    to_columns: Sequence[FloatArray],
+    columns: NDArray[np.int64],
+) -> tuple[FloatArray, list[list[dict[str, float]]] | None, list[dict[str, float]]]:
+    """Look up each encoder's similarity to the hits, and the words that they match.
+
+    Returns `to_hits`, `words` and `idf` of a `Ranking`.
+    """
+    to_hits = np.empty((len(columns), len(to_columns), columns.shape[1]), dtype=np.float32)
+    for member, to_all in enumerate(to_columns):
+        to_hits[:, member] = np.take_along_axis(to_all, columns, axis=1)
+    terms = [block for part in parts for block in part.terms]
+    idf_of: list[dict[str, float]] = [{} for _ in columns]
+    if not terms:
+        return to_hits, None, idf_of
+    words: list[list[dict[str, float]]] = [[{} for _ in row] for row in columns]
+    contributions = view.contributions(terms, columns)
+    for row, (of_words, of_hits) in enumerate(zip(idf_of, words, strict=True)):
+        for block, (added, rarities) in zip(terms, contributions, strict=True):
+            if block.labels is None:
+                continue
+            keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
+            labels = [*map(block.labels[row].get, keys)]  # None for a part of a word
+            for word, rarity in zip(labels, rarities[row].tolist(), strict=True):
+                if word is not None:
+                    of_words[word] = max(of_words.get(word, 0.0), rarity)
+            hits, numbers = np.nonzero(added[row] > 0)
+            amounts = added[row][hits, numbers].tolist()
+            for hit, number, amount in zip(hits.tolist(), numbers.tolist(), amounts, strict=True):
+                if (word := labels[number]) is not None:
+                    of_hits[hit][word] = amount
+    return to_hits, words, idf_of
+
+
+def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Features:
+    """Compute the features of the first different texts of n questions.
+
+    Parameters
+    ----------
+    ranking : Ranking
+    store : Store
+        What was searched.
+    rest : View, optional
+        The passages that compete with the few ones of a filter.
+    """
+    method, fitted, pi = ranking.method, ranking.method.fitted, ranking.coefficients
+    mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
+    is_unfitted = method.model.standardised
+    line = unfitted_logit_line(store, ranking.parts) if is_unfitted else None
+    slope, offset = line or fitted.logit_line(ranking.parts, pi)
+    if any(query.turns for query in ranking.queries):
+        # The mean of several texts is shorter, which lowers all similarities to it, and the
+        # confidence model was fitted on single texts.
+        to_hits = ranking.to_hits / mean_lengths(ranking)[:, :, None]
+        mu = mu + ((pi * fitted.weights)[:, :, None] * (to_hits - ranking.to_hits)).sum(axis=1)
+    mu = np.where(positions >= 0, np.take_along_axis(mu, positions, axis=1), -np.inf)
+    sigma2 = np.take_along_axis(ranking.top.sigma2, positions, axis=1)
+    logits = (slope * mu + offset[:, None]).astype(np.float32)
+    members, others = logits[:, :1], None
+    if not is_unfitted:
+        members = member_evidence(ranking, to_hits[:, :, 0].copy())
+    if rest is not None:
+        others = (slope * left_out(ranking, rest) + offset[:, None]).astype(np.float32)
+    words = np.full((len(mu), len(WORDS)), np.nan, dtype=np.float32)
+    if ranking.words is not None:
+        words[:] = [word_evidence(ranking, row) for row in range(len(mu))]
+    return features(logits, slope**2 * sigma2, members, method.model.temperature, words, others)
 
 
 def left_out(ranking: Ranking, whole: View) -> FloatArray:
@@ -410,113 +492,6 @@ def left_out(ranking: Ranking, whole: View) -> FloatArray:
         new = new[: max(0, NEAREST - len(found))]
         others[row, : len(new)] = top.mu[row, new]
     return others
-
-
-def contribute(
-    view: View,
-    parts: Sequence[Gaussian],
-    to_columns: Sequence[FloatArray],
-    columns: NDArray[np.int64],
-) -> tuple[FloatArray, list[list[dict[str, float]]] | None, list[dict[str, float]]]:
-    """Look up each encoder's similarity to the hits, and the words that they match.
-
-    Returns `to_hits`, `words` and `idf` of a `Ranking`.
-    """
-    to_hits = np.empty((len(columns), len(to_columns), columns.shape[1]), dtype=np.float32)
-    for member, to_all in enumerate(to_columns):
-        to_hits[:, member] = np.take_along_axis(to_all, columns, axis=1)
-    terms = [block for part in parts for block in part.terms]
-    idf: list[dict[str, float]] = [{} for _ in columns]
-    if not terms:
-        return to_hits, None, idf
-    words = list[list[dict[str, float]]]()
-    contributions = view.contributions(terms, columns)
-    for row, of_words in enumerate(idf):
-        of_hits: list[dict[str, float]] = [{} for _ in columns[row]]
-        for block, (added, rarities) in zip(terms, contributions, strict=True):
-            if block.labels is None:
-                continue
-            keys = block.keys[block.starts[row] : block.starts[row + 1]].tolist()
-            labels = [block.labels[row].get(key) for key in keys]  # None for a part of a word
-            for word, rarity in zip(labels, rarities[row].tolist(), strict=True):
-                if word is not None:
-                    of_words[word] = max(of_words.get(word, 0.0), rarity)
-            hits, numbers = np.nonzero(added[row] > 0)
-            amounts = added[row][hits, numbers].tolist()
-            for hit, number, amount in zip(hits.tolist(), numbers.tolist(), amounts, strict=True):
-                if (word := labels[number]) is not None:
-                    of_hits[hit][word] = amount
-        words.append(of_hits)
-    return to_hits, words, idf
-
-
-def unfamiliar_queries(
-    method: Method, queries: Sequence[Query], passages: Sequence[Sequence[Passage]]
-) -> tuple[list[str], NDArray[np.bool_]]:
-    """Return how each query differs from those of the fit, and whether its script is unknown.
-
-    The difference is "" if there is none. `passages`: the hits of each query.
-    """
-    profile = method.fitted.training_profile if method.check_familiar else None
-    if profile is None:
-        return [""] * len(queries), np.zeros(len(queries), dtype=bool)
-    # One hit only, so that the result does not depend on k.
-    told = [
-        profile.unfamiliar(query.text, hits[0].text, method.language or query.language)
-        for query, hits in zip(queries, passages, strict=True)
-    ]
-    return [reason for reason, _ in told], np.array([foreign for _, foreign in told])
-
-
-def features_of(ranking: Ranking) -> Features:
-    """Compute the features of the first different texts of n questions."""
-    method, parts, pi = ranking.method, ranking.parts, ranking.coefficients
-    if method.model.standardised:
-        slope, offset = unfitted_logit_line(ranking.store, parts)
-    else:
-        slope, offset = method.fitted.logit_line(parts, pi)
-    mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
-    if any(query.turns for query in ranking.queries):
-        mu, to_hits = rescale_mixed_queries(ranking)
-    mu = np.where(positions >= 0, np.take_along_axis(mu, positions, axis=1), -np.inf)
-    sigma2 = np.take_along_axis(ranking.top.sigma2, positions, axis=1)
-    logits = (slope * mu + offset[:, None]).astype(np.float32)
-    members = logits[:, :1]
-    if not method.model.standardised:
-        members = member_evidence(ranking, to_hits[:, :, 0].copy())
-    others = None
-    if ranking.whole is not None:
-        others = left_out(ranking, ranking.whole)
-        others = (slope * others + offset[:, None]).astype(np.float32)
-    words = word_evidence(ranking)
-    return features(logits, slope**2 * sigma2, members, method.model.temperature, words, others)
-
-
-def word_evidence(ranking: Ranking) -> FloatArray:
-    """Compute what the first texts have of the words of each question, shape (n, W)."""
-    if ranking.words is None:
-        return np.array([UNKNOWN] * len(ranking.queries), dtype=np.float32)
-    rows = []
-    for row, query in enumerate(ranking.queries):
-        passages, words, idf = ranking.passages[row], ranking.words[row], ranking.idf[row]
-        if query.turns:  # whose words the hits of a question need not have
-            idf = {word: rarity for word, rarity in idf.items() if word in query.text}
-        first = ranking.distinct[row, :JUDGED].tolist()
-        hits = [(passages[at].searched, words[at].keys()) for at in first if at >= 0]
-        rows.append(evidence(query.text, query.language, idf, hits))
-    return np.array(rows, dtype=np.float32)
-
-
-def rescale_mixed_queries(ranking: Ranking) -> tuple[FloatArray, FloatArray]:
-    """Return mu_s and `to_hits` as if the means of queries with turns had length 1.
-
-    The mean of several texts is shorter, which lowers all similarities to it, and the confidence
-    model was fitted on single texts.
-    """
-    mu, to_hits = ranking.top.mu, ranking.to_hits
-    whole = to_hits / mean_lengths(ranking)[:, :, None]
-    weights = (ranking.coefficients * ranking.method.fitted.weights)[:, :, None]
-    return mu + (weights * (whole - to_hits)).sum(axis=1), whole
 
 
 def mean_lengths(ranking: Ranking) -> FloatArray:
@@ -553,81 +528,58 @@ def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.flo
 def member_evidence(ranking: Ranking, similarities: FloatArray) -> FloatArray:
     """Compute the logit of each encoder for the first hit, shape (n, K), as evidence of an answer.
 
-    Only content words are evidence (`content_share`). To an encoder, all texts in a script that it
-    does not know are similar, so only lexical evidence counts for a question in such a script.
+    That a passage has "what" and "of" is no evidence: of the matched words' weight, the share of
+    English function words does not count. To an encoder, all texts in a script that it does not
+    know are similar, so only lexical evidence counts for a question in such a script.
 
     `similarities`: each encoder's similarity to the first hit, shape (n, K); it is overwritten.
     """
     by_words = np.array([bool(part.terms) for part in ranking.parts])
-    if ranking.words is not None:
-        share = np.array([content_share(of_hits[0]) for of_hits in ranking.words])
-        similarities[:, by_words] *= share[:, None]
-    foreign = ranking.foreign
+    for row, of_hits in enumerate(ranking.words or ()):
+        matched, without = of_hits[0], FUNCTION_WORDS
+        content = [value for word, value in matched.items() if word.casefold() not in without]
+        if matched:
+            similarities[row, by_words] *= np.float32(sum(content) / sum(matched.values()))
     logits = ranking.method.fitted.member_logits(ranking.parts, similarities)
+    foreign = np.array([is_foreign for _, is_foreign in ranking.unfamiliar])
     if foreign.any() and by_words.any():
         heard = logits[:, by_words].max(axis=1, keepdims=True)
         logits = np.where(foreign[:, None] & ~by_words, heard, logits)
     return logits
 
 
-def content_share(matched: Mapping[str, float]) -> np.float32:
-    """Return the share of the matched words' weight that is not of English function words.
-
-    That a passage has "what" and "of" is no evidence that it answers. The share is 1 if no word
-    matches.
-    """
-    content = [value for word, value in matched.items() if word.casefold() not in FUNCTION_WORDS]
-    total = sum(matched.values())
-    return np.float32(sum(content) / total if total else 1)
-
-
-def assess(
-    rankings: Iterable[tuple[Sequence[Query], Ranking | None]],
-) -> Iterator[Assessment | None]:
-    """Yield the probabilities that are estimated from the features of each query.
-
-    They are None if nothing was found.
-    """
-    for queries, ranking in rankings:
-        if ranking is None:
-            yield from [None] * len(queries)
-            continue
-        method = ranking.method
-        each = method.model.probabilities(ranking.features)
-        for row in range(len(queries)):
-            yield _assess_one(ranking, row, each.row(row))
-
-
-def _assess_one(ranking: Ranking, row: int, probabilities: Probabilities) -> Assessment:
-    """Add P(underspecified) to a question's probabilities."""
+def assess(ranking: Ranking, row: int) -> Assessment:
+    """Estimate the probabilities of one query of a ranking from its features."""
     query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
-    passages = [ranking.passages[row][column] for column in near]
+    passages = [ranking.passages[row][column] for column in near.tolist()]
     words: Sequence[Collection[str]]
     if ranking.words is None:
-        words, idf = match(query.lines, [p.searched for p in passages], len(ranking.view))
+        texts = [passage.searched for passage in passages]
+        words, idf_of = match(query.lines, texts, len(ranking.view))
     else:
-        words, idf = [ranking.words[row][column] for column in near], ranking.idf[row]
+        words, idf_of = [ranking.words[row][column] for column in near], ranking.idf[row]
+    described = [passage.about for passage in passages]
+    vectors = None
+    if "" in {one.subject for one in described}:
+        vectors = ranking.view.means(ranking.top.columns[row, near])
     competing = Candidates(
         [passage.id for passage in passages],
         [passage.text for passage in passages],
-        [passage.about for passage in passages],
+        described,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         ranking.features.relevance[row, : len(near), 1],
         words,
-        idf,
+        idf_of,
         len(ranking.view),
-        None
-        if all(passage.about.subject for passage in passages)
-        else ranking.view.means(ranking.top.columns[row, near]),
+        vectors,
         function_words(query.language),
     )
-    [underspecified] = readings.underspecified(
-        readings.features(query.text, competing, query.turns)[None],
-        probabilities.confidence,
-    ).tolist()
-    return Assessment(ranking, row, probabilities, underspecified, competing)
+    estimated = ranking.probabilities.row(row)
+    evidence = readings.features(query.text, competing, query.turns)[None]
+    [unsaid] = readings.underspecified(evidence, estimated.confidence).tolist()
+    return Assessment(ranking, row, estimated, float(estimated.confidence[0]), unsaid, competing)
 
 
 def decide(assessed: Assessment, k: int, size: int) -> Result:
@@ -646,28 +598,35 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         assessed.underspecified,
         tuple(meant),
         in_corpus=float(probabilities.in_corpus[0]),
-        unfamiliar=ranking.unfamiliar[row],
+        unfamiliar=ranking.unfamiliar[row][0],
         language=method.language or query.language,
     )
     kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
     pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[at]
     similarities = ranking.to_hits[at, :, kept]
     between = fitted.disagreement(similarities, ranking.best[at], ranking.coefficients[at])
-    relevance = spread_to_hits(probabilities.relevance[0], ranking.text_number[row], top.mu[row])
-    moments = top.scores[row, kept], top.mu[row, kept], top.sigma2[row, kept], between[0]
+    number, passages = ranking.text_number[row], ranking.passages[row]
+    relevance = spread_to_hits(probabilities.relevance[0], number, top.mu[row])
+    copies: list[list[Passage]] = [[] for _ in number]
+    for position, passage in enumerate(passages):
+        if position != ranking.distinct[row, number[position]]:
+            copies[number[position]].append(own_copy(passage))
     return Result(
         query.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         fitted.names,
         pi[0],
         fitted.shares(pi)[0],
-        [own_copy(ranking.passages[row][column]) for column in kept],
-        *moments,
+        [own_copy(passages[column]) for column in kept.tolist()],
+        top.scores[row, kept],
+        top.mu[row, kept],
+        top.sigma2[row, kept],
+        between[0],
         relevance[kept],
         probabilities.confidence_at_k[0],
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         parts=parts_of(ranking, row, kept),
-        copies=copies_of(ranking, row, kept),
+        copies=[copies[number[column]] for column in kept.tolist()],
     )
 
 
@@ -679,21 +638,12 @@ def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDA
     columns = ranking.distinct[row]
     columns = columns[columns >= 0]
     wanted = {reading.ids[0] for reading in meant}
-    offered = np.array([ranking.passages[row][at].id in wanted for at in columns], dtype=bool)
-    count = int(offered.sum())
-    others = np.flatnonzero(~offered)[: max(k - count, 0)]
-    chosen = np.sort(np.concatenate([np.flatnonzero(offered)[:k], others]))
-    kept: NDArray[np.intp] = columns[chosen] if count > 1 else columns[:k]
+    offered = [place for place, at in enumerate(columns) if ranking.passages[row][at].id in wanted]
+    if len(offered) < 2:
+        return cast(NDArray[np.intp], columns[:k])
+    others = np.delete(np.arange(len(columns)), offered)[: max(k - len(offered), 0)]
+    kept: NDArray[np.intp] = columns[np.sort([*offered[:k], *others])]
     return kept
-
-
-def copies_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[list[Passage]]:
-    """Return the other passages that were found with the text of each of one question's hits."""
-    number, passages = ranking.text_number[row], ranking.passages[row]
-    same: list[list[Passage]] = [[] for _ in number]
-    for at, passage in enumerate(passages):
-        same[number[at]].append(passage)
-    return [[*map(own_copy, same[number[at]][1:])] for at in kept]
 
 
 def spread_to_hits(
@@ -721,24 +671,115 @@ def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[st
     weights = (ranking.coefficients[row] * fitted.weights)[:, None]
     counted = np.maximum(weights * own, 0)
     shares = counted / np.maximum(counted.sum(axis=0), 1e-30)
-    ranks = []
-    for of_all in ranking.to_columns:
-        to_all = of_all[row]
+    parts: list[dict[str, Any]] = [{"encoders": {}} for _ in kept]
+    for block, name in enumerate(fitted.block_names):
+        to_all = ranking.to_columns[block][row]
         best = to_all[largest(to_all, min(_RANKED, len(to_all)))]
         above = best > to_all[ranking.top.columns[row, kept]][:, None]
-        ranks.append([n if n <= _RANKED else None for n in (above.sum(axis=1) + 1).tolist()])
-    parts = []
-    for hit, numbers in enumerate(
-        zip(own.T.tolist(), zip(*ranks, strict=True), shares.T.tolist(), strict=True)
-    ):
-        named = zip(fitted.block_names, *numbers, strict=True)
-        encoders = {
-            name: {"similarity": similarity, "rank": rank, "share": share}
-            for name, similarity, rank, share in named
-        }
-        part: dict[str, Any] = {"encoders": encoders}
-        if ranking.words is not None:
-            matched = sorted(ranking.words[row][kept[hit]].items(), key=itemgetter(1), reverse=True)
+        columns = own[block].tolist(), (above.sum(axis=1) + 1).tolist(), shares[block].tolist()
+        for part, similarity, place, share in zip(parts, *columns, strict=True):
+            rank = place if place <= _RANKED else None
+            part["encoders"][name] = {"similarity": similarity, "rank": rank, "share": share}
+    if ranking.words is not None:
+        for part, column in zip(parts, kept.tolist(), strict=True):
+            matched = sorted(ranking.words[row][column].items(), key=itemgetter(1), reverse=True)
             part["matched_terms"] = [word for word, _ in matched]
-        parts.append(part)
     return parts
+
+
+# A digit, an underscore, an inner capital, an option.
+_MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
+_DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
+_ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
+
+
+def word_evidence(ranking: Ranking, row: int) -> tuple[float, float]:
+    """Compute the `WORDS`: the parts of a question's words that its first hits have; 1 is all.
+
+    - "coverage": the share of the idf of its content words that one hit has, at most.
+    - "names": 1 if a hit has all its names, numbers and identifiers, or there are none; else 0. The
+      only content word of a question counts as a name.
+
+    They are NaN, not known, if the question is in another script than the first hit and not in
+    Latin letters, or has no content word.
+    """
+    assert ranking.words is not None
+    query, passages, words = ranking.queries[row], ranking.passages[row], ranking.words[row]
+    question, without, script = query.text, function_words(query.language), letters_in(query.text)
+    hits = [
+        (passages[at].searched, words[at])
+        for at in ranking.distinct[row, :JUDGED].tolist()
+        if at >= 0
+    ]
+    if script != LATIN and script != letters_in(hits[0][0]):
+        return np.nan, np.nan
+    content = {
+        word: rarity
+        for word, rarity in ranking.idf[row].items()
+        # The hits of a question need not have the words of its turns.
+        if word.casefold() not in without and (not query.turns or word in question)
+    }
+    if not content:
+        return np.nan, np.nan
+    named = {*content}
+    if len(content) > 1:
+        named &= names_in(question, content, english=query.language == ENGLISH)
+    whole, total, coverage, names = compounds(question), sum(content.values()), 0.0, False
+    for text, matched in hits:
+        known = {*matched}
+        for word, parts in whole:  # "WiFi" also stands for "Wi" and "Fi", and these for it
+            if word in known or known.issuperset(parts):
+                known.update([word, *parts])
+        having = [rarity for word, rarity in content.items() if word in known]
+        coverage = max(coverage, sum(having) / total)
+        names = names or (named <= known and has_words(text, named))
+    return coverage, float(names)
+
+
+def names_in(question: str, words: Collection[str], *, english: bool = True) -> set[str]:
+    """Choose the words of a question that are names, numbers and identifiers.
+
+    Only in English are capitalised words names, but not in a text that is like a title: all its
+    content words are capitalised, the first word among them.
+
+    Examples
+    --------
+    >>> sorted(names_in("When did Apollo 11 use parse_args?", ["When", "Apollo", "11", "use"]))
+    ['11', 'Apollo']
+    >>> names_in("What if I'm ill?", ["What", "if", "I", "m", "ill"])
+    set()
+    """
+    dotted = {part for name in _DOTTED.findall(question) for part in name.split(".")}
+    chosen = {word for word in words if word in dotted or _MARKED.search(word)}
+    if not english:
+        return chosen
+    content = [w for w in words if w.casefold() not in FUNCTION_WORDS and w[:1].isalpha()]
+    capital = set[str]()
+    for before, word in pairwise(question.split()):
+        if before[-1] not in _ENDS:
+            capital |= {part for part in WORD.findall(word.lstrip(_MARKS)) if part[0].isupper()}
+    capital &= {*content}
+    initials = [word[0] for word in content]
+    is_title = question.split(None, 1)[0] in content and all(map(str.isupper, initials))
+    return chosen if is_title else chosen | capital
+
+
+def match(
+    question: str, texts: Sequence[str], size: int
+) -> tuple[list[set[str]], dict[str, float]]:
+    """Find the words of a question in texts, which are taken for all that have any.
+
+    Returns the words that each text has, and the idf of each word among `size` texts.
+
+    Examples
+    --------
+    >>> words, idf = match("Which fees?", ["A fee is due.", "None."], 2)
+    >>> words, {word: round(value, 2) for word, value in idf.items()}
+    ([{'fees'}, set()], {'Which': 1.79, 'fees': 0.69})
+    """
+    labels = words_by_key(split_words(question))
+    keys = [labels.keys() & set(keys_of(text).tolist()) for text in texts]
+    words = [{labels[key] for key in of_text} for of_text in keys]
+    counts = {word: sum(word in of_text for of_text in words) for word in labels.values()}
+    rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(texts)))
+    return words, dict(zip(counts, rarity.tolist(), strict=True))

@@ -15,8 +15,14 @@ from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 
 from uec_rag.base.version import __version__
-from uec_rag.evaluation.labels import questions_to_ask, questions_to_label, too_few_labels
-from uec_rag.evaluation.report import gate_report, gate_state, search_table
+from uec_rag.evaluation.labels import (
+    gate_report,
+    gate_state,
+    questions_to_ask,
+    questions_to_label,
+    search_table,
+    too_few_labels,
+)
 from uec_rag.retrieval import Gate, Retriever
 from uec_rag.retrieval.gate import GATE_FILE
 from uec_rag.retrieval.labelled import LabelFile, LabelledSearch

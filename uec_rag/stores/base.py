@@ -14,18 +14,28 @@ import json
 import math
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import PurePath
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import as_list, check_texts, check_type, check_unicode
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.checks import (
+    are_finite,
+    as_list,
+    check_beta,
+    check_k,
+    check_texts,
+    check_type,
+    check_unicode,
+)
+from uec_rag.base.errors import FingerprintMismatch
+from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, as_matrix
 from uec_rag.base.properties import cached_property
+from uec_rag.base.records import Record
 from uec_rag.base.text import About, with_headings
 
 
@@ -95,20 +105,6 @@ class StoreHits:
     sigma2: FloatArray
     exact: bool
 
-    @classmethod
-    def empty(cls, queries: int) -> Self:
-        """Create the result of a number of queries to an empty store."""
-        empty = np.zeros((queries, 0), dtype=np.float32)
-        return cls([[] for _ in range(queries)], empty, empty, empty, exact=True)
-
-
-def check_query(query: Gaussian, dimension: int) -> None:
-    """Raise ValueError unless queries have the dimension of the stored passages."""
-    if query.dimension != dimension:
-        raise ValueError(
-            f"query: expected dimension {dimension}, as stored, got {query.dimension}."
-        )
-
 
 class Top(NamedTuple):
     """The best columns of a view for n queries, best first; shape (n, k) each."""
@@ -117,6 +113,91 @@ class Top(NamedTuple):
     scores: FloatArray
     mu: FloatArray
     sigma2: FloatArray
+
+
+@dataclass(frozen=True)
+class Schema(Record):
+    """The properties that all Gaussians of a store share.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Dimensions of the blocks of the means.
+    factors : tuple of tuple of float, or None
+        The profile of a factored variance.
+    words : tuple of (float, Saturation)
+        The scale and saturation of each sparse block.
+    """
+
+    widths: tuple[int, ...] = (0,)
+    factors: tuple[tuple[float, ...], ...] | None = None
+    words: tuple[tuple[float, Saturation], ...] = ()
+
+    def __post_init__(self) -> None:
+        profile = self.profile
+        if profile is not None and (
+            profile.shape[1] != self.dimension or not are_finite(profile, least=0)
+        ):
+            raise ValueError(f"factors: expected {self.dimension} numbers >= 0 each.")
+
+    @classmethod
+    def from_gaussians(cls, gaussians: Gaussian) -> Self:
+        """Describe a batch of Gaussians; ValueError if their terms have different scales."""
+        if any(len(np.unique(terms.scale)) > 1 for terms in gaussians.terms):
+            raise ValueError("terms: expected one scale, as of one ensemble.")
+        words = tuple(
+            (float(terms.scale.max(initial=0.0)), terms.saturation) for terms in gaussians.terms
+        )
+        profile = gaussians.profile
+        factors = None if profile is None else tuple(map(tuple, profile.tolist()))
+        return cls(tuple(gaussians.widths), factors, words)
+
+    @cached_property
+    def profile(self) -> FloatArray | None:
+        """The profile of a factored variance, shape (F, d); None for another one."""
+        return None if self.factors is None else as_matrix(self.factors, "factors")
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the means."""
+        return sum(self.widths)
+
+    @property
+    def scales(self) -> int:
+        """The number of factors of a variance that each passage has."""
+        return self.dimension if self.factors is None else len(self.factors)
+
+    def check(self, gaussians: Gaussian) -> None:
+        """Raise ValueError unless Gaussians may be stored beside those of this schema."""
+        other = Schema.from_gaussians(gaussians)
+        for what, own, got in (
+            ("dimension", self.dimension, other.dimension),
+            ("words", self.words, other.words),
+            ("a profile of the variance", self.factors, other.factors),
+            ("encoders of widths", self.widths, other.widths),
+        ):
+            if own != got:
+                raise ValueError(
+                    f"gaussians: expected {what} {own!r:.80}, as stored, got {got!r:.80}; they "
+                    "come from another fit, or another posterior. Build the index again."
+                )
+
+    def check_query(self, query: Gaussian) -> None:
+        """Raise ValueError unless queries have the dimension of the stored passages."""
+        if query.dimension != self.dimension:
+            raise ValueError(
+                f"query: expected dimension {self.dimension}, as stored, got {query.dimension}."
+            )
+
+
+class Candidates(Sized, Protocol):
+    """A view of passages that queries are compared with; its columns are the passages."""
+
+    def rank(self, query: Gaussian, k: int, *, beta: float) -> Top:
+        """Find the columns with the k highest s_hat, or all if there are fewer."""
+
+    def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
+        """Return the passages of columns (n, k), which must not be changed."""
 
 
 class Store(ABC):
@@ -134,6 +215,10 @@ class Store(ABC):
     remote: bool = False
     can_list: bool = True
     can_look_up: bool = True
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the store itself, which copies of what searches it share."""
+        return self
 
     @property
     def contents(self) -> str:
@@ -203,10 +288,56 @@ class Store(ABC):
         return self.snapshot().sample(count)
 
     @abstractmethod
+    def fetch(self, question: str, query: Gaussian, count: int) -> Candidates:
+        """Return the view that queries are compared with: of all passages, or of candidates.
+
+        Parameters
+        ----------
+        question : str
+            Text of the query; "" if only its vector is known.
+        query : Gaussian
+            One query, if the store is remote.
+        count : int
+            The smallest number of candidates.
+        """
+
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
-        """Find the k passages with the highest s_hat for n queries."""
+        """Find the k passages with the highest s_hat for n queries.
+
+        Of passages with equal scores, earlier ones come first in a local store.
+
+        Raises
+        ------
+        ValueError
+            If k < 1, or the query does not have the dimension of the stored passages.
+        TypeError, ValueError
+            If an argument has another type, or the filter is invalid; see `uec_rag.stores.filters`.
+        """
+        k = check_k(k)
+        check_type(query, Gaussian, "query", "a Gaussian")
+        check_range(query, "query")
+        check_beta(beta)
+        store, passages, tops, exact = self.snapshot(filter), list[list[Passage]](), list[Top](), []
+        step = 1 if self.remote else max(1, _BLOCK // max(1, len(store)))
+        for start in range(0, len(query), step):
+            some = query[start : start + step]
+            view = store.fetch("", some, 4 * k)
+            top = view.rank(some, k, beta=beta)
+            passages += [[*map(copy_passage, row)] for row in view.gather(top.columns)]
+            tops.append(top)
+            exact.append(len(view) >= len(store))
+        count = min(top.columns.shape[1] for top in tops)
+        scores, mu, sigma2 = (
+            np.concatenate([part[:, :count] for part in parts])
+            for parts in [*zip(*tops, strict=True)][1:]
+        )
+        return StoreHits([row[:count] for row in passages], scores, mu, sigma2, exact=all(exact))
+
+
+STORE = "store"
+"""The setting of an index that says where its passages are, if they are not in the folder."""
 
 
 class LinkedStore(Protocol):
@@ -219,11 +350,48 @@ class LinkedStore(Protocol):
         """Take what it learned from its state; warn or raise ValueError if it is another one."""
 
 
+def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | None:
+    """Return the store that an index's settings name; None if its passages are in the folder.
+
+    It must be given, and is never opened because a folder names it: one from an untrusted source
+    could name a server that steals the user's key, or a database that executes code when read.
+
+    Raises
+    ------
+    ValueError
+        If the passages are elsewhere and no store is given, or vice versa; or if the given store
+        is empty and not the one of the index.
+    TypeError
+        If `store` is not a store.
+    """
+    if store is not None:
+        check_type(store, Store, "store", "a store, such as LocalStore()")
+    state = settings.get(STORE)
+    if state is None:
+        if store is not None:
+            raise ValueError("this index stores its own passages; omit store=")
+        return None
+    if not isinstance(state, dict):
+        raise ValueError(f"path: the index names no store, but {state!r:.60}; build it again.")
+    if store is None:
+        address, pass_it = state.get("address"), "Retriever.load(path, store=...)"
+        how = f"open it: {pass_it} (uec-rag: --store {address!r:.300})"
+        if state.get("store") == "source":
+            how = f"pass it: UECGate.load(path, UECRetriever.over(your_store)), or {pass_it}"
+        raise ValueError(
+            f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
+            f"is not opened just because a saved folder names it; if it is yours, {how}."
+        )
+    cast(LinkedStore, store).restore(state)
+    return store
+
+
 DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
-_EXACT = 2**53  # a float represents all integers up to this
+_BLOCK = 2**26  # similarities in memory at a time
 _LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
 _LARGEST = 1e19  # so that the product of two variances does not overflow float32
+_EXACT = 2**53  # a float represents all integers up to this
 
 
 class DateText(str):
@@ -309,7 +477,8 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     TypeError: metadatas[0]['tags'][0]: expected a string, number, boolean, date, None, list or \
 dict, which are what a saved index keeps, got set; convert it first.
     """
-    return _mapping(metadata, where, 0)
+    made: dict[str, Any] = _value(metadata, where, 0)
+    return made
 
 
 def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
@@ -370,36 +539,27 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
         if math.isinf(value):
             raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")
         return float(value)
-    if isinstance(value, Mapping):
-        return _mapping(value, where, depth + 1)
-    if isinstance(value, (list, tuple)):
-        _check_depth(where, depth + 1)
-        return [_value(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
-    raise TypeError(
-        f"{where}: expected a string, number, boolean, date, None, list or dict, which are what a "
-        f"saved index keeps, got {type(value).__name__}; convert it first."
-    )
-
-
-def _mapping(metadata: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
-    _check_depth(where, depth)
-    out = {}
-    for key, value in metadata.items():
-        if not isinstance(key, str):
-            raise TypeError(
-                f"{where}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
-            )
-        name = check_stored_text(key, f"{where}, a key")
-        out[name] = _value(value, f"{where}[{name!r:.60}]", depth)
-    return out
-
-
-def _check_depth(where: str, depth: int) -> None:
     if depth > DEEPEST:
         raise ValueError(
             f"{where[:60]}...: expected at most {DEEPEST} levels of lists and dicts; it is nested "
             "deeper, or contains itself."
         )
+    if isinstance(value, (list, tuple)):
+        return [_value(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"{where}: expected a string, number, boolean, date, None, list or dict, which are "
+            f"what a saved index keeps, got {type(value).__name__}; convert it first."
+        )
+    out = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise TypeError(
+                f"{where}: expected strings as keys, got {key!r:.60} ({type(key).__name__})."
+            )
+        name = check_stored_text(key, f"{where}, a key")
+        out[name] = _value(item, f"{where}[{name!r:.60}]", depth + 1)
+    return out
 
 
 def content_id(text: str, metadata: Mapping[str, Any]) -> str:
@@ -415,22 +575,26 @@ def make_passages(
 
     Metadata is copied by `normalise`.
 
-    TypeError or ValueError if a text is empty or not a string, if an id is given with two texts, if
-    the lengths differ, or if an id or metadata could not be saved.
+    TypeError or ValueError if a text is empty or not a string, if the lengths differ, or if an id
+    or metadata could not be saved.
     """
     checked = check_texts(texts)
-    for number, text in enumerate(checked):
-        check_stored_text(text, f"texts[{number}]")
     names = [uuid.uuid4().hex for _ in checked] if ids is None else as_list(ids, "ids")
-    extra = [{} for _ in checked] if metadatas is None else _mappings(metadatas)
+    if isinstance(metadatas, Mapping):
+        raise TypeError(
+            "metadatas: expected a list of mappings, one per text, got one mapping; "
+            "write [metadata] for a single text."
+        )
+    extra = [{} for _ in checked] if metadatas is None else [*metadatas]
     for name, values in (("ids", names), ("metadatas", extra)):
         if len(values) != len(checked):
             raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(values)}.")
-    for name in names:
-        _check_id(name)
     return [
-        Passage(name, text, _Checked(metadata))
-        for name, text, metadata in zip(names, checked, extra, strict=True)
+        check_passage(
+            Passage(id_, text, {} if metadata is None else cast(Any, metadata)),
+            f"metadatas[{number}]",
+        )
+        for number, (id_, text, metadata) in enumerate(zip(names, checked, extra, strict=True))
     ]
 
 
@@ -456,37 +620,31 @@ class _Checked(dict[str, Any]):
     """The metadata of a passage that was already checked and copied."""
 
 
-def check_passage(passage: Passage) -> Passage:
-    """Check one passage, and copy its metadata.
+def check_passage(passage: Passage, where: str = "") -> Passage:
+    """Check one passage, and copy its metadata, which messages call `where`.
 
     TypeError or ValueError if it is not a passage, or could not be saved.
     """
     check_type(passage, Passage, "passages", "Passage objects")
-    _check_id(passage.id)
-    if not isinstance(passage.text, str):
-        raise TypeError(f"text of {passage.id!r} must be a string, got {passage.text!r:.60}")
-    check_stored_text(passage.text, f"text of {passage.id!r}: {passage.text!r:.60}")
-    where = f"metadata of {passage.id!r}"
-    check_type(passage.metadata, Mapping, where, "a mapping")
-    return Passage(passage.id, passage.text, normalise(passage.metadata, where))
-
-
-def _check_id(name: object) -> None:
+    name, text, where = passage.id, passage.text, where or f"metadata of {passage.id!r}"
     if not isinstance(name, str) or not name:
         raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
     check_stored_text(name, f"ids: {name!r:.60}")
+    if not isinstance(text, str):
+        raise TypeError(f"text of {name!r} must be a string, got {text!r:.60}")
+    check_stored_text(text, f"text of {name!r}: {text!r:.60}")
+    check_type(passage.metadata, Mapping, where, "a mapping")
+    return Passage(name, text, _Checked(normalise(passage.metadata, where)))
 
 
-def _mappings(metadatas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    if isinstance(metadatas, Mapping):
-        raise TypeError(
-            "metadatas: expected a list of mappings, one per text, got one mapping; "
-            "write [metadata] for a single text."
+def check_same(stored: str | None, fingerprint: str) -> None:
+    """Raise FingerprintMismatch if stored vectors are of another ensemble than one's own."""
+    if stored not in (None, fingerprint):
+        raise FingerprintMismatch(
+            f"store: it holds vectors of another ensemble ({str(stored)[:12]!r}, this one is "
+            f"{fingerprint[:12]!r}): other models, revisions or posterior. Use that ensemble or "
+            "build the index again."
         )
-    mappings = list(metadatas)
-    for index, metadata in enumerate(mappings):
-        check_type(metadata, Mapping | None, f"metadatas[{index}]", "a mapping")
-    return [normalise(metadata or {}, f"metadatas[{i}]") for i, metadata in enumerate(mappings)]
 
 
 def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
@@ -502,10 +660,8 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
         )
     checked = [
-        passage
-        if isinstance(getattr(passage, "metadata", None), _Checked)
-        else check_passage(passage)
-        for passage in passages
+        one if isinstance(getattr(one, "metadata", None), _Checked) else check_passage(one)
+        for one in passages
     ]
     if len({passage.id for passage in checked}) < len(checked):
         raise ValueError("ids: expected distinct ids in one call.")

@@ -36,9 +36,9 @@ from uec_rag.stores.base import (
     normalise_value,
 )
 
-Operator = Literal[
-    "$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$contains", "$exists"
-]
+Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$exists"]
+_NEGATED = {"$ne": "$eq", "$nin": "$in"}
+_OPERATORS = (*_NEGATED, *get_args(Operator))
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,10 @@ def _parse_value(within: tuple[str, ...], key: str, value: object) -> Condition:
         if name == "$not":
             conditions.append(Not(_parse_value(within, key, operand)))
             continue
-        if name not in get_args(Operator):
+        if name not in _OPERATORS:
             raise ValueError(
                 f"filter: {key!r:.60} has the unknown operator {name!r:.60}; expected one of "
-                f"{[*get_args(Operator), '$not']}."
+                f"{[*_OPERATORS, '$not']}."
             )
         where = f"filter: {name} of {key!r:.60}"
         if name in ("$in", "$nin"):
@@ -193,7 +193,10 @@ def _parse_value(within: tuple[str, ...], key: str, value: object) -> Condition:
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
         if name in ORDERS and not isinstance(limit, str | int | float):
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
-        conditions.append(Compare(key, name, limit, within))
+        is_negated = name in _NEGATED or (name == "$exists" and not limit)
+        limit = True if name == "$exists" else limit
+        condition = Compare(key, cast(Operator, _NEGATED.get(name, name)), limit, within)
+        conditions.append(Not(condition) if is_negated else condition)
     return _join(conditions)
 
 
@@ -226,15 +229,9 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
         Largest number of characters in a key or a value.
     """
     parts = parts_of(condition, (Compare, HasId))
-    left: list[object] = [
-        part.ids if isinstance(part, HasId) else [*part.keys, part.value] for part in parts
-    ]
-    atoms = list[object]()
-    while left:
-        value = left.pop()
-        inner = [*_items(value), *(value if isinstance(value, Mapping) else ())]
-        left += inner
-        atoms += [] if inner else [value]
+    atoms = _atoms(
+        [part.ids if isinstance(part, HasId) else [*part.keys, part.value] for part in parts]
+    )
     longest = max((len(value) for value in atoms if isinstance(value, str)), default=0)
     for what, most, count in (
         ("conditions", conditions, len(parts)),
@@ -245,6 +242,15 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
             raise ValueError(f"filter: expected at most {most:,} {what}, got {count:,}.")
 
 
+def _atoms(value: object) -> list[object]:
+    """Return all keys and values in a value, at any depth."""
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        return [atom for one in value for atom in _atoms(one)]
+    return [value]
+
+
 def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Any]:
     """Return the conditions of some kinds in a condition, at any depth."""
     match condition:
@@ -253,11 +259,6 @@ def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Any]:
         case Not(negated):
             return parts_of(negated, kinds)
     return [condition] if isinstance(condition, kinds) else []
-
-
-def keys_of(condition: Condition) -> set[str]:
-    """Return the metadata keys that a condition names."""
-    return {part.keys[0] for part in parts_of(condition, (Compare,))}
 
 
 def all_of(*filters: Filter | None) -> Filter | None:
@@ -312,7 +313,7 @@ def _necessary(condition: Condition) -> dict[str, Any] | None:
     return None
 
 
-_IS_ON_SIDE = {">": op.gt, ">=": op.ge, "<": op.lt, "<=": op.le}
+IS_ON_SIDE = {">": op.gt, ">=": op.ge, "<": op.lt, "<=": op.le}
 _MISSING = object()
 
 
@@ -335,23 +336,23 @@ def matches(condition: Condition, passage: Passage) -> bool:
             return passage.id in ids
         case Predicate(predicate):
             return bool(predicate(passage))
-        case Compare(key, operator, value, within):
-            held: Any = passage.metadata
-            for name in within:
-                held = held.get(name) if isinstance(held, Mapping) else None
-            held = held.get(key, _MISSING) if isinstance(held, Mapping) else _MISSING
-            return compare(held, operator, value)
+        case Compare():
+            return holds(condition, passage.metadata)
 
 
-def compare(value: object, operator: Operator, asked: Any) -> bool:  # noqa: ANN401
-    """Return whether a value of metadata satisfies an operator."""
+def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
+    """Return whether metadata satisfies a comparison."""
+    value: Any = metadata
+    for name in condition.keys:
+        value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
+    operator, asked = condition.operator, condition.value
     match operator:
-        case "$eq" | "$ne":
-            return _is_equal(value, asked) == (operator == "$eq")
-        case "$in" | "$nin":
-            return any(_is_equal(value, one) for one in asked) == (operator == "$in")
+        case "$eq":
+            return _is_equal(value, asked)
+        case "$in":
+            return any(_is_equal(value, one) for one in asked)
         case "$exists":
-            return bool(asked) == (value is not _MISSING and value is not None)
+            return value is not _MISSING and value is not None
         case "$contains":
             if isinstance(value, str):
                 return isinstance(asked, str) and asked in value
@@ -370,7 +371,7 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     left: Any = value
     if isinstance(limit, DateText):
         sign, moment = limit.side(operator)
-        return isinstance(value, DateText) and _IS_ON_SIDE[sign](value.key, moment)
+        return isinstance(value, DateText) and IS_ON_SIDE[sign](value.key, moment)
     if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
         return False
-    return bool(_IS_ON_SIDE[ORDERS[operator]](left, limit))
+    return bool(IS_ON_SIDE[ORDERS[operator]](left, limit))

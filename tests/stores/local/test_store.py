@@ -1,15 +1,11 @@
-import os
-import signal
-import sqlite3
-import sys
-from functools import partial
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import beside, python, random_gaussian
+from tests.helpers import python, random_gaussian
 from uec_rag import Gaussian
 from uec_rag.base.similarity import moments, probit, score
 from uec_rag.stores import LocalStore, Passage
@@ -35,23 +31,6 @@ def gaussian(mean, scales, factored):
     if factored:
         return Gaussian.from_factors(mean, scales[:, :2], PROFILE)
     return Gaussian(mean, scales)
-
-
-@pytest.fixture
-def store():
-    store = LocalStore()
-    rng = np.random.default_rng(0)
-    store.add([passage(id_, f"text of {id_}") for id_ in "abcd"], random_gaussian(rng, 4, 3, 2))
-    return store
-
-
-def more(store, ids, seed=7):
-    """Passages of those ids, with Gaussians of the store's posterior."""
-    rng = np.random.default_rng(seed)
-    profile = store.vectors([]).profile
-    scales = rng.gamma(1.0, 1.0, (len(ids), len(profile)))
-    gaussians = Gaussian.from_factors(rng.standard_normal((len(ids), 3)), scales, profile)
-    return [passage(id_, f"new text of {id_}") for id_ in ids], gaussians
 
 
 def everything(store, query, k, beta, keep=lambda passage: True):
@@ -175,131 +154,36 @@ def test_what_a_view_has_is_copied_after_its_files_were_merged(tmp_path):
     np.testing.assert_array_equal(copy.vectors(names).mean, view.vectors(names).mean)
 
 
-@pytest.mark.parametrize("gone", ["", "a", "ad", "bc", "abcd", "eh", "bdfh"])
-def test_a_copy_has_the_same_passages_and_goes_its_own_way(tmp_path, store, gone):
-    store.save(tmp_path / "first")
-    copy = LocalStore(tmp_path / "first")
-    for one in (copy, store):
-        one.add(*more(store, ["e", "f", "b", "g", "h"]))
-        one.delete([*gone])
-    copy.save(tmp_path / "other")
-    for one in (copy, LocalStore(tmp_path / "other"), LocalStore(tmp_path / "first")):
-        assert [*one.passages()] == [*store.passages()]
-        ids = [passage.id for passage in store.passages()]
-        np.testing.assert_array_equal(one.vectors(ids).mean, store.vectors(ids).mean)
-        one.check()
-    copy.delete([p.id for p in copy.passages()])
-    assert len(store) == len(LocalStore(tmp_path / "other")) == 8 - len(gone)
+def test_filters_see_what_is_written_undone_and_written_by_others(tmp_path):
+    store, other = LocalStore(tmp_path / "idx"), LocalStore(tmp_path / "idx")
+    one = Gaussian(np.ones((1, 2)), np.zeros((1, 2)))
 
+    def counts(value):
+        return [len(each.snapshot({"k": value})) for each in (store, other)]
 
-def test_values_are_indexed_at_the_first_filter_and_opened_with_their_indexes(tmp_path):
-    store, mean = LocalStore(tmp_path / "idx"), np.ones((3000, 2), dtype=np.float32)
-    keys = ["plain", "it's", 'a "quote"', "a.b"]
-    given = [passage(str(i), **dict.fromkeys(keys, i % 100)) for i in range(3000)]
-    store.add(given, Gaussian(mean, np.zeros_like(mean)))
-    for read_only in (False, False, True):
-        for key in keys:
-            assert len(store.snapshot({key: 7})) == 30
-            assert len(store.snapshot({key: {"$gt": 97}})) == 60
-        store.close()
-        store = LocalStore(tmp_path / "idx", read_only=read_only)
-    with sqlite3.connect(tmp_path / "idx" / "index.db") as database:
-        names = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'value%'"
-        assert database.execute(names).fetchone() == (3,)  # no path can quote a quotation mark
-    LocalStore(tmp_path / "idx").add([passage("new", plain=7)], Gaussian(mean[:1], 0 * mean[:1]))
-    assert len(store.snapshot({"plain": 7})) == 31
+    store.add([passage("a", k=1)], one)
+    assert counts(1) == [1, 1]
+    with suppress(KeyError), store.changing():
+        store.add([passage("b", k=1)], one)
+        assert counts(1) == [2, 1]
+        raise KeyError
+    other.add([passage("c", k=2)], one)  # in the row that the undone one had
+    assert (counts(1), counts(2)) == ([1, 1], [1, 1])
+    for number in range(70):  # more keys than are kept
+        assert len(store.snapshot({f"other {number}": 1})) == 0
+    assert counts(1) == [1, 1]
 
 
 def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):
     store = LocalStore()
     rng = np.random.default_rng(0)
     store.add([passage("a", tags=["law"])], random_gaussian(rng, 1, 3, 2))
-    store.save(tmp_path)
+    copy_view(store.snapshot(), LocalStore(tmp_path), store.settings)
     saved = LocalStore(tmp_path)
     for _ in range(2):  # the second time it is remembered
         [read] = saved.get(["a"])
         assert read.metadata == {"tags": ["law"]}
         read.metadata["tags"].append("tax")
-
-
-# The memory store under several threads.
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_readers_never_see_half_a_write(dtype):
-    """Every passage's text says what its vector must be; a reader in between would see a mismatch.
-
-    Ids 0 to 19 are replaced all the time and never deleted, 20 to 39 come and go.
-    """
-    store = LocalStore(dtype=dtype)
-    everything = Gaussian([[1.0, 0.0], [0.0, 1.0]], np.zeros((2, 2)))
-
-    def write(version, chosen):
-        mean = [[i, version] for i in chosen]
-        store.add(
-            [passage(str(i), f"{i} {version}", even=i % 2 == 0) for i in chosen],
-            Gaussian(mean, np.zeros((len(chosen), 2))),
-        )
-
-    def check(passages, mean):
-        assert [p.text for p in passages] == [f"{int(i)} {int(version)}" for i, version in mean]
-        assert len({p.id for p in passages}) == len(passages)
-
-    def read(kind):
-        if kind == "search":
-            found = store.search(everything, 99, beta=1.0)
-            for row, column in ((0, 0), (1, 1)):
-                expected = [float(p.text.split()[column]) for p in found.passages[row]]
-                assert found.mu[row].tolist() == expected
-                assert {str(i) for i in range(20)} <= {p.id for p in found.passages[row]}
-        elif kind == "filter":
-            found = store.search(everything[[0]], 99, beta=1.0, filter={"even": True})
-            assert {str(i) for i in range(0, 20, 2)} <= {p.id for p in found.passages[0]}
-        elif kind == "snapshot":
-            view = store.snapshot()
-            passages = list(view.passages())
-            assert len(view) == len(passages)
-            check(passages, view.vectors([p.id for p in passages]).mean)
-            check(view.get([p.id for p in passages]), view.vectors([p.id for p in passages]).mean)
-        else:
-            wanted = [str(i) for i in range(20)]
-            assert [p.id for p in store.get(wanted)] == wanted
-            assert store.vectors(wanted).mean[:, 0].tolist() == list(range(20))
-
-    write(0, range(40))
-    kinds = ["search", "filter", "snapshot", "get"]
-    with beside(*(partial(read, kind) for kind in kinds)) as stop:
-        for version in range(1, 200):
-            if stop.is_set():
-                break
-            write(version, range(40) if version % 3 else range(10))
-            if version % 5 == 0:
-                store.delete([str(i) for i in range(20, 40)])
-
-
-def exit_code_of_a_child(work):
-    """How a forked child ends: by 0 if its work is true, and at the latest after a minute."""
-    child = os.fork()
-    if not child:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(60)
-        os._exit(not work())
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_a_child_that_is_forked_after_a_search_of_many_queries_searches(dtype):
-    mean = np.random.default_rng(0).standard_normal((5000, 64)).astype(np.float32)
-    every = Gaussian(mean, np.zeros_like(mean))
-    store, queries = LocalStore(dtype=dtype), Gaussian(mean[:8], np.zeros_like(mean[:8]))
-    store.add([passage(str(i)) for i in range(5000)], every)
-    expected = store.search(queries, 3, beta=1.0).mu
-
-    def searches_alike():
-        return np.array_equal(store.search(queries, 3, beta=1.0).mu, expected)
-
-    assert exit_code_of_a_child(searches_alike) == 0
 
 
 # Every number format finds what scoring everything in float64 finds.

@@ -445,7 +445,6 @@ function showTuned(found) {
   baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
     : { name: promised(first), threshold: first.threshold };
   $("#tuned-of").textContent = `${count(found.questions, "question")} of ${given.name || "the labels of this index"}; an answer may use ${count(found.k, "passage")}.`;
-  $("#doubtful").textContent = found.doubtful.join(" ");
   $("#tuned").hidden = false;
   say($("#saved"), "");
   drawReliability();

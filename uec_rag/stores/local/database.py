@@ -7,20 +7,20 @@ and writers, also of other processes, take turns.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import re
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from weakref import WeakSet
 
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
 from uec_rag.base.forks import free_after_fork
+from uec_rag.stores.base import DateText
 
 _FORMAT = 1
 WAIT = 60.0
@@ -40,38 +40,32 @@ _SCHEMA = (
     "data BLOB)",
     "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
-_VALUE = (
-    "CASE WHEN json_type({column}, {at}) IN ('array', 'object') THEN NULL "
-    "ELSE json_extract({column}, {at}) END"
-)
-_INDEX = re.compile(
-    r"CREATE INDEX value_\w+ ON passages \(CASE WHEN json_type\((metadata|dates), "
-    r"('(?:[^']|'')*')\) IN \('array', 'object'\) THEN NULL ELSE json_extract\(\1, \2\) END\)",
-    re.DOTALL,
-)
 
 
-def quote(path: str) -> str:
-    """Return a path of JSON as a literal, since the SQL of an index cannot have parameters."""
-    return "'" + path.replace("'", "''") + "'"
+def dates_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dates of metadata as `DateText.key`, under the same keys."""
+    out = dict[str, Any]()
+    for key, value in metadata.items():
+        if isinstance(value, DateText):
+            out[key] = value.key
+        elif isinstance(value, dict) and (inner := dates_of(value)):
+            out[key] = inner
+    return out
 
 
-def value_of(column: str, path: str) -> str:
-    """Return the SQL of a scalar in a column of JSON; NULL for a list, a dict, None or nothing."""
-    return _VALUE.format(column=column, at=quote(path))
-
-
-def index_of_value(column: str, path: str) -> tuple[str, str]:
-    """Return the name of the index of `value_of`, and the SQL that makes it."""
-    value = value_of(column, path)
-    name = "value_" + hashlib.blake2b(value.encode(), digest_size=8).hexdigest()
-    return name, f"CREATE INDEX {name} ON passages ({value})"
+def restore_dates(metadata: dict[str, Any], dates: Mapping[str, Any]) -> None:
+    """Make the texts of dates `DateText` again."""
+    for key, value in dates.items():
+        if isinstance(value, dict):
+            restore_dates(metadata[key], value)
+        else:
+            metadata[key] = DateText.from_text(metadata[key])
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Raise IndexCorrupted unless the database has our tables and indexes, and nothing else.
 
-    Triggers, views and expressions are code, which is not run for whoever made the file.
+    Triggers, views and indexes of expressions are code, which is not run for whoever made the file.
     """
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:
@@ -82,7 +76,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     for name, sql in connection.execute("SELECT name, sql FROM sqlite_master"):
         if sql in missing:
             missing.remove(sql)
-        elif (sql or not name.startswith("sqlite_autoindex_")) and not _INDEX.fullmatch(str(sql)):
+        elif sql or not name.startswith("sqlite_autoindex_"):
             raise corruption(
                 path,
                 f"holds {str(name)!r:.60}, which is not part of an index: it was made by another "
@@ -92,8 +86,6 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         raise corruption(
             path, f"lacks {min(missing).split()[2]!r}: it is no index of uec-rag; build it again."
         )
-    connection.execute("PRAGMA trusted_schema = ON")
-    connection.execute("PRAGMA writable_schema = RESET")
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
@@ -101,7 +93,6 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
     return bool(count)
 
 
-_FULL = ("disk is full", "disk I/O error", "database or disk is full")
 _live: WeakSet[Database] = WeakSet()
 _abandoned: list[sqlite3.Connection] = []  # a parent's connections, which a child must not close
 
@@ -138,7 +129,7 @@ def kind_errors(path: Path) -> Iterator[None]:
                 f"path: other processes keep writing to {str(path)!r}; nothing was changed. Try "
                 "again."
             ) from error
-        if any(full in said for full in _FULL):
+        if "disk is full" in said or "disk I/O error" in said:
             raise OSError(
                 errno.ENOSPC,
                 f"path: the disk is full or fails at {str(path)!r} ({said}). Nothing was "
@@ -177,6 +168,7 @@ class Database:
         self.writing = free_after_fork(threading.RLock())
         self.reading = free_after_fork(threading.RLock(), inner=True)
         self._identity: tuple[int, int] | None = None
+        self._writer: int | None = None  # the thread that has a transaction
         with kind_errors(self.path):
             self._open()
         _live.add(self)
@@ -211,33 +203,34 @@ class Database:
         connection = sqlite3.connect(
             uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
         )
-        for pragma in (
-            # Until `_check_schema` has read it. SQLite before 3.41 then takes an index of
-            # json_extract for damage, which `writable_schema` allows to read on.
-            "trusted_schema = OFF",
-            "writable_schema = ON",
-            "cache_size = -8192",
-            "mmap_size = 1073741824",
-            "synchronous = FULL",
-            "secure_delete = ON",
-            "journal_size_limit = 67108864",
-            "temp_store = MEMORY",
-            "page_size = 16384",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-        if create and not _has_tables(connection):
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-            except sqlite3.OperationalError:  # a network folder, without shared memory
-                connection.execute("PRAGMA journal_mode = DELETE")
-            connection.execute("BEGIN IMMEDIATE")
-            if not _has_tables(connection):  # another process may have been faster
-                connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_FORMAT}")
-                for sql in _SCHEMA:
-                    connection.execute(sql)
-            connection.execute("COMMIT")
-        _check_schema(connection, self.path)
+        try:
+            for pragma in (
+                "trusted_schema = OFF",
+                "cache_size = -8192",
+                "mmap_size = 1073741824",
+                "synchronous = FULL",
+                "secure_delete = ON",
+                "journal_size_limit = 67108864",
+                "temp_store = MEMORY",
+                "page_size = 16384",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+            if create and not _has_tables(connection):
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                except sqlite3.OperationalError:  # a network folder, without shared memory
+                    connection.execute("PRAGMA journal_mode = DELETE")
+                connection.execute("BEGIN IMMEDIATE")
+                if not _has_tables(connection):  # another process may have been faster
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {_FORMAT}")
+                    for sql in _SCHEMA:
+                        connection.execute(sql)
+                connection.execute("COMMIT")
+            _check_schema(connection, self.path)
+        except BaseException:
+            connection.close()  # with its transaction
+            raise
         return connection
 
     def _connect_read_only(self, uri: str) -> sqlite3.Connection:
@@ -272,6 +265,16 @@ class Database:
             else:
                 yield self._write
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread has a transaction, whose changes it then reads."""
+        return self._writer == threading.get_ident()
+
+    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement that reads, and return its rows."""
+        with self.write() if self.is_writing else self.read() as connection:
+            return connection.execute(sql, parameters).fetchall()
+
     def begin(self) -> None:
         """Begin a transaction to write; `writing` is held by this thread.
 
@@ -283,11 +286,12 @@ class Database:
         with kind_errors(self.path):
             self._reopen()
             self._check_in_place()
-            with self.write() as connection:
-                if connection.in_transaction:  # an interrupt came before it could be ended
-                    connection.execute("ROLLBACK")
-                connection.execute("BEGIN IMMEDIATE")
             try:
+                with self.write() as connection:
+                    if connection.in_transaction:  # an interrupt came before it could be ended
+                        connection.execute("ROLLBACK")
+                    connection.execute("BEGIN IMMEDIATE")
+                self._writer = threading.get_ident()
                 self._check_in_place()
             except BaseException:
                 self.end("ROLLBACK")
@@ -299,6 +303,7 @@ class Database:
             is_open = connection.in_transaction
             if is_open:
                 connection.execute(how)
+            self._writer = None
         return is_open
 
     def _check_in_place(self) -> None:
@@ -313,7 +318,7 @@ class Database:
         """Leave the connections, which are a parent's; others are opened when they are needed."""
         if not self.in_memory and self._is_open:
             _abandoned.extend((self._read, self._write))
-            self._is_open = False
+            self._is_open, self._writer = False, None
 
     def _reopen(self) -> None:
         if not self._is_open:
@@ -330,8 +335,7 @@ class Database:
 
     def check(self) -> None:
         """Raise IndexCorrupted if SQLite finds damage in its file."""
-        with self.read() as connection:
-            found = [line for (line,) in connection.execute("PRAGMA integrity_check(3)")]
+        found = [line for (line,) in self.ask("PRAGMA integrity_check(3)")]
         if found != ["ok"]:
             raise IndexCorrupted(
                 f"path: {str(self.path)!r} is damaged ({'; '.join(found)}); build the index again."

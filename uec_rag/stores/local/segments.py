@@ -58,8 +58,6 @@ def longest(mean: FloatArray) -> float:
 Rows = slice | NDArray[np.int64]
 """A slice of rows, or their indices."""
 
-_AT_ONCE = 2**21  # numbers that are compressed at a time
-
 
 @dataclass(frozen=True, eq=False)
 class Scan:
@@ -84,19 +82,11 @@ class Scan:
         """Compress means."""
         blocks, scales, bounds = [], [], []
         for mean in means:
-            block, scale = np.empty(mean.shape, np.int8), np.empty(len(mean), np.float32)
-            error = length = 0.0
-            step = max(1, _AT_ONCE // max(1, mean.shape[1]))
-            for start in range(0, len(mean), step):
-                rows = slice(start, start + step)
-                block[rows], of_rows = _compress(mean[rows])
-                scale[rows] = of_rows[:, 0]
-                rounded = block[rows].astype(np.float32) * of_rows
-                length = max(length, longest(rounded) * (1 + 1e-5))
-                error = max(error, longest(rounded - mean[rows]) * (1 + 1e-5))
+            block, scale = _compress(mean)
+            rounded = block.astype(np.float32) * scale
+            bounds.append([longest(some) * (1 + 1e-5) for some in (rounded - mean, rounded)])
             blocks.append(block)
-            scales.append(scale)
-            bounds.append((error, length))
+            scales.append(scale[:, 0])
         return cls(blocks, scales, np.array(bounds, dtype=np.float64).reshape(-1, 2))
 
     def products(self, number: int, query: FloatArray, rows: Rows) -> FloatArray:
@@ -325,8 +315,8 @@ _NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
 _ALIGNED = 64
 
 
-def pack(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
-    """Yield the contents of a file of arrays, in order."""
+def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the content of a file of arrays."""
     header, end = dict[str, object](), 0
     contents = list[bytes | memoryview]()
     for name, array in arrays.items():
@@ -342,8 +332,7 @@ def pack(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
             end += room
     text = json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % _ALIGNED)
-    yield len(text).to_bytes(8, "little") + text
-    yield from contents
+    return b"".join([len(text).to_bytes(8, "little"), text, *contents])
 
 
 def unpack(raw: NDArray[np.uint8], path: Path) -> dict[str, NDArray[Any]]:

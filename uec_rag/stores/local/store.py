@@ -9,22 +9,21 @@ import os
 import re
 import secrets
 import sqlite3
-import threading
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import count
 from pathlib import Path
-from typing import Any, Self, cast, get_args
+from typing import Any, NoReturn, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import (
-    FingerprintMismatch,
     IndexCorrupted,
     as_corrupted,
     corruption,
@@ -32,26 +31,27 @@ from uec_rag.base.errors import (
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
-    DateText,
     Filter,
     Passage,
+    Schema,
     Store,
     StoreHits,
     check_addition,
     check_passage,
+    check_same,
 )
 from uec_rag.stores.filters import parse
-from uec_rag.stores.local.database import Database
+from uec_rag.stores.local.database import Database, dates_of, restore_dates
 from uec_rag.stores.local.filters import Filters, Mask
 from uec_rag.stores.local.segments import Dtype, Segment, pack, unpack
 from uec_rag.stores.local.view import (
     Part,
     PassageGone,
     State,
+    Texts,
     View,
     with_fresh_view,
 )
-from uec_rag.stores.schema import Schema
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
@@ -69,26 +69,6 @@ _INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _Record = tuple[int, str, int, str, str | None, str]
 
 
-def _dates(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dates of metadata as `DateText.key`, under the same keys."""
-    out = dict[str, Any]()
-    for key, value in metadata.items():
-        if isinstance(value, DateText):
-            out[key] = value.key
-        elif isinstance(value, dict) and (inner := _dates(value)):
-            out[key] = inner
-    return out
-
-
-def _restore_dates(metadata: dict[str, Any], dates: Mapping[str, Any]) -> None:
-    """Make the texts of dates `DateText` again."""
-    for key, value in dates.items():
-        if isinstance(value, dict):
-            _restore_dates(metadata[key], value)
-        else:
-            metadata[key] = DateText.from_text(metadata[key])
-
-
 def _sum_of(*texts: str | bytes | None) -> int:
     """Return a checksum of what is stored of a passage or a setting."""
     stored = (text if isinstance(text, bytes) else (text or "").encode() for text in texts)
@@ -97,7 +77,7 @@ def _sum_of(*texts: str | bytes | None) -> int:
 
 def _record(row: int, passage: Passage) -> _Record:
     """Return the columns of a passage."""
-    dates = _dates(passage.metadata)
+    dates = dates_of(passage.metadata)
     texts = _to_json(passage.metadata), _to_json(dates) if dates else None, passage.text
     return row, passage.id, _sum_of(passage.id, *texts), *texts
 
@@ -109,16 +89,12 @@ def _passage(record: _Record, path: Path) -> Passage:
         if sum_ != _sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
         passage = check_passage(Passage(id_, text, json.loads(metadata)))
-        _restore_dates(passage.metadata, json.loads(dates or "{}"))
+        restore_dates(passage.metadata, json.loads(dates or "{}"))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
         ) from error
     return passage
-
-
-_Written = tuple[str, str, bytes | None]
-"""The name and hash of a segment, and its content if it lies in the database."""
 
 
 class _Segments:
@@ -132,22 +108,21 @@ class _Segments:
         """Return the file of a segment."""
         return (self.folder or Path(":memory:")) / (name + _SUFFIX)
 
-    def write(self, segment: Segment) -> _Written:
+    def write(self, segment: Segment) -> tuple[str, str, bytes | None]:
         """Keep a segment; return its name, hash, and content if it is for the database."""
         name = secrets.token_hex(16)
         if self.folder is None:
             self._held[name] = segment
             return name, "", None
         content = pack(dict(segment.arrays()))
+        digest = hashlib.sha256(content).hexdigest()
         if len(segment) < _SMALL:
-            data = b"".join(content)
-            return name, hashlib.sha256(data).hexdigest(), data
+            return name, digest, content
         self.folder.mkdir(exist_ok=True)
-        with self.path(name).open("xb") as file:
-            file.writelines(content)
+        self.path(name).write_bytes(content)
         to_disk(self.path(name))
         to_disk(self.folder)
-        return name, _digest(self.path(name)), None
+        return name, digest, None
 
     def open(self, name: str, data: bytes | None) -> Segment:
         """Return a segment; IndexCorrupted if it is missing or damaged."""
@@ -184,54 +159,25 @@ class _Segments:
         if self.folder is not None and self.folder.is_dir():
             self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
 
-    def copy(self, source: _Segments, name: str, segment: Segment, digest: str) -> _Written:
-        """Copy another index's segment, by a link if both are files of one disk."""
-        if self.folder is not None and source.folder is not None and len(segment) >= _SMALL:
-            self.folder.mkdir(exist_ok=True)
-            new = secrets.token_hex(16)
-            with suppress(OSError):  # of another disk, or merged meanwhile: its contents are held
-                os.link(source.path(name), self.path(new), follow_symlinks=False)
-                to_disk(self.folder)
-                return new, digest, None
-        return self.write(segment)
 
-
-def _digest(path: Path) -> str:
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-class _Home:
-    """The contents of an index: its database and its segments."""
+class _Home(Texts):
+    """The contents of an index: its database, its segments, and passages that were read."""
 
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.database = Database(folder, read_only=read_only)
         self.segments, self.filters = _Segments(folder), Filters(self.database)
-        self.passages = dict[int, Passage]()  # by row, which never changes
-
-
-class _Texts:
-    """The passages of an index, read by row from its database."""
-
-    def __init__(self, home: _Home, *, writing: bool) -> None:
-        self.home, self._writing = home, writing
-
-    def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement, and return its rows."""
-        database = self.home.database
-        with database.write() if self._writing else database.read() as connection:
-            return connection.execute(sql, parameters).fetchall()
+        self._known = dict[int, Passage]()  # by row, which never changes
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """See `Texts`."""
-        known, path = self.home.passages, self.home.database.path
+        known, path = self._known, self.database.path
         found = {row: known[row] for row in rows if row in known}
         for record in self.records([row for row in rows if row not in found]):
             found[record[0]] = passage = _passage(record, path)
-            if len(passage.text) <= _LONG:
+            if len(passage.text) <= _LONG and not self.database.is_writing:
                 known[record[0]] = passage
         if len(known) > _REMEMBERED:
-            self.home.passages = {}
+            self._known = {}
         if len(found) < len({*rows}):
             raise PassageGone("store: a passage was deleted since this view was made.")
         return [found[row] for row in rows]
@@ -241,17 +187,18 @@ class _Texts:
         for start in range(0, len(rows), _AT_ONCE):
             some = ",".join(map(str, rows[start : start + _AT_ONCE]))
             sql = f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
-            yield from self.ask(sql)
+            yield from self.database.ask(sql)
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
         # Escaped, since SQLite takes no lone surrogate.
         sql = "SELECT id, row FROM passages WHERE id IN (SELECT value FROM json_each(?))"
-        return self.ask(sql, [json.dumps([id_ for id_ in {*ids} if isinstance(id_, str)])])
+        asked = [id_ for id_ in {*ids} if isinstance(id_, str)]
+        return self.database.ask(sql, [json.dumps(asked)])
 
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
-        return self.home.filters.select(view, parse(filter), self.ask)
+        return self.filters.select(view, parse(filter))
 
 
 def _undone() -> OSError:
@@ -266,19 +213,14 @@ class _Transaction:
     ----------
     version : int
         That of the state after it.
-    made : list of str
-        Segments to remove if it fails.
     unnamed : list of str
-        Segments to remove if it does not.
+        Segments to remove if it does not fail.
     """
 
-    thread: int
     state: State
     settings: dict[str, Any]
     version: int
-    made: list[str] = field(default_factory=list)
     unnamed: list[str] = field(default_factory=list)
-    is_changed: bool = False
 
 
 class LocalStore(Store):
@@ -367,15 +309,10 @@ class LocalStore(Store):
 
     # Reading
 
-    def _own_transaction(self) -> _Transaction | None:
-        """Return the transaction of this thread; None if it is not writing."""
-        turn = self._transaction
-        return turn if turn is not None and turn.thread == threading.get_ident() else None
-
     def _current(self) -> tuple[State, dict[str, Any]]:
         """Return what this thread sees: its own transaction, or the last of any process."""
-        if (own := self._own_transaction()) is not None:
-            return own.state, own.settings
+        if (turn := self._transaction) is not None and self._home.database.is_writing:
+            return turn.state, turn.settings
         self._refresh()
         return self._state, self._settings
 
@@ -424,7 +361,9 @@ class LocalStore(Store):
                 _bury(known[name], gone) if name in known else self._open(connection, first, name)
                 for first, name in connection.execute("SELECT first, name FROM segments").fetchall()
             ]
-            schema = Schema.restore(settings["schema"]) if parts else Schema()
+            schema = before.schema  # which stays while a segment does
+            if known.keys().isdisjoint(part.name for part in parts):
+                schema = Schema.restore(settings["schema"]) if parts else Schema()
             _check_alike(parts, schema)
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
@@ -454,14 +393,16 @@ class LocalStore(Store):
         TypeError, ValueError
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
-        writing = self._own_transaction() is not None
-        state, _ = self._current()
-        return View(state, _Texts(self._home, writing=writing)).snapshot(filter)
+        return View(self._current()[0], self._home).snapshot(filter)
+
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Return the view that queries are compared with, of all passages."""
+        return self.snapshot()
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
-        """Find the k passages with the highest s_hat, exactly; see `View.search`."""
+        """Find the k passages with the highest s_hat, exactly; see `Store.search`."""
         return with_fresh_view(lambda: self.snapshot().search(query, k, beta=beta, filter=filter))
 
     # Writing
@@ -488,10 +429,9 @@ class LocalStore(Store):
             if self._transaction is not None:
                 yield self
                 return
-            with self._write_turn() as turn:
+            with self._write_turn():
                 yield self
-            if turn.is_changed:
-                self._merge()
+            self._merge()
 
     @contextmanager
     def _write_turn(self) -> Iterator[_Transaction]:
@@ -503,18 +443,18 @@ class LocalStore(Store):
                 "without."
             )
         database.begin()
-        made = list[str]()
         try:
             with database.write() as connection:
                 state, settings = self._read_state(connection, self._state)
-            turn = _Transaction(threading.get_ident(), state, settings, state.version + 1, made)
+                turn = _Transaction(state, settings, state.version + 1)
+                self._tidy(connection, turn)
             self._transaction = turn
             yield turn
-            if not database.end("COMMIT" if turn.is_changed else "ROLLBACK"):
+            if not database.end("COMMIT"):
                 raise _undone()
         except BaseException:
-            with suppress(Exception):
-                self._undo(made)
+            with suppress(Exception):  # files that it has made are removed by the next
+                database.end("ROLLBACK")
             raise
         finally:
             self._transaction = None
@@ -531,22 +471,11 @@ class LocalStore(Store):
             if not connection.in_transaction:
                 raise _undone()
             try:
-                if not turn.is_changed:
-                    self._tidy(connection, turn)
                 yield connection, turn
                 turn.state, turn.settings = self._read_state(connection, turn.state)
-                turn.is_changed = True
             except BaseException:
-                self._undo(turn.made)
+                self._home.database.end("ROLLBACK")
                 raise
-
-    def _undo(self, made: Sequence[str]) -> None:
-        """Undo the transaction with the files that it made, if it is open.
-
-        After the commit, which an interrupt may follow, the database names them.
-        """
-        if self._home.database.end("ROLLBACK"):
-            self._home.segments.remove(made)
 
     def _tidy(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
         """Count the version, and remove what earlier writers left."""
@@ -570,13 +499,8 @@ class LocalStore(Store):
         if self.setting("fingerprint") == fingerprint:
             return
         with self.changing():
-            stored = self.setting("fingerprint")
-            if len(self) and stored not in (None, fingerprint):
-                raise FingerprintMismatch(
-                    f"store: it holds vectors of another ensemble ({str(stored)[:12]!r}, this one "
-                    f"is {fingerprint[:12]!r}): other models, revisions or posterior. Use that "
-                    "ensemble or build the index again."
-                )
+            if len(self):
+                check_same(self.setting("fingerprint"), fingerprint)
             self.change_settings({"fingerprint": fingerprint})
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -586,7 +510,7 @@ class LocalStore(Store):
         ------
         ValueError
             If there is not one Gaussian per passage, an id is repeated, the Gaussians have another
-            dimension or variance profile than the stored ones, or a variance is above 1e19.
+            dimension or variance profile than the stored ones.
         TypeError, ValueError
             If a passage could not be saved, see `uec_rag.stores.base.normalise`.
         OSError
@@ -609,11 +533,14 @@ class LocalStore(Store):
                 _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
                 connection.executemany(_INSERT, map(_record, count(state.next_row), passages))
                 dtype = turn.settings.get("dtype", "float32")
-                for at in range(0, len(passages), MOST_ROWS):
-                    segment = Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype)
-                    _name_segment(
-                        connection, turn, state.next_row + at, self._home.segments.write(segment)
+                segments = (
+                    (
+                        state.next_row + at,
+                        Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype),
                     )
+                    for at in range(0, len(passages), MOST_ROWS)
+                )
+                self._replace(connection, turn, (), segments)
                 _put(connection, settings)
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -629,48 +556,40 @@ class LocalStore(Store):
                 return 0
             with self._step() as (connection, turn):
                 _mark_dead(connection, view.state.rows[gone].tolist(), turn.version)
-                if len(gone) == len(view):
-                    self._drop_segments(connection, turn)
+                if len(gone) == len(view):  # so that Gaussians of any dimension may come
+                    self._replace(connection, turn, view.state.parts)
                 _put(connection, {"changes": view.changes + 1})
         return len(gone)
-
-    def _drop_segments(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
-        """Remove all segments, so that Gaussians of any dimension may come."""
-        turn.unnamed += [part.name for part in turn.state.parts]
-        connection.execute("DELETE FROM segments")
-        connection.execute("DELETE FROM dead WHERE at IS NULL")
-        connection.execute("UPDATE dead SET version = NULL")
-        connection.execute("DELETE FROM settings WHERE key = 'schema'")
 
     def _merge(self) -> None:
         """Merge small segments, each time in a transaction of its own."""
         with suppress(OSError):  # a full disk is no reason to fail the call before
-            while (run := _to_merge(self._state.parts)) is not None:
-                names = [part.name for part in run]
+            while _to_merge(self._state.parts):
                 with self._write_turn(), self._step() as (connection, turn):
-                    self._join(connection, turn, [p for p in turn.state.parts if p.name in names])
+                    run = _to_merge(turn.state.parts)  # none, if another process was faster
+                    kept = [(part.first, part.segment, part.kept) for part in run if part.count]
+                    self._replace(connection, turn, run, [Segment.join(kept)] if kept else [])
 
-    def _join(
-        self, connection: sqlite3.Connection, turn: _Transaction, run: Sequence[Part]
+    def _replace(
+        self,
+        connection: sqlite3.Connection,
+        turn: _Transaction,
+        parts: Sequence[Part],
+        segments: Iterable[tuple[int, Segment]] = (),
     ) -> None:
-        """Replace segments by one without their dead rows."""
-        if not run:  # another process was faster
-            return
-        span = [run[0].first, run[-1].last]
-        connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
-        if any(part.count for part in run):
-            first, joined = Segment.join([(part.first, part.segment, part.kept) for part in run])
-            _name_segment(connection, turn, first, self._home.segments.write(joined))
-        of_run = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
-        connection.execute(f"DELETE FROM dead {of_run} AND at IS NULL", span)
-        connection.execute(f"UPDATE dead SET version = NULL {of_run}", span)
-        turn.unnamed += [part.name for part in run]
+        """Replace neighbouring parts by segments at some rows, without the dead ones."""
+        if parts:
+            span = [parts[0].first, parts[-1].last]
+            connection.execute("DELETE FROM segments WHERE first BETWEEN ? AND ?", span)
+            of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
+            connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
+            connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
+            turn.unnamed += [part.name for part in parts]
+        for first, segment in segments:
+            insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
+            connection.execute(insert, [first, *self._home.segments.write(segment)])
 
     # Copies and checks
-
-    def save(self, folder: Path) -> None:
-        """Copy the index to a folder, in place of an index that is there; see `copy_view`."""
-        copy_view(self.snapshot(), LocalStore(folder), self._current()[1])
 
     def move_to(self, other: LocalStore) -> None:
         """Go on as another store, which has the same passages; views stay as they are."""
@@ -678,14 +597,11 @@ class LocalStore(Store):
             self.folder, self._home = other.folder, other._home
             self._state, self._settings = other._state, other._settings
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy the passages and their Gaussians, into memory."""
-        view, settings = self.snapshot(), self._current()[1]
-        records = cast(_Texts, view.texts).records(view.rows.tolist())
-        parts = [
-            (first, b"".join(pack(dict(segment.arrays())))) for _, first, segment in _compact(view)
-        ]
-        return _restore, (settings, view.state.next_row, [*records], parts)
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "store: an index cannot be pickled or copied; save it to a folder, and load it there: "
+            "Retriever.load(path)."
+        )
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -696,12 +612,12 @@ class LocalStore(Store):
             If something is damaged; the message names the file and what to do.
         """
         self._home.database.check()
-        view, path = self.snapshot(), self._home.database.path
-        texts = cast(_Texts, view.texts)
-        segments = texts.ask("SELECT name, sha256, data FROM segments")
+        view, home, path = self.snapshot(), self._home, self._home.database.path
+        segments = home.database.ask("SELECT name, sha256, data FROM segments")
         for name, digest, data in segments if self.folder else ():
-            file = self._home.segments.path(name)
-            found = _digest(file) if data is None else hashlib.sha256(data).hexdigest()
+            file = home.segments.path(name)
+            with open_regular(file) if data is None else BytesIO(data) as content:
+                found = hashlib.file_digest(content, "sha256").hexdigest()
             if found != digest:
                 raise corruption(
                     file if data is None else path,
@@ -710,9 +626,9 @@ class LocalStore(Store):
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        read = sum(bool(_passage(record, path)) for record in texts.records(view.rows.tolist()))
+        read = sum(bool(_passage(record, path)) for record in home.records(view.rows.tolist()))
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
-        [(there,)] = texts.ask(living)
+        [(there,)] = home.database.ask(living)
         if read < len(view) or there > len(view):
             raise corruption(
                 path,
@@ -732,8 +648,6 @@ class LocalStore(Store):
 def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> None:
     """Copy the passages of a local store's view to another, in place of its own, all or nothing.
 
-    Files of segments are linked where the disk can.
-
     Parameters
     ----------
     view : View
@@ -741,77 +655,34 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     settings : mapping
         The settings of the store that the view is of, and others to record in the copy.
     """
-    texts, state = cast(_Texts, view.texts), view.state
-    source, target = texts.home.segments, store._home.segments
-    digests = dict(texts.ask("SELECT name, sha256 FROM segments"))
-    parts = (
-        (first, target.copy(source, name, segment, digests.get(name, "")))
-        for name, first, segment in _compact(view)
-    )
-    shared = dict[str, Any]()
+    home, state, settings = cast(_Home, view.texts), view.state, dict(settings)
     if state.parts:
-        shared = {"dtype": state.parts[0].segment.dtype, "schema": state.schema.metadata()}
-    records = texts.records(view.rows.tolist())
-    with store.changing():
-        copied = _fill(store, {**settings, **shared}, state.next_row, records, parts)
-        if copied < len(view):
-            raise PassageGone("store: a passage was deleted while it was copied; try again.")
-
-
-def _compact(view: View) -> Iterator[tuple[str, int, Segment]]:
-    """Yield name, first row and segment of the parts of a view; those with others get no name."""
-    left = np.zeros(int(view.state.edges[-1]), dtype=bool)
-    left[slice(None) if view.selected is None else view.selected] = True
-    for part, start in zip(view.state.parts, view.state.edges.tolist(), strict=False):
-        kept = left[start : start + len(part.segment)]
-        if kept.all():
-            yield part.name, part.first, part.segment
-        elif kept.any():
-            yield "", *Segment.join([(part.first, part.segment, kept)])
-
-
-def _fill(
-    store: LocalStore,
-    settings: Mapping[str, Any],
-    rows: int,
-    records: Iterable[_Record],
-    parts: Iterable[tuple[int, _Written]],
-) -> int:
-    """Replace what a store has by records and segments of another, and return their number.
-
-    `rows`: the number of rows that the other has used.
-    """
+        dtype = state.parts[0].segment.dtype
+        settings |= {"dtype": dtype, "schema": state.schema.metadata()}
     with store._step() as (connection, turn):
         old = turn.state
         living = old.rows if old.alive is None else old.rows[old.alive]
         _mark_dead(connection, living.tolist(), turn.version)
-        store._drop_segments(connection, turn)
         shift = old.next_row  # rows are never used again, since others may read them
-        shifted = ((row + shift, *others) for row, *others in records)
-        copied = connection.executemany(_INSERT, shifted).rowcount
-        for first, written in parts:
-            _name_segment(connection, turn, first + shift, written)
+        records = ((row + shift, *others) for row, *others in home.records(view.rows.tolist()))
+        if connection.executemany(_INSERT, records).rowcount < len(view):
+            raise PassageGone("store: a passage was deleted while it was copied; try again.")
+        segments = ((first + shift, segment) for first, segment in _compact(view))
+        store._replace(connection, turn, old.parts, segments)
         connection.execute("DELETE FROM settings")
-        own = {"version": turn.version, "changes": old.changes + 1, "next_row": shift + rows}
-        _put(connection, {**settings, **own})
-    return copied
+        settings |= {"version": turn.version, "changes": old.changes + 1}
+        _put(connection, {**settings, "next_row": shift + state.next_row})
 
 
-def _restore(
-    settings: Mapping[str, Any],
-    rows: int,
-    records: Sequence[_Record],
-    parts: Sequence[tuple[int, bytes]],
-) -> LocalStore:
-    """Make a store in memory of what `LocalStore.__reduce__` returned."""
-    store, path = LocalStore(), Path(":memory:")
-    segments = (
-        (first, Segment.from_arrays(unpack(np.frombuffer(content, np.uint8), path), path))
-        for first, content in parts
-    )
-    written = ((first, store._home.segments.write(segment)) for first, segment in segments)
-    _fill(store, settings, rows, records, written)
-    return store
+def _compact(view: View) -> Iterator[tuple[int, Segment]]:
+    """Yield the first row and the segment of each part of a view, without what it leaves out."""
+    mask = view.mask
+    for part, start in zip(view.state.parts, view.state.edges.tolist(), strict=False):
+        kept = mask[start : start + len(part.segment)]
+        if kept.all():
+            yield part.first, part.segment
+        elif kept.any():
+            yield Segment.join([(part.first, part.segment, kept)])
 
 
 def _check_folder(folder: Path, *, read_only: bool) -> None:
@@ -843,14 +714,6 @@ def _rows(connection: sqlite3.Connection, sql: str, parameters: Sequence[int]) -
     return np.array(found, dtype=np.int64).ravel()
 
 
-def _name_segment(
-    connection: sqlite3.Connection, turn: _Transaction, first: int, written: _Written
-) -> None:
-    turn.made.append(written[0])
-    insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
-    connection.execute(insert, [first, *written])
-
-
 def _mark_dead(connection: sqlite3.Connection, rows: Sequence[int], version: int) -> None:
     now = time.time()
     connection.executemany(
@@ -875,23 +738,23 @@ def _check_alike(parts: Sequence[Part], schema: Schema) -> None:
     """Raise ValueError unless segments fit what they share."""
     for segment in (part.segment for part in parts):
         own = segment.scales.shape[1], segment.widths, len(segment.words), segment.dtype
-        expected = schema.factors, schema.widths, len(schema.words), parts[0].segment.dtype
+        expected = schema.scales, schema.widths, len(schema.words), parts[0].segment.dtype
         if own != expected:
             raise ValueError(f"a segment has vectors of {own}, expected {expected}")
 
 
-def _to_merge(parts: Sequence[Part]) -> Sequence[Part] | None:
-    """Return neighbouring segments to join; None if there are none."""
+def _to_merge(parts: Sequence[Part]) -> Sequence[Part]:
+    """Return neighbouring segments to join, if there are some."""
     for part in parts:
         if part.count < len(part.segment) * (1 - _DEAD):
             return [part]
     run = list(parts[-_RUN:])
     if len(run) < _RUN or max(_level(part.count) for part in run) > _level(run[-1].count):
-        return None  # the last is smaller than others, and waits for more of its size
+        return []  # the last is smaller than others, and waits for more of its size
     while sum(part.count for part in run) > MOST_ROWS:
         run = run[1:]
     is_full = 2 * sum(part.count for part in run) > MOST_ROWS
-    return run if len(run) == _RUN or (is_full and len(run) > 1) else None
+    return run if len(run) == _RUN or (is_full and len(run) > 1) else []
 
 
 def _level(size: int) -> int:

@@ -7,12 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
-from typing import NoReturn, Protocol, TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_beta, check_k, check_type
 from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
 from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
@@ -21,11 +20,9 @@ from uec_rag.base.similarity import best_rows
 from uec_rag.stores.base import (
     Filter,
     Passage,
+    Schema,
     Store,
-    StoreHits,
     Top,
-    check_query,
-    check_range,
     copy_passage,
 )
 from uec_rag.stores.filters import matches, parse
@@ -36,11 +33,9 @@ from uec_rag.stores.local.segments import (
     error_bound,
     require_finite,
 )
-from uec_rag.stores.schema import Schema
 
 _T = TypeVar("_T")
 _COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
-_BLOCK = 2**26  # similarities in memory at a time
 _MANY = 4096  # passages that are read at a time
 
 
@@ -64,17 +59,25 @@ def with_fresh_view(search: Callable[[], _T]) -> _T:
         ) from error
 
 
-class Texts(Protocol):
-    """The source of a view's passages, by row."""
+class Texts:
+    """The source of a view's passages, by row: a list of them."""
+
+    def __init__(self, passages: Sequence[Passage] = ()) -> None:
+        self._passages = passages
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """Return shared passages, which must not be changed; PassageGone if one is gone."""
+        return [self._passages[row] for row in rows]
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Return the ids that there are, each with all rows that have or had it."""
+        wanted = {*ids}
+        return [(p.id, row) for row, p in enumerate(self._passages) if p.id in wanted]
 
     def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
         """Return which positions match a filter."""
+        condition = parse(filter)
+        return np.array([matches(condition, p) for p in self._passages], dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +206,7 @@ class State:
 
     def scales(self, positions: NDArray[np.int64]) -> FloatArray:
         """Return the factors of the variances of positions, shape (m, r)."""
-        return self.take(positions, self.schema.factors, lambda segment, rows: segment.scales[rows])
+        return self.take(positions, self.schema.scales, lambda segment, rows: segment.scales[rows])
 
     def gaussians(self, positions: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of positions."""
@@ -214,27 +217,6 @@ class State:
 
 def _means(segment: Segment, rows: Rows) -> FloatArray:
     return np.concatenate([mean[rows] for mean in segment.means], axis=1)
-
-
-class _Listed:
-    """Passages in a list, which are read by their position."""
-
-    def __init__(self, passages: Sequence[Passage]) -> None:
-        self._passages = passages
-
-    def read(self, rows: Sequence[int]) -> list[Passage]:
-        """See `Texts`."""
-        return [self._passages[row] for row in rows]
-
-    def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
-        """See `Texts`."""
-        wanted = {*ids}
-        return [(p.id, row) for row, p in enumerate(self._passages) if p.id in wanted]
-
-    def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
-        """See `Texts`."""
-        condition = parse(filter)
-        return np.array([matches(condition, p) for p in self._passages], dtype=bool)
 
 
 class View(Store):
@@ -279,12 +261,12 @@ class View(Store):
         ]
         schema = Schema.from_gaussians(gaussians)
         state = State(next_row=len(passages), parts=parts, schema=schema)
-        return cls(state, _Listed(passages), frequencies=frequencies)
+        return cls(state, Texts(passages), frequencies=frequencies)
 
     @classmethod
     def empty(cls) -> View:
         """Make a view of no passages."""
-        return cls(State(), _Listed([]))
+        return cls(State(), Texts())
 
     @property
     def changes(self) -> int:
@@ -310,6 +292,13 @@ class View(Store):
         """The row of each column, ascending."""
         return self.state.rows if self.selected is None else self.state.rows[self.selected]
 
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Which positions of the state are selected."""
+        mask = np.zeros(int(self.state.edges[-1]), dtype=bool)
+        mask[slice(None) if self.selected is None else self.selected] = True
+        return mask
+
     def positions(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the positions of columns."""
         return columns if self.selected is None else self.selected[columns]
@@ -320,20 +309,12 @@ class View(Store):
     def find(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the positions of the ids that there are."""
         found = self.texts.rows_of(ids)
-        rows = np.array([row for _, row in found], dtype=np.int64)
         names = {row: id_ for id_, row in found}
-        positions = self.state.positions(rows)
+        positions = self.state.positions(np.array([*names], dtype=np.int64))
         if self.selected is not None:
-            at = np.searchsorted(self.selected, positions)
-            inside = at < len(self.selected)
-            inside[inside] = self.selected[at[inside]] == positions[inside]
-            positions = positions[inside]
-        return {
-            names[row]: position
-            for row, position in zip(
-                self.state.rows[positions].tolist(), positions.tolist(), strict=True
-            )
-        }
+            positions = positions[np.isin(positions, self.selected)]
+        rows = self.state.rows[positions].tolist()
+        return {names[row]: at for row, at in zip(rows, positions.tolist(), strict=True)}
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
@@ -480,41 +461,26 @@ class View(Store):
         columns = np.arange(0, len(self), max(1, len(self) // count))
         return self.state.gaussians(self.positions(columns))
 
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """Find the k passages with the highest s_hat, exactly.
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Return the view itself, whose passages queries are compared with."""
+        return self
 
-        Of passages with equal scores, earlier ones come first.
+    def rank(self, query: Gaussian, k: int, *, beta: float) -> Top:
+        """Find the columns with the k highest s_hat for n queries, or all if there are fewer.
 
-        Raises
-        ------
-        ValueError
-            If k < 1, or the query does not have the dimension of the stored passages.
-        TypeError, ValueError
-            If an argument has another type, or the filter is invalid; see `uec_rag.stores.filters`.
+        ValueError if the queries do not have the dimension of the stored passages.
         """
-        k = check_k(k)
-        check_type(query, Gaussian, "query", "a Gaussian")
-        check_range(query, "query")
-        check_beta(beta)
-        view = self.snapshot(filter)
-        if view.state.parts:
-            check_query(query, view.state.schema.dimension)
-        k = min(k, len(view))
-        if not k or not len(query):
-            return StoreHits.empty(len(query))
-        hits, step = [], max(1, _BLOCK // len(view))
-        widths = np.array(view.state.schema.widths)
+        if self.state.parts:
+            self.state.schema.check_query(query)
+        k = min(k, len(self))
+        if not k:
+            none = np.zeros((len(query), 0), dtype=np.float32)
+            return Top(none.astype(np.int64), none, none, none)
+        widths = np.array(self.state.schema.widths)
         edges = np.cumsum(widths[widths > 0])[:-1]
-        for start in range(0, len(query), step):
-            some = query[start : start + step]
-            blocks = np.split(some.mean, edges, axis=1) if widths.any() else []
-            total = sum(view.compare([*blocks, *some.terms]), np.zeros((1, 1), dtype=np.float32))
-            hits.append(view.top_k(some, k, beta=beta, mu=total))
-        columns, scores, mu, sigma2 = map(np.concatenate, zip(*hits, strict=True))
-        passages = [[*map(copy_passage, row)] for row in view.gather(columns)]
-        return StoreHits(passages, scores, mu, sigma2, exact=True)
+        blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
+        total = sum(self.compare([*blocks, *query.terms]), np.zeros((1, 1), dtype=np.float32))
+        return self.top_k(query, k, beta=beta, mu=total)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError("this is a snapshot of a store; write to the store itself.")

@@ -8,15 +8,17 @@ that the scores are equal.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast
-from urllib.parse import quote
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +26,11 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.environment import missing_extra
-from uec_rag.base.errors import FingerprintMismatch, warn
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
+from uec_rag.base.records import Record
 from uec_rag.base.retries import is_transient, retry
-from uec_rag.stores.base import (
-    Filter,
-    Passage,
-    Store,
-    StoreHits,
-    check_addition,
-    check_query,
-)
-from uec_rag.stores.filters import And, Condition, keys_of, parse
+from uec_rag.stores import filters
+from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
 from uec_rag.stores.local.view import View
 
 try:
@@ -46,33 +41,23 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
-from uec_rag.stores.qdrant.points import (
-    FACTS,
-    MEAN,
-    PASSAGE,
-    SCALES,
-    WITH_WORDS,
-    Collection,
-    has_key,
-    passage_of,
-    point_id,
-    sparse,
-    translate,
-    words_name,
-)
-
 CANDIDATES = 256
 """The default number of passages nearest by mu_s that a search scores."""
 
 _METADATA = "uec_rag"  # key of ours in a collection's metadata
+_MEAN, _SCALES, _FACTS = "mean", "scales", "facts"
 _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
 _COUNTS = 16  # requests for counts that run concurrently
 _LENGTHS = 2**20  # largest number of distinct passage lengths
-_WARNED = 20  # filter keys that are looked up for a warning; requests may have any number
 _WITHIN = 10.0  # seconds after which requests are not retried
-_CONFLICT = 409
 
+# What is read of points: their passages, or all that a Gaussian is made of, too.
+_PASSAGES: dict[str, Any] = {"with_payload": ["id", "text", "metadata"], "with_vectors": False}
+_WITH_WORDS = models.PayloadSelectorExclude(exclude=[_FACTS, "values"])
+_ALL: dict[str, Any] = {"with_payload": _WITH_WORDS, "with_vectors": [_MEAN, _SCALES]}
+
+_Point = models.Record | models.ScoredPoint
 _T = TypeVar("_T")
 
 
@@ -99,8 +84,6 @@ class QdrantStore(Store):
         Name of the collection.
     api_key : str, optional
         API key of the server. It is not saved.
-    timeout : int, optional
-        Seconds to wait for the server.
     client : QdrantClient, optional
         An existing client.
     candidates : int
@@ -138,7 +121,6 @@ class QdrantStore(Store):
         url: str | None = None,
         collection: str = "uec_rag",
         api_key: str | None = None,
-        timeout: int | None = None,
         client: QdrantClient | None = None,
         candidates: int = CANDIDATES,
         **settings: Any,
@@ -155,27 +137,24 @@ class QdrantStore(Store):
                 "client would not send; pass the key as api_key=."
             )
         self.candidates = check_k(candidates, "candidates")
-        self._path = None if path is None else str(path)
-        self._url = None if url is None else url.rstrip("/")
+        folder, url = None if path is None else str(path), None if url is None else url.rstrip("/")
         self._key, self._is_local = api_key, location is not None or path is not None
         try:
             self._client = client or QdrantClient(
-                location=location, path=self._path, url=self._url, api_key=api_key, timeout=timeout
+                location=location, path=folder, url=url, api_key=api_key
             )
         except ValueError as error:
             raise ValueError(f"url: expected http://HOST:PORT, got {url!r} ({error}).") from error
+        self.address = f"qdrant+{url}/{collection}"
+        if url is None:
+            self.address = f"qdrant://{'' if path is None else Path(path).absolute()}/{collection}"
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None
-        self._warned = set[str]()  # keys of filters; shared with views
         self._was_there = False
         # Of a view:
-        self._condition: Condition | None = None
-        self._fixed: Collection | None = None
+        self._condition: filters.Condition | None = None
+        self._fixed: _Collection | None = None
         self._is_view = False
-
-    def __deepcopy__(self, memo: object) -> Self:
-        """Copy the store, but not the collection in Qdrant."""
-        return copy(self)
 
     # Requests
 
@@ -183,8 +162,7 @@ class QdrantStore(Store):
         """Call Qdrant; retry a few times if it is briefly unreachable.
 
         ConnectionError if it stays unreachable. PermissionError if the key lacks a permission.
-        RuntimeError if the collection was removed, or the server is not Qdrant. ValueError if it
-        rejects the request.
+        ValueError if it rejects the request, or the collection was removed.
         """
 
         def call() -> _T:
@@ -200,30 +178,23 @@ class QdrantStore(Store):
         """Return the error to raise in place of the client's."""
         status = getattr(error, "status_code", None) or 0
         message = str(error).replace(self._key, "***") if self._key else str(error)
-        where = f"store: Qdrant at {self._url or 'a given client'!r}"
+        where = f"store: Qdrant at {self.address!r}"
         if status in (401, 403):
             return PermissionError(
                 f"{where} does not let this key do that ({status}); pass one with permission as "
                 "api_key= (uec-rag: in QDRANT_API_KEY)."
             )
-        if status == 404:
-            return RuntimeError(
-                f"{where} is not Qdrant, or the collection was removed (404). Check the address, "
-                "or open the store again; the passages must be added again."
-            )
-        if status == _CONFLICT:
-            return FileExistsError(f"{where} has this collection ({message}).")
         if 400 <= status < 500 and not is_transient(error):
             return ValueError(
                 f"{where} rejects the request ({message}). No partial result was returned; check "
-                "its limits and the settings of the collection."
+                "the address, and that the collection was not removed; then open the store again."
             )
         return ConnectionError(
             f"{where} does not answer ({message}). No partial result was returned; a write may be "
             "incomplete. Call again when the server is available."
         )
 
-    def _collection(self) -> Collection | None:
+    def _collection(self) -> _Collection | None:
         """Return what the points of the collection are; None if nothing was added yet.
 
         FingerprintMismatch if another process has created it again for another ensemble.
@@ -234,51 +205,44 @@ class QdrantStore(Store):
             return None
         config = self._ask(self._client.get_collection, self._name).config
         self._was_there = True
-        found = Collection.restore((config.metadata or {}).get(_METADATA), self._name)
+        try:
+            found = _Collection.restore((config.metadata or {}).get(_METADATA) or {})
+        except ValueError as error:
+            raise ValueError(
+                f"collection: {self._name!r} exists and was not created by this version of "
+                "uec_rag; choose another name, and index the documents again."
+            ) from error
         self._check_fingerprint(found, self._fingerprint)
         return found
 
-    def _check_fingerprint(self, found: Collection, own: str | None) -> None:
-        stored = found.fingerprint
-        if None not in (own, stored) and own != stored and self._count():
-            raise FingerprintMismatch(
-                f"store: the collection in Qdrant holds vectors of another ensemble ("
-                f"{str(stored)[:12]!r}, this one is {str(own)[:12]!r}), with other models, "
-                "revisions or posterior. Use that ensemble or another collection."
-            )
+    def _check_fingerprint(self, found: _Collection, own: str | None) -> None:
+        if own is not None and found.ensemble != own and self._count():
+            check_same(found.ensemble, own)
 
     @property
     def _filter(self) -> models.Filter | None:
-        return None if self._condition is None else translate(self._condition)
+        return None if self._condition is None else _translate(self._condition)
 
     def _count(self, filter: models.Filter | None = None) -> int:
         """Return the number of points that match a filter."""
         return self._ask(self._client.count, self._name, filter, exact=True).count
 
-    def _retrieve(self, ids: Sequence[str], *, vectors: bool = False) -> Iterator[models.Record]:
-        """Yield the points of those ids that exist, with their vectors and words if asked for."""
-        names = [*dict.fromkeys(ids)]
-        for start in range(0, len(names) if self._collection() else 0, _READ):
-            yield from self._ask(
-                self._client.retrieve,
-                self._name,
-                [*map(point_id, names[start : start + _READ])],
-                with_payload=WITH_WORDS if vectors else PASSAGE,
-                with_vectors=[MEAN, SCALES] if vectors else False,
-            )
+    def _points(
+        self, where: models.Filter | None, *, vectors: bool = False, limit: int = _READ
+    ) -> Iterator[models.Record]:
+        """Yield the points that match a filter, with their vectors and words if asked for.
 
-    def _scroll(self, limit: int = _READ, *, vectors: bool = False) -> Iterator[models.Record]:
-        """Yield points in the order of their UUIDs, which is random, `limit` in each request."""
+        They are in the order of their UUIDs, which is random; each request reads `limit` of them.
+        """
         offset: Any = None
-        while True:
+        while self._collection() is not None:
             points, offset = self._ask(
                 self._client.scroll,
                 self._name,
-                scroll_filter=self._filter,
+                scroll_filter=where,
                 limit=limit,
                 offset=offset,
-                with_payload=WITH_WORDS if vectors else PASSAGE,
-                with_vectors=[MEAN, SCALES] if vectors else False,
+                **(_ALL if vectors else _PASSAGES),
             )
             yield from points
             if offset is None:
@@ -300,52 +264,49 @@ class QdrantStore(Store):
         view._fixed, view._is_view = self._collection(), True
         if filter is None:
             return view
-        condition = parse(filter)
-        translate(condition)
-        room = _WARNED - len(self._warned)
-        for key in sorted(keys_of(condition) - self._warned)[:room] if len(view) else ():
-            self._warned.add(key)
-            if not self._count(has_key(key)):
-                warn(f"filter: no passage has the metadata key {key!r:.60}.")
+        condition = filters.parse(filter)
+        self.check_filter(condition)
         before = self._condition
-        view._condition = condition if before is None else And((before, condition))
+        view._condition = condition if before is None else filters.And((before, condition))
         return view
 
     def check_filter(self, condition: object) -> None:
         """Raise ValueError if Qdrant cannot run a parsed filter."""
-        translate(cast(Condition, condition))
+        _translate(cast(filters.Condition, condition))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""
-        found = {passage.id: passage for passage in map(passage_of, self._retrieve(ids))}
+        found = {passage.id: passage for passage in map(_passage_of, self._points(_having(ids)))}
         return [found[id_] for id_ in ids if id_ in found]
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids; KeyError if an id is unknown."""
-        collection = self._collection()
-        points = {passage_of(one).id: one for one in self._retrieve(ids, vectors=True)}
+        points = {_passage_of(one).id: one for one in self._points(_having(ids), vectors=True)}
         for id_ in ids:
             if id_ not in points:
                 raise KeyError(f"ids: {id_!r} is not in the store.")
-        return _gaussians(collection, [points[id_] for id_ in ids])
+        return self._gaussians([points[id_] for id_ in ids])
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that match a filter, in the order of Qdrant."""
         view = self.snapshot(filter)
-        return map(passage_of, view._scroll() if view._fixed else ())
+        return map(_passage_of, view._points(view._filter))
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        collection = self._collection()
-        points = self._scroll(min(count, _READ), vectors=True) if collection else ()
-        return _gaussians(collection, [*islice(points, count)])
+        points = self._points(self._filter, vectors=True, limit=min(count, _READ))
+        return self._gaussians([*islice(points, count)])
+
+    def _gaussians(self, points: Sequence[models.Record]) -> Gaussian:
+        collection = self._collection() or _Collection(Schema(), None, ())
+        return collection.gaussians(points)
 
     def _frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
         """Return the frequencies of distinct terms of a sparse block among all passages.
 
         Qdrant has no request for several counts, so the requests run concurrently.
         """
-        name = words_name(block)
+        name = _words_name(block)
 
         def holding(key: int) -> int:
             match = models.MatchValue(value=key)
@@ -372,52 +333,28 @@ class QdrantStore(Store):
         collection = self._collection()
         if collection is None:
             return View.empty()
-        check_query(query, collection.schema.dimension)
+        collection.schema.check_query(query)
         request = partial(
             models.QueryRequest,
             filter=self._filter,
             limit=max(count, self.candidates),
-            with_payload=WITH_WORDS,
-            with_vector=[MEAN, SCALES],
+            with_payload=_WITH_WORDS,
+            with_vector=[_MEAN, _SCALES],
         )
-        requests = [request(query=query.mean[0].tolist(), using=MEAN)]
+        requests = [request(query=query.mean[0].tolist(), using=_MEAN)]
         frequencies = list[Frequencies]()
         for block, terms in enumerate(query.terms):
             known = self._frequencies(block, np.unique(terms.keys))
             frequencies.append(known)
             if len(terms.keys):
-                words = sparse(terms.keys, terms.weights * known.idf(terms.keys))
-                requests.append(request(query=words, using=words_name(block)))
+                words = _sparse(terms.keys, terms.weights * known.idf(terms.keys))
+                requests.append(request(query=words, using=_words_name(block)))
         answers = self._ask(self._client.query_batch_points, self._name, requests)
         points = [*{point.id: point for answer in answers for point in answer.points}.values()]
         if not points:
             return View.empty()
-        passages = [*map(passage_of, points)]
+        passages = [*map(_passage_of, points)]
         return View.from_passages(passages, collection.gaussians(points), frequencies)
-
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """Find the k passages of the highest s_hat among the candidates.
-
-        The result is `exact` if all passages were candidates.
-
-        ValueError if k < 1, the query's dimension is not that of the stored passages, or Qdrant
-        cannot run the filter. TypeError if the filter is invalid.
-        """
-        k, view = check_k(k), self.snapshot(filter)
-        rows = (query[start : start + 1] for start in range(len(query)))
-        hits = [view.fetch("", row, 4 * k).search(row, k, beta=beta) for row in rows]
-        count = min((len(row.passages[0]) for row in hits), default=0)
-        if not count:
-            return StoreHits.empty(len(query))
-        return StoreHits(
-            [row.passages[0][:count] for row in hits],
-            np.concatenate([row.scores[:, :count] for row in hits]),
-            np.concatenate([row.mu[:, :count] for row in hits]),
-            np.concatenate([row.sigma2[:, :count] for row in hits]),
-            exact=len(view) <= max(self.candidates, 4 * k),
-        )
 
     # Writing
 
@@ -447,7 +384,7 @@ class QdrantStore(Store):
             return
         collection = self._collection()
         if collection is None or not self._count():
-            collection = self._create(Collection.from_gaussians(gaussians, self._fingerprint))
+            collection = self._create(_Collection.from_gaussians(gaussians, self._fingerprint))
         collection.schema.check(gaussians)
         for start in range(0, len(passages), _BATCH):
             some = slice(start, start + _BATCH)
@@ -457,7 +394,7 @@ class QdrantStore(Store):
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
         self._check_writable()
-        there = [point.id for point in self._retrieve(ids)]
+        there = [point.id for point in self._points(_having(ids))]
         for start in range(0, len(there), _READ):
             chosen = models.PointIdsList(points=there[start : start + _READ])
             self._ask(self._client.delete, self._name, chosen, wait=True)
@@ -467,7 +404,7 @@ class QdrantStore(Store):
         if self._is_view:
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
-    def _create(self, wanted: Collection) -> Collection:
+    def _create(self, wanted: _Collection) -> _Collection:
         """Create the collection, in place of an empty one for other Gaussians, with its indexes.
 
         Returns what it is: another process may have created it at the same time.
@@ -478,25 +415,28 @@ class QdrantStore(Store):
                 "it, or use a LocalStore."
             )
         there = self._collection()
-        if there is not None and not there.is_like(wanted):
+        if there is not None and (there.schema, there.ensemble) != (wanted.schema, wanted.ensemble):
             self._ask(self._client.delete_collection, self._name)
             self._was_there, there = False, None
-        names = [*map(words_name, range(len(wanted.schema.words)))]
+        names = [*map(_words_name, range(len(wanted.schema.words)))]
         dot, no_index = models.Distance.DOT, models.HnswConfigDiff(m=0)
         means = models.VectorParams(size=wanted.schema.dimension, distance=dot)
         scales = models.VectorParams(
-            size=wanted.schema.factors, distance=dot, hnsw_config=no_index, on_disk=True
+            size=wanted.schema.scales, distance=dot, hnsw_config=no_index, on_disk=True
         )
         if there is None:
-            with suppress(FileExistsError):  # another process was faster
+            try:
                 self._ask(
                     self._client.create_collection,
                     self._name,
-                    vectors_config={MEAN: means, SCALES: scales},
+                    vectors_config={_MEAN: means, _SCALES: scales},
                     sparse_vectors_config={name: models.SparseVectorParams() for name in names},
                     metadata={_METADATA: wanted.metadata()},
                     **self._settings,
                 )
+            except ValueError:
+                if self._collection() is None:  # else another process was faster
+                    raise
         if not self._is_local:  # which has no indexes
             self._index(names)
         return self._collection() or wanted
@@ -507,7 +447,7 @@ class QdrantStore(Store):
             type=models.IntegerIndexType.INTEGER, lookup=True, range=False
         )
         make = partial(self._ask, self._client.create_payload_index, self._name)
-        make(FACTS, models.PayloadSchemaType.KEYWORD)
+        make(_FACTS, models.PayloadSchemaType.KEYWORD)
         for name in names:
             make(f"{name}.terms", whole)
             make(f"{name}.length", whole)
@@ -527,28 +467,225 @@ class QdrantStore(Store):
                 f"were saved in {address!r:.300}; check the name (uec-rag: --store)."
             )
 
-    @property
-    def address(self) -> str:
-        """The address for `open_store`.
-
-        ValueError if the collection is in memory, or was opened with `client`.
-        """
-        name = quote(self._name, safe="")
-        if self._url is not None:
-            return f"qdrant+{self._url}/{name}"
-        if self._path is None:
-            raise ValueError(
-                "store: a collection in memory, or opened with client=, cannot be reopened from a "
-                "saved index; use path= or url=."
-            )
-        return f"qdrant://{quote(str(Path(self._path).absolute()))}/{name}"
-
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""
         self._client.close()
 
 
-def _gaussians(collection: Collection | None, points: Sequence[models.Record]) -> Gaussian:
-    if collection is None:
-        return Gaussian(np.zeros((0, 0)), np.zeros((0, 0)))
-    return collection.gaussians(points)
+_SPACE = uuid.UUID("8d1d1b0a-3f5a-4c1e-9d55-2f0d6a1c7e42")
+
+
+def _point_id(id_: str) -> str:
+    """Compute the UUID of a passage's id, the same in every process."""
+    name = id_.encode(errors="surrogatepass")  # a lone surrogate is allowed in a lookup
+    return str(uuid.uuid5(_SPACE, name.hex()))
+
+
+def _words_name(block: int) -> str:
+    """Return the name of a sparse block's vector, and of its terms in the payload."""
+    return f"words{block}"
+
+
+@dataclass(frozen=True)
+class _Collection(Record):
+    """The description of a collection's points, kept in its metadata.
+
+    Attributes
+    ----------
+    schema : Schema
+    ensemble : str or None
+        The fingerprint of the ensemble, if known.
+    lengths : tuple of float
+        For each sparse block, the mean length of the first batch of passages, by which counts are
+        saturated when they are stored; it affects the choice of candidates only.
+    """
+
+    schema: Schema
+    ensemble: str | None
+    lengths: tuple[float, ...]
+    format: Literal[3] = 3
+
+    @classmethod
+    def from_gaussians(cls, gaussians: Gaussian, ensemble: str | None) -> Self:
+        """Describe a first batch of Gaussians."""
+        lengths = tuple(max(1.0, float(terms.lengths.mean())) for terms in gaussians.terms)
+        return cls(Schema.from_gaussians(gaussians), ensemble, lengths)
+
+    def points(
+        self, passages: Sequence[Passage], gaussians: Gaussian
+    ) -> Iterator[models.PointStruct]:
+        """Yield the points of passages, with their terms as sparse vectors and as counts."""
+        means, scales = gaussians.mean.tolist(), gaussians.scales.tolist()
+        for row, passage in enumerate(passages):
+            vector: dict[str, Any] = {_MEAN: means[row], _SCALES: scales[row]}
+            metadata = json.dumps(passage.metadata)  # Qdrant would change some floats
+            payload: dict[str, Any] = {"id": passage.id, "text": passage.text, "metadata": metadata}
+            payload |= _filterable(passage.metadata)
+            for block, (terms, usual) in enumerate(zip(gaussians.terms, self.lengths, strict=True)):
+                name, some = _words_name(block), slice(*terms.starts[row : row + 2])
+                keys, counts = terms.keys[some], terms.weights[some]
+                if len(keys):
+                    vector[name] = _sparse(keys, _saturate(counts, terms.saturation, usual))
+                payload[name] = {
+                    "terms": keys.view(np.int64).tolist(),  # Qdrant has no unsigned integers
+                    "counts": counts.tolist(),
+                    "length": round(float(counts.sum())),
+                }
+            yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=payload)
+
+    def gaussians(self, points: Sequence[_Point]) -> Gaussian:
+        """Rebuild the Gaussians of points that were read with vectors."""
+        schema, vectors = self.schema, [_dict(point.vector) for point in points]
+        mean = np.array([vector[_MEAN] for vector in vectors], dtype=np.float32)
+        scales = np.array([vector[_SCALES] for vector in vectors], dtype=np.float32)
+        terms = [
+            _terms([_dict(point.payload)[_words_name(block)] for point in points], *words)
+            for block, words in enumerate(schema.words)
+        ]
+        return Gaussian.from_factors(
+            mean.reshape(-1, schema.dimension),
+            scales.reshape(-1, schema.scales),
+            schema.profile,
+            widths=schema.widths,
+            terms=terms,
+        )
+
+
+def _passage_of(point: _Point) -> Passage:
+    """Rebuild the passage of a point."""
+    payload = _dict(point.payload)
+    return Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
+
+
+def _dict(part: object) -> dict[str, Any]:
+    assert isinstance(part, dict)
+    return part
+
+
+def _terms(words: Sequence[Mapping[str, Any]], scale: float, saturation: Saturation) -> Terms:
+    """Rebuild the terms of passages from their payloads."""
+    sizes = [len(each["terms"]) for each in words]
+    keys = np.array([*chain.from_iterable(each["terms"] for each in words)], dtype=np.int64)
+    counts = np.array([*chain.from_iterable(each["counts"] for each in words)], dtype=np.float32)
+    starts = np.cumsum([0, *sizes], dtype=np.int64)
+    scales = np.full(len(words), scale, dtype=np.float32)
+    return Terms(starts, keys.view(np.uint64), counts, scales, saturation)
+
+
+def _saturate(counts: FloatArray, saturation: Saturation, usual: float) -> FloatArray:
+    share = float(counts.sum()) / usual
+    damping = saturation.k1 * (1 - saturation.b + saturation.b * share)
+    weights: FloatArray = counts / (counts + damping)
+    return weights
+
+
+def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVector:
+    """Convert terms to Qdrant's sparse vector, whose indices have 32 bits.
+
+    Terms whose lower 32 bits are equal are added up, which affects the choice of candidates only.
+    """
+    indices, positions = np.unique(keys.astype(np.uint32), return_inverse=True)
+    values = np.bincount(positions, weights=weights, minlength=len(indices))
+    return models.SparseVector(indices=indices.tolist(), values=values.tolist())
+
+
+# Qdrant defines equality otherwise than a local index for lists, for integers and floats, and for
+# missing values. A fact ("year is 2021", "one of tags is tax") as one keyword means the same, and
+# one index serves all keys. Scalars are stored again under a name that is valid in every path.
+
+
+def _digest(kind: Literal["is", "there", "has", "value"], key: str, value: object = None) -> str:
+    """Return the keyword of a fact: a key's value is this, is not None, or has this item.
+
+    Examples
+    --------
+    >>> _digest("is", "year", 2021) == _digest("is", "year", 2021.0)
+    True
+    """
+    text = json.dumps([kind, key, _canonical(value)], sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    """Return the same for values that are equal in Python."""
+    if isinstance(value, int | float):
+        return float(value) + 0.0  # -0.0 becomes 0.0
+    if isinstance(value, list | tuple):
+        return [*map(_canonical, value)]
+    if isinstance(value, Mapping):
+        return {key: _canonical(item) for key, item in value.items()}
+    return value if value is None or isinstance(value, str) else repr(value)
+
+
+def _filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what filters look at: the facts of metadata, and the scalars."""
+    facts, values = set[str](), dict[str, str | float]()
+    for key, value in metadata.items():
+        facts.add(_digest("is", key, value))
+        if value is not None:
+            facts.add(_digest("there", key))
+        if isinstance(value, list):
+            facts |= {_digest("has", key, item) for item in value}
+        elif isinstance(value, str | int | float):
+            values[_digest("value", key)] = value if isinstance(value, str) else float(value)
+    return {_FACTS: [*facts], "values": values}
+
+
+def _translate(condition: filters.Condition) -> models.Filter:
+    """Translate a condition to a filter of Qdrant; ValueError if Qdrant cannot run it."""
+    match condition:
+        case filters.And(conditions):
+            return models.Filter(must=[*map(_translate, conditions)])
+        case filters.Or(conditions):
+            found: list[Any] = [*map(_translate, conditions)]
+            return models.Filter(should=found) if found else _having([])
+        case filters.Not(negated):
+            return models.Filter(must_not=[_translate(negated)])
+        case filters.HasId(ids):
+            return _having(ids)
+        case filters.Compare(within=()):
+            return _comparison(condition)
+        case filters.Compare(within=(key, *_)):
+            what = f"look into the dict of {key!r:.60}; store the value under a key of its own"
+        case filters.Predicate():
+            what = "run a Python callable; use operators (uec_rag.stores.filters)"
+    raise ValueError(f"filter: Qdrant cannot {what}, or use a local index.")
+
+
+def _comparison(condition: filters.Compare) -> models.Filter:
+    key, operator, value = condition.key, condition.operator, condition.value
+    match operator:
+        case "$eq":
+            return _any_fact([_digest("is", key, value)])
+        case "$in":
+            return _any_fact([_digest("is", key, option) for option in value])
+        case "$exists":
+            return _any_fact([_digest("there", key)])
+        case "$contains":
+            has: list[Any] = [_any_fact([_digest("has", key, value)])]
+            if isinstance(value, str):
+                has.append(_scalar(key, match=models.MatchSubstring(substring=value)))
+            return models.Filter(should=has)
+    if isinstance(value, str):
+        raise ValueError(
+            f"filter: Qdrant orders numbers only, got {operator} {value!r:.60} for {key!r:.60}; "
+            "store a number, such as a timestamp, under another key."
+        )
+    limits = models.Range(**{operator[1:]: float(value)})
+    return models.Filter(must=[_scalar(key, range=limits)])
+
+
+def _having(ids: Sequence[str]) -> models.Filter:
+    """Return a filter of the passages that have one of some ids."""
+    return models.Filter(must=[models.HasIdCondition(has_id=[*map(_point_id, ids)])])
+
+
+def _any_fact(facts: Sequence[str]) -> models.Filter:
+    if not facts:
+        return _having([])
+    match = models.MatchAny(any=[*facts])
+    return models.Filter(must=[models.FieldCondition(key=_FACTS, match=match)])
+
+
+def _scalar(key: str, **condition: Any) -> models.FieldCondition:
+    return models.FieldCondition(key=f"values.{_digest('value', key)}", **condition)

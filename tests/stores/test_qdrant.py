@@ -1,0 +1,330 @@
+"""What is Qdrant's own: candidates, other writers, servers that go or refuse, and addresses."""
+
+import re
+from contextlib import closing
+
+import httpx
+import numpy as np
+import pytest
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+from tests.helpers import assert_close, bag_of_words, index_of, pairs, passages, refused
+from tests.stores.kinds import ENGINES, beside
+from tests.stores.test_contract import QUERY, gaussians, numbered
+from tests.stores.test_contract_words import asking, with_words
+from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
+from uec_rag.base import retries
+from uec_rag.base.similarity import moments, probit
+from uec_rag.stores import LocalStore, open_store
+from uec_rag.stores.qdrant import QdrantStore
+
+every_engine = pytest.mark.parametrize("kind", ENGINES)
+
+
+@every_engine
+def test_the_order_is_that_of_an_exact_search_of_as_many_candidates_as_were_asked_for(store):
+    some, orders = gaussians(0, 1000), []  # so unsure that the best are not the nearest
+    stored = Gaussian.from_factors(some.mean, 100 * some.scales, some.profile, widths=some.widths)
+    store.add(numbered(range(1000)), stored)
+    mu, sigma2 = moments(QUERY, stored)
+    scores = probit(mu, sigma2, 1.0)
+    for store.candidates in (256, 20):
+        near = np.argsort(-mu, axis=1)[:, : store.candidates]
+        best = np.argsort(-np.take_along_axis(scores, near, axis=1), axis=1)[:, :5]
+        found = store.search(QUERY, 5, beta=1.0)
+        assert not found.exact
+        orders.append([[int(p.id[1:]) for p in row] for row in found.passages])
+        assert orders[-1] == np.take_along_axis(near, best, axis=1).tolist()
+    assert orders[0] != orders[1]
+
+
+@every_engine
+def test_who_had_it_open_when_another_ensemble_took_the_place_is_told(store):
+    """Before it searches, and before it writes its own beside theirs."""
+    texts, ids = passages(20), [f"p{i}" for i in range(20)]
+    first, other = (UEC([bag_of_words(24, "words")]).fit(pairs(64, seed=i)) for i in range(2))
+    mine = index_of(first, texts, ids, store=store)
+    mine.search(texts[:2], k=3)
+    theirs = beside(store)
+    theirs.delete(ids)
+    Retriever(other, theirs).add(texts, ids)
+    for call in (
+        lambda: mine.search(texts[:2], k=3),
+        lambda: mine.add(["something new"], ["new"]),
+        lambda: mine.search(texts[:2], k=3),
+    ):
+        with pytest.raises(FingerprintMismatch, match="holds vectors of another ensemble"):
+            call()
+    assert len(theirs) == 20
+
+
+def test_a_collection_of_someone_else_is_refused():
+    client = QdrantClient(":memory:")
+    vectors = models.VectorParams(size=8, distance=models.Distance.COSINE)
+    client.create_collection("theirs", vectors_config=vectors)
+    store = QdrantStore(client=client, collection="theirs")
+    for call in (lambda: len(store), lambda: store.add(numbered([1]), gaussians(0, 1))):
+        with pytest.raises(ValueError, match="'theirs' exists and was not created by"):
+            call()
+
+
+@pytest.mark.parametrize(("given", "error", "message"), refused("QdrantStore"))
+def test_what_cannot_be_opened_is_refused_naming_the_argument(given, error, message):
+    with pytest.raises(error, match=message):
+        QdrantStore(**given)
+
+
+# Servers that go while they are asked or written to, or refuse.
+
+TRIES = 5
+ASKED = {
+    "search": lambda store: store.search(asking(9, 2), 5, beta=1.0).scores.tolist(),
+    "passages": lambda store: [passage.id for passage in store.passages({"third": True})],
+    "sample": lambda store: store.sample(600).mean.tolist(),
+    "vectors": lambda store: store.vectors(["p3", "p299"]).mean.tolist(),
+    "length": len,
+}
+CALLS = {
+    **ASKED,
+    "add": lambda store: store.add(numbered([7]), with_words(1, 1)),
+    "delete": lambda store: store.delete(["p3"]),
+}
+GONE = ResponseHandlingException(ConnectionError("gone"))
+
+
+def refusal(status, content=b"no"):
+    return UnexpectedResponse(status, "", content, httpx.Headers())
+
+
+class Client:
+    """A client whose requests, by number and name, may fail as `fails` says."""
+
+    def __init__(self):
+        self._client, self.asked, self.fails = QdrantClient(":memory:"), [], lambda *_: None
+
+    def __getattr__(self, name):
+        def call(*arguments, **named):
+            self.asked.append(name)
+            if error := self.fails(len(self.asked), name):
+                raise error
+            return getattr(self._client, name)(*arguments, **named)
+
+        return call
+
+    def fail(self, error, after=0, times=10**6):
+        """Fail so often, after some requests."""
+        self.asked.clear()
+        self.fails = lambda number, _: error if after < number <= after + times else None
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch):
+    """How often somebody waited before another try; nobody does so for long."""
+    seen = []
+    monkeypatch.setattr(retries, "_wait", lambda state: seen.append(1) or 0.0)
+    return seen
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def filled(client):
+    store = QdrantStore(client=client, api_key="s3cret")
+    store.add(numbered(range(300)), with_words(0, 300))
+    return store
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_a_server_that_goes_while_it_is_asked_is_an_error_and_never_a_part_of_an_answer(
+    client, filled, what, waits
+):
+    client.asked.clear()
+    expected, requests = ASKED[what](filled), len(client.asked)
+    for after in sorted({0, requests // 2, requests - 1}):
+        client.fail(GONE, after, times=1)
+        assert ASKED[what](filled) == expected
+        waits.clear()
+        client.fail(GONE, after)
+        with pytest.raises(ConnectionError, match="does not answer"):
+            ASKED[what](filled)
+        assert 0 < len(waits) <= TRIES
+
+
+def test_a_server_that_goes_while_it_is_written_to_leaves_whole_parts(client):
+    given, part, seen, store = with_words(0, 600), 128, set(), QdrantStore(client=client)
+    for _ in range(2):  # the second time the collection is there
+        client.asked.clear()
+        store.add(numbered(range(600)), given)
+        requests = len(client.asked)
+        store.delete([f"p{i}" for i in range(600)])
+    for after in range(requests - 5, requests):
+        client.fail(GONE, after)
+        with pytest.raises(ConnectionError, match="a write may be incomplete"):
+            store.add(numbered(range(600)), given)
+        client.fail(None)
+        there = [*store.passages()]
+        rows = [int(passage.id[1:]) for passage in there]
+        assert len(there) % part in (0, 600 % part)
+        held = store.vectors([passage.id for passage in there])
+        np.testing.assert_array_equal(held.mean.reshape(-1, 8), given[rows].mean)
+        seen.add(len(there))
+        store.add(numbered(range(600)), given)
+        assert store.delete([f"p{i}" for i in range(600)]) == 600
+    assert len(seen) > 2
+
+
+FAILURES = {
+    400: (ValueError, r"^store: Qdrant at '.*' rejects the request .*400"),
+    401: (PermissionError, r"does not .*this key do that \(401\).*api_key="),
+    403: (PermissionError, r"does not .*this key do that \(403\).*api_key="),
+    404: (ValueError, r"check the address, and that the collection was not removed"),
+    413: (ValueError, r"^store: Qdrant at '.*' rejects the request .*413"),
+    429: (ConnectionError, "does not answer"),
+    503: (ConnectionError, "does not answer"),
+}
+PASSES = (429, 503)
+
+
+def all_that_is_said(error, caplog):
+    """An error, what it is the context or the cause of, and the log."""
+    said, left = [caplog.text], [error]
+    while left:
+        one = left.pop()
+        if one is not None:
+            said += [str(one), repr(one), *map(str, one.args), *getattr(one, "__notes__", ())]
+            left += [one.__cause__, one.__context__]
+    return "\n".join(said)
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_what_a_server_refuses_is_said_by_every_method_without_the_key(
+    client, filled, waits, status, caplog
+):
+    """At once, or after some tries where it may pass; and what passes is an answer."""
+    error, message = FAILURES[status]
+    for name, call in CALLS.items():
+        waits.clear()
+        client.fail(refusal(status, b"s3cret is the key"))
+        with pytest.raises(error, match=message) as caught:
+            call(filled)
+        assert "s3cret" not in all_that_is_said(caught.value, caplog), name
+        assert (len(waits) > 0) == (status in PASSES), name
+        client.fail(refusal(status), times=2 if status in PASSES else 0)
+        call(filled)
+
+
+def test_a_server_that_is_not_there_is_asked_again_and_named(waits):
+    with pytest.raises(ConnectionError, match=r"http://127.0.0.1:9/uec_rag' does not answer"):
+        len(QdrantStore(url="http://127.0.0.1:9"))
+    assert 0 < len(waits) <= TRIES
+
+
+def test_a_collection_that_somebody_removed_is_no_empty_one(client, filled):
+    client._client.delete_collection("uec_rag")
+    for call in CALLS.values():
+        with pytest.raises(ValueError, match="not found"):
+            call(filled)
+
+
+def test_a_collection_that_was_made_in_part_is_indexed_by_who_writes_next(client):
+    client.fails = lambda _, name: GONE if name == "create_payload_index" else None
+    with pytest.raises(ConnectionError, match="does not answer"):
+        QdrantStore(client=client).add(numbered(range(3)), with_words(0, 3))
+    client.fail(None)
+    QdrantStore(client=client).add(numbered(range(3)), with_words(0, 3))
+    assert client.asked.count("create_payload_index") == 3  # facts, terms, lengths
+
+
+def test_who_may_only_read_finds_what_the_owner_finds(client, filled):
+    client.fails = lambda _, name: refusal(403) if name == "upsert" else None
+    reader = QdrantStore(client=client)
+    assert_close(
+        filled.search(asking(9, 2), 5, beta=1.0).scores,
+        reader.search(asking(9, 2), 5, beta=1.0).scores,
+    )
+    with pytest.raises(PermissionError, match="does not let this"):
+        reader.add(numbered([7]), with_words(1, 1))
+
+
+# Keys, passwords and addresses.
+
+
+@pytest.mark.filterwarnings("ignore:Api key is used")
+@pytest.mark.parametrize("odd", ["", "@", "/", ":", "?#", "%2F", "\\", " ", "\n", "\ud800", "a1"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "http://me:{}@127.0.0.1:9",
+        "https://{}@127.0.0.1:9/a",
+        "http://127.0.0.1:9?api_key={}",
+        "http://127.0.0.1:9/#{}",
+        "qdrant://me:{}@127.0.0.1:9/x",
+        "qdrant+https://127.0.0.1:9/x?api_key={}",
+        "ftp://me:{}@h/x",
+        "me:{}@h/x",
+    ],
+)
+def test_a_secret_in_an_address_of_qdrant_is_refused_and_not_repeated(odd, where, caplog):
+    address = where.format(f"s3cr{odd}3t")
+    openers = [open_store, lambda url: QdrantStore(url=url), lambda url: QdrantStore(location=url)]
+    for opens in openers:
+        with pytest.raises(ValueError, match="expected") as caught:
+            opens(address)
+        told = all_that_is_said(caught.value, caplog)
+        assert "s3cr" not in told
+        assert "3t" not in told
+
+
+def test_addresses_lead_to_their_stores(tmp_path):
+    with closing(open_store(f"qdrant://{tmp_path}/passages")) as folder:
+        folder.add(numbered([1]), gaussians(0, 1))
+    with closing(open_store(f"qdrant://{tmp_path}/passages")) as again:
+        assert len(again) == 1
+    for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
+        with pytest.raises(ValueError, match="expected"):
+            open_store(wrong)
+
+
+# A saved folder may come from a stranger: the engine that it names is not opened unasked.
+
+
+@pytest.mark.parametrize("trust", [True, False])
+@pytest.mark.parametrize(
+    "noted",
+    [
+        {"store": "Qdrant", "address": "qdrant:///tmp/x"},
+        {"store": "qdrant", "collection": "x", "path": "/tmp", "url": None},
+        {"store": "cellar", "address": {"a": [None] * 999}},
+        {"store": ["memory"]},
+        ["qdrant:///tmp/x"],
+    ],
+)
+def test_a_place_that_a_folder_names_is_not_opened(small, tmp_path, noted, trust):
+    small.save(tmp_path / "gift")
+    LocalStore(tmp_path / "gift").change_settings({"store": noted})
+    with pytest.raises(ValueError, match=r"not opened just because a saved|names no store"):
+        Retriever.load(tmp_path / "gift", small.uec, trust=trust)
+
+
+def test_ones_own_index_is_opened_as_the_error_says(tmp_path):
+    uec = UEC([bag_of_words(8, "bag")], coefficients="uniform")
+    with closing(QdrantStore(path=tmp_path / "engine", collection="passages")) as store:
+        index_of(uec, ["a text", "another text"], ["a", "b"], store=store).save(tmp_path / "index")
+    with pytest.raises(ValueError, match=r"Retriever\.load\(path, store=\.\.\.\)") as said:
+        Retriever.load(tmp_path / "index", uec)
+    address = re.search("--store '(.*)'", str(said.value))[1]
+    with closing(Retriever.load(tmp_path / "index", uec, store=open_store(address))) as loaded:
+        assert loaded.search(["a text"], k=1).ids == [["a"]]
+
+
+def test_a_store_is_given_where_there_is_one_and_must_be_one(small, tmp_path):
+    small.save(tmp_path / "index")
+    with pytest.raises(ValueError, match="this index stores its own passages; omit store="):
+        Retriever.load(tmp_path / "index", small.uec, store=LocalStore())
+    with pytest.raises(TypeError, match=r"store: expected a store, .* got str") as said:
+        Retriever.load(tmp_path / "index", small.uec, store="qdrant://me:secret@host/x")
+    assert "secret" not in str(said.value)
