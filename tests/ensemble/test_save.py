@@ -71,17 +71,17 @@ def model_folder(tmp_path):
 
 
 def test_encoders_with_a_place_on_disk_come_back_by_themselves(model_folder, tmp_path, fit_pairs):
-    uec = UEC([str(model_folder)], device="cpu").fit(fit_pairs)
+    uec = UEC([str(model_folder)]).fit(fit_pairs)
     uec.save(tmp_path / "saved")
-    assert_same(UEC.load(tmp_path / "saved", device="cpu"), uec)
+    assert_same(UEC.load(tmp_path / "saved"), uec)
 
 
 def test_weights_that_changed_on_disk_are_refused(model_folder, tmp_path, fit_pairs):
-    UEC([str(model_folder)], device="cpu").fit(fit_pairs).save(tmp_path / "saved")
+    UEC([str(model_folder)]).fit(fit_pairs).save(tmp_path / "saved")
     weights = next(model_folder.rglob("*.safetensors"))
     save_file({name: 2 * array for name, array in load_file(weights).items()}, weights)
     with pytest.raises(FingerprintMismatch, match="encoders: 'model' is not the model that was sa"):
-        UEC.load(tmp_path / "saved", device="cpu")
+        UEC.load(tmp_path / "saved")
 
 
 def test_a_black_box_must_be_given_again(fitted, saved):

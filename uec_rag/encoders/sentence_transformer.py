@@ -24,7 +24,6 @@ from uec_rag.encoders.base import (
     Float32Array,
     LastLayer,
     NotCopied,
-    Precision,
     Role,
     check_vectors,
     prepare_texts,
@@ -52,13 +51,6 @@ class SentenceTransformerEncoder(NotCopied):
         "projection": the model's closing linear Dense if it has one, else the identity on the
         pooled output. "ffn": the output layer of the last transformer block (BERT, RoBERTa and
         similar models).
-    device
-        "cpu", "cuda" or "mps". None selects the best available device, and leaves a model in memory
-        on its own.
-    dtype
-        By default float16 on an accelerator and float32 on a CPU; a model in memory keeps its own.
-    batch_size
-        Largest number of texts per forward pass. Texts of similar length form a batch.
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
@@ -75,31 +67,17 @@ class SentenceTransformerEncoder(NotCopied):
         model_or_name: "str | Path | SentenceTransformer",
         *,
         last_layer: LastLayer = "projection",
-        device: str | None = None,
-        dtype: Precision | None = None,
-        batch_size: int = 32,
         fetch: bool = True,
     ) -> None:
         if last_layer not in ("projection", "ffn"):
             raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
-        source, model = load_model(model_or_name, device, fetch)
+        source, model = load_model(model_or_name, fetch)
         self.prompts = prompts_of(model, source)
         self.tokenizer = getattr(model, "tokenizer", None)
         self.name = _without_revision(source) or "sentence-transformer"
         self.spec = source or None
         self.last_layer: LastLayer = last_layer
-        self.batch_size = batch_size
-        # Computed before the weights are cast: half precision must not change the revision, or an
-        # index made on a GPU would be refused on a CPU.
         self.revision = revision_of(model, self.prompts, last_layer)
-        if device is not None:
-            model.to(device)
-        if dtype is None and isinstance(model_or_name, (str, Path)):
-            dtype = "float32" if model.device.type == "cpu" else "float16"
-        if dtype is not None:
-            import torch
-
-            model.to(getattr(torch, dtype))
         self.__setstate__({"model": model})
         # Encoding a short text gives the dimension, and fails early if the model does not support
         # this precision.
@@ -159,7 +137,6 @@ class SentenceTransformerEncoder(NotCopied):
                 output = encode(
                     window,
                     prompt=self.prompts[role],
-                    batch_size=self.batch_size,
                     show_progress_bar=False,
                     truncate_dim=None if self.tap.register is None else sys.maxsize,
                 )
@@ -330,7 +307,7 @@ def _length(vectors: "Tensor", truncate_dim: int | None) -> "Tensor":
 
 
 def load_model(
-    requested: "str | Path | SentenceTransformer", device: str | None, fetch: bool
+    requested: "str | Path | SentenceTransformer", fetch: bool
 ) -> "tuple[str, SentenceTransformer]":
     """Load a model from a folder or the hub, or take one in memory; fail fast if it is absent.
 
@@ -351,12 +328,12 @@ def load_model(
         return str(getattr(config, "_name_or_path", "") or ""), requested
     name, folder = str(requested), Path(requested).expanduser().absolute()
     if folder.is_dir():
-        return str(folder), _load(str(folder), name, device, None, local=True)
+        return str(folder), _load(str(folder), name, None, local=True)
     source, _, revision = name.partition("@")
     if not fetch:
         source, revision = _downloaded(name, source, revision), ""
     local = not (fetch and hub_is_reachable())
-    return name, _load(source, name, device, revision or None, local=local)
+    return name, _load(source, name, revision or None, local=local)
 
 
 def _downloaded(name: str, model: str, revision: str) -> str:
@@ -372,16 +349,13 @@ def _downloaded(name: str, model: str, revision: str) -> str:
         raise OSError(f"cannot load encoder {name!r}: it is not on this machine") from error
 
 
-def _load(
-    source: str, name: str, device: str | None, revision: str | None, *, local: bool
-) -> "SentenceTransformer":
+def _load(source: str, name: str, revision: str | None, *, local: bool) -> "SentenceTransformer":
     require("models", "sentence-transformers", "torch")
     from sentence_transformers import SentenceTransformer
 
     try:
         return SentenceTransformer(
             source,
-            device=device,
             revision=revision,
             trust_remote_code=False,
             local_files_only=local,

@@ -70,8 +70,8 @@ class SavedModel(Record):
     revision: str
     dimension: int
 
-    def load(self, given: EncoderLike | None, *, trust: bool, **settings: Any) -> Encoder:
-        """Load the encoder, or use the given one; `settings` as in `load_encoder`.
+    def load(self, given: EncoderLike | None, last_layer: LastLayers, *, trust: bool) -> Encoder:
+        """Load the encoder, or use the given one; `last_layer` as in `load_encoder`.
 
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
         the saved one.
@@ -79,7 +79,7 @@ class SavedModel(Record):
         fetch = given is not None or may_fetch(str(self.spec), trust=trust)
         try:
             spec = str(self.spec) if given is None else given
-            model = load_encoder(spec, fetch=fetch, **settings)
+            model = load_encoder(spec, last_layer=last_layer, fetch=fetch)
         except OSError as error:
             if fetch:
                 raise
@@ -247,7 +247,7 @@ def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
 
 
 def read_ensemble(
-    folder: Path, given: Mapping[str, EncoderLike], device: str | None, *, trust: bool
+    folder: Path, given: Mapping[str, EncoderLike], *, trust: bool
 ) -> tuple[list[Encoder], FitOptions, Fitted]:
     """Read the encoders, the options and the fit in a folder; see `UEC.load`.
 
@@ -270,8 +270,8 @@ def read_ensemble(
             f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
             f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
         )
-    settings = {"device": device, "last_layer": saved.options.last_layer}
-    encoders = [m.load(given.get(m.name), trust=trust, **settings) for m in models]
+    layer = saved.options.last_layer
+    encoders = [model.load(given.get(model.name), layer, trust=trust) for model in models]
     return encoders, saved.options, fitted
 
 

@@ -941,7 +941,6 @@ class Retriever:
         *,
         read_only: bool = False,
         encoders: Mapping[str, EncoderLike] | None = None,
-        device: str | None = None,
         store: Store | None = None,
         trust: bool = False,
         fit: bool = True,
@@ -961,8 +960,6 @@ class Retriever:
             Whether the folder is only read, as where nothing can be written.
         encoders : mapping, optional
             As in `UEC.load`, for encoders that cannot be loaded by name.
-        device : str, optional
-            As in `UEC.load`.
         store : Store, optional
             The store of an index in an engine, which is never opened from the saved folder alone.
         trust : bool
@@ -981,12 +978,12 @@ class Retriever:
         PermissionError
             If nothing can be written there, and `read_only` is false.
         ValueError
-            If an encoder or the store must be passed, if a model needs to be downloaded without
-            `trust`, or if torch cannot use the device.
+            If an encoder or the store must be passed, or if a model needs to be downloaded without
+            `trust`.
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
         home = open_home(Path(path).absolute(), read_only=read_only)
-        load = partial(load_ensemble, home, encoders=encoders or {}, device=device, trust=trust)
+        load = partial(load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
             elsewhere = saved_store(home.settings, store)
             own = load() if uec is None else uec
