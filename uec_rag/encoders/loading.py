@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
-from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
+from uec_rag.encoders.base import Encoder, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
     ACCEPTED,
     BlackBoxEncoder,
@@ -17,7 +17,11 @@ from uec_rag.encoders.black_box import (
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.packages import PACKAGED, load_pypi
-from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder, is_model
+from uec_rag.encoders.sentence_transformer import (
+    NO_INNER_LAYER,
+    SentenceTransformerEncoder,
+    is_model,
+)
 from uec_rag.encoders.small_models import OnnxEncoder
 
 if TYPE_CHECKING:
@@ -28,11 +32,6 @@ EncoderLike: TypeAlias = (
     " | LlamaIndexEmbedding | Callable[[list[str]], object]"
 )
 """The values that `load_encoder` accepts."""
-
-NO_INNER_LAYERS = (
-    "last_layer='ffn' needs the model's inner layers, which encoder {!r} does not expose; use "
-    "last_layer='projection'"
-)
 
 
 def load_encoders(
@@ -87,49 +86,39 @@ def load_encoder(
     OSError
         If a model cannot be found or fetched.
     """
-    if last_layer != "auto":
-        return _load(spec, last_layer, fetch)
-    try:
-        return _load(spec, "ffn", fetch)
-    except ValueError:
-        encoder = _load(spec, "projection", fetch)
-    warn(
-        f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
-        "the projection of its output, whose variance hardly differs between texts."
-    )
-    return encoder
-
-
-def _load(spec: EncoderLike, last_layer: LastLayer, fetch: bool) -> Encoder:
     if is_encoder(spec):
         return spec
-    if isinstance(spec, (str, Path)):
-        return _load_named(spec, last_layer, fetch)
-    if is_model(spec, "SentenceTransformer"):
-        model = cast("SentenceTransformer", spec)
-        return SentenceTransformerEncoder(model, last_layer=last_layer)
-    encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
+    name = str(spec) if isinstance(spec, (str, Path)) else None
+    if name == BM25:
+        return Lexical()
+    encoder: Encoder
+    if name is not None and (name in PACKAGED or name.startswith("pypi:")):
+        encoder = load_pypi(PACKAGED.get(name, name).removeprefix("pypi:"))
+    elif name is not None or is_model(spec, "SentenceTransformer"):
+        if name is not None:
+            _check_name(name)
+        model = cast("str | Path | SentenceTransformer", spec)
+        return SentenceTransformerEncoder(model, last_layer=last_layer, fetch=fetch)
+    else:
+        encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
-        raise ValueError(NO_INNER_LAYERS.format(encoder.name))
+        raise ValueError(
+            f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
+            "does not expose; use last_layer='projection'"
+        )
+    if last_layer == "auto":
+        warn(NO_INNER_LAYER.format(encoder.name))
     return encoder
 
 
-def _load_named(spec: str | Path, last_layer: LastLayer, fetch: bool) -> Encoder:
-    """Load words, a bundled model, or a model from a folder or the hub."""
-    name = str(spec)
+def _check_name(name: str) -> None:
+    """Refuse an empty name, and a misspelt one of ours, before torch is imported."""
     if not name.strip():
         raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
-    if name == BM25:
-        return Lexical()
-    if name in PACKAGED or name.startswith("pypi:"):
-        if last_layer == "ffn":
-            raise ValueError(NO_INNER_LAYERS.format(name))
-        return load_pypi(PACKAGED.get(name, name).removeprefix("pypi:"))
-    # Few models of the hub have no owner: look before torch is imported and the hub asked.
-    advice = "" if "/" in name or Path(spec).is_dir() else did_you_mean(name, (BM25, *PACKAGED))
-    if advice:
+    # Few models of the hub have no owner.
+    known = () if "/" in name or Path(name).is_dir() else (BM25, *PACKAGED)
+    if advice := did_you_mean(name, known):
         raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
-    return SentenceTransformerEncoder(spec, last_layer=last_layer, fetch=fetch)
 
 
 def _pickle(encoder: OnnxEncoder) -> tuple[Callable[..., Encoder], tuple[str | None]]:

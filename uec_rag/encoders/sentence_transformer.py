@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from uec_rag.base.environment import require
+from uec_rag.base.errors import warn
 from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
     LastLayer,
+    LastLayers,
     NotCopied,
     Role,
     check_vectors,
@@ -50,7 +52,7 @@ class SentenceTransformerEncoder(NotCopied):
     last_layer
         "projection": the model's closing linear Dense if it has one, else the identity on the
         pooled output. "ffn": the output layer of the last transformer block (BERT, RoBERTa and
-        similar models).
+        similar models). "auto": "ffn" if there is such a layer, else "projection", with a warning.
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
@@ -66,18 +68,16 @@ class SentenceTransformerEncoder(NotCopied):
         self,
         model_or_name: "str | Path | SentenceTransformer",
         *,
-        last_layer: LastLayer = "projection",
+        last_layer: LastLayers = "projection",
         fetch: bool = True,
     ) -> None:
-        if last_layer not in ("projection", "ffn"):
-            raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
         source, model = load_model(model_or_name, fetch)
         self.prompts = prompts_of(model, source)
         self.tokenizer = getattr(model, "tokenizer", None)
         self.name = _without_revision(source) or "sentence-transformer"
         self.spec = source or None
-        self.last_layer: LastLayer = last_layer
-        self.revision = revision_of(model, self.prompts, last_layer)
+        self.last_layer = _layer_of(model, last_layer, self.name)
+        self.revision = revision_of(model, self.prompts, self.last_layer)
         self.__setstate__({"model": model})
         # Encoding a short text gives the dimension, and fails early if the model does not support
         # this precision.
@@ -143,6 +143,24 @@ class SentenceTransformerEncoder(NotCopied):
                 parts.append(np.asarray(output, dtype=np.float32))
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
+
+
+NO_INNER_LAYER = (
+    "Encoder {!r} has no accessible feed-forward layer: its posterior is over the projection of "
+    "its output, whose variance hardly differs between texts."
+)
+
+
+def _layer_of(model: "SentenceTransformer", requested: LastLayers, name: str) -> LastLayer:
+    """Return which layer's posterior is to be had."""
+    if requested != "auto":
+        return requested
+    try:
+        _ffn_modules(model)
+    except ValueError:
+        warn(NO_INNER_LAYER.format(name))
+        return "projection"
+    return "ffn"
 
 
 _WINDOW = 512  # texts between two updates of the progress bar
