@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import python
-from uec_rag.base.environment import FEATURES, missing_extra, require
+from uec_rag.base.errors import FEATURES, missing_extra, require
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 @pytest.mark.parametrize("extra", ["models", "fit"])
 def test_a_torchvision_of_another_torch_is_an_error_that_says_how_to_remove_it(tmp_path, extra):
     (tmp_path / "torchvision.py").write_text("raise RuntimeError('no operator torchvision::nms')")
-    code = f"from uec_rag.base.environment import require; require({extra!r}, 'numpy')"
+    code = f"from uec_rag.base.errors import require; require({extra!r}, 'numpy')"
     path = os.pathsep.join(map(str, [ROOT, tmp_path]))
     message = python(code, env=os.environ | {"PYTHONPATH": path}).stderr.splitlines()[-1]
     assert message.startswith("ImportError")

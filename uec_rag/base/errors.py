@@ -1,5 +1,7 @@
-"""Exceptions for saved files and for bugs in this package, and warnings for its users."""
+"""Exceptions for saved files, bugs of this package and missing libraries, and warnings."""
 
+import importlib
+import importlib.util
 import sys
 import warnings
 from collections.abc import Iterator
@@ -62,3 +64,60 @@ def warn(message: str) -> None:
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
     ours = [position for position, name in enumerate(modules) if name.startswith("uec_rag.")]
     warnings.warn(message, UECWarning, stacklevel=ours[-1] + 2)
+
+
+FEATURES = {
+    "langchain": "The LangChain adapter",
+    "llama-index": "The LlamaIndex adapter",
+    "agents": "The middleware for agents",
+    "models": "A model of sentence-transformers",
+    "fit": "Fitting by laplace-torch",
+    "documents": "Reading documents from a folder",
+    "stores": "A store in Qdrant",
+    "serve": "Serving an index",
+}
+"""The purpose of each extra of the package, as the subject of a sentence."""
+
+_MODULES = {"laplace-torch": "laplace"}  # modules whose name differs from the distribution's
+
+
+def missing_extra(package: str, extra: str) -> str:
+    """Return the message of the ImportError to raise if an optional package is absent.
+
+    `package`: name of the missing distribution. `extra`: the extra of uec-rag that contains it, a
+    key of `FEATURES`.
+
+    Examples
+    --------
+    >>> print(missing_extra("laplace-torch", "fit"))
+    Fitting by laplace-torch needs laplace-torch; install it with: pip install "uec-rag[fit]"
+    """
+    return f'{FEATURES[extra]} needs {package}; install it with: pip install "uec-rag[{extra}]"'
+
+
+def require(extra: str, *packages: str) -> None:
+    """Raise ImportError if a package is absent, with the pip command that installs it.
+
+    `extra`: a key of `FEATURES`. `packages`: names of distributions. The libraries of "models" and
+    "fit" import torchvision if it is installed, so it must load as well.
+    """
+    names = {package: _MODULES.get(package, package.replace("-", "_")) for package in packages}
+    missing = [package for package, module in names.items() if not _is_there(module)]
+    if missing:
+        raise ImportError(missing_extra(" and ".join(missing), extra))
+    if extra in ("models", "fit") and _is_there("torchvision"):
+        try:
+            importlib.import_module("torchvision")
+        except Exception as error:  # a build for another torch: RuntimeError, OSError, ImportError
+            raise ImportError(
+                f"{FEATURES[extra]} needs a torchvision that fits the installed torch, or none; "
+                f"importing it failed ({type(error).__name__}: {error}). uec_rag does not use it; "
+                "remove it with: pip uninstall -y torchvision"
+            ) from error
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return sys.modules.get(module) is not None or importlib.util.find_spec(module) is not None
+    except ImportError:  # an import hook of the application forbids it
+        return False

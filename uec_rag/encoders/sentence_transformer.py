@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from uec_rag.base.environment import require
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import require, warn
 from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,

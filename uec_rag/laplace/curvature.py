@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from uec_rag.base.environment import require
+from uec_rag.base.errors import require
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import Likelihood

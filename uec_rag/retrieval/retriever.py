@@ -17,7 +17,7 @@ from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import as_list, check_k, check_type, check_unanswerable_rate
+from uec_rag.base.checks import as_list, check_k, check_share, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -575,8 +575,7 @@ class Retriever:
                     "The index changed after calibration, so confidence may be off. "
                     "Run calibrate() again."
                 )
-            shown = results[0].trace_attributes if len(results) == 1 else dict
-            note(shown, passages=size, **outcome(decisions))
+            note(passages=size, **outcome(decisions))
         return results
 
     def _note_few(self, result: Result, k: int) -> Result:
@@ -713,7 +712,7 @@ class Retriever:
             query has any ids, or if there are too few queries.
         """
         k = check_k(k)
-        check_unanswerable_rate(unanswerable_rate)
+        check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
         self._fit_once()
         store = self.store.snapshot()
         wanted = check_labels(queries, relevant_ids, store)
