@@ -2,7 +2,6 @@
 
 import io
 import sys
-import threading
 import time
 
 import numpy as np
@@ -64,28 +63,3 @@ def test_show_progress_is_before_that(monkeypatch, show):
     monkeypatch.setattr(sys, "stderr", stderr)
     Retriever(UEC([slow])).add(TEXTS, show_progress=show)
     assert ("Encoding texts" in stderr.getvalue()) == show
-
-
-def test_a_bar_waits_for_no_lock_that_a_killed_process_may_hold(monkeypatch):
-    from tqdm import tqdm
-
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    held, done = threading.Event(), threading.Event()
-
-    def hold():
-        with tqdm.get_lock():
-            held.set()
-            done.wait(10)
-
-    def show():
-        with progress.progress_bar("Waiting", 2) as bar:
-            bar.update(1)
-        done.set()
-
-    holder, shower = threading.Thread(target=hold), threading.Thread(target=show, daemon=True)
-    holder.start()
-    held.wait()
-    shower.start()
-    assert done.wait(5)
-    holder.join()
