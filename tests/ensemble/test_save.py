@@ -17,7 +17,7 @@ from tests.helpers import (
     made_up,
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
-from uec_rag.encoders import hub
+from uec_rag.encoders import sentence_transformer
 from uec_rag.ensemble.save import TRUSTED
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
@@ -203,15 +203,14 @@ def asked(monkeypatch):
         raise OSError("no such model")
 
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", loader)
-    monkeypatch.setattr(hub, "_hub_is_reachable", lambda: True)
+    monkeypatch.setattr(sentence_transformer, "hub_is_reachable", lambda: True)
     return calls
 
 
-@pytest.mark.parametrize("spec", ["stranger/model", "hf:stranger/model"])
-def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, monkeypatch, spec):
+def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, monkeypatch):
     monkeypatch.setenv(TRUSTED, "friend/*")
     with pytest.raises(ValueError, match=r"names 'stranger/model', which is not on this machine"):
-        UEC.load(naming(spec))
+        UEC.load(naming("stranger/model"))
     assert asked == []  # a loader looks for it on the hub, whatever it is told
 
 
