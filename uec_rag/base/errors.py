@@ -66,43 +66,26 @@ def warn(message: str) -> None:
     warnings.warn(message, UECWarning, stacklevel=ours[-1] + 2)
 
 
-FEATURES = {
-    "langchain": "The LangChain adapter",
-    "llama-index": "The LlamaIndex adapter",
-    "agents": "The middleware for agents",
-    "models": "A model of sentence-transformers",
-    "fit": "Fitting by laplace-torch",
-    "documents": "Reading documents from a folder",
-    "stores": "A store in Qdrant",
-    "serve": "Serving an index",
-}
-"""The purpose of each extra of the package, as the subject of a sentence."""
-
-_MODULES = {"laplace-torch": "laplace"}  # modules whose name differs from the distribution's
-
-
 def missing_extra(package: str, extra: str) -> str:
     """Return the message of the ImportError to raise if an optional package is absent.
 
-    `package`: name of the missing distribution. `extra`: the extra of uec-rag that contains it, a
-    key of `FEATURES`.
+    `package`: name of the missing distribution. `extra`: the extra of uec-rag that contains it.
 
     Examples
     --------
-    >>> print(missing_extra("laplace-torch", "fit"))
-    Fitting by laplace-torch needs laplace-torch; install it with: pip install "uec-rag[fit]"
+    >>> print(missing_extra("qdrant-client", "stores"))
+    This needs qdrant-client; install it with: pip install "uec-rag[stores]"
     """
-    return f'{FEATURES[extra]} needs {package}; install it with: pip install "uec-rag[{extra}]"'
+    return f'This needs {package}; install it with: pip install "uec-rag[{extra}]"'
 
 
 def require(extra: str, *packages: str) -> None:
     """Raise ImportError if a package is absent, with the pip command that installs it.
 
-    `extra`: a key of `FEATURES`. `packages`: names of distributions. The libraries of "models" and
-    "fit" import torchvision if it is installed, so it must load as well.
+    `extra`: an extra of uec-rag. `packages`: names of packages. The libraries of "models" and "fit"
+    import torchvision if it is installed, so it must load as well.
     """
-    names = {package: _MODULES.get(package, package.replace("-", "_")) for package in packages}
-    missing = [package for package, module in names.items() if not _is_there(module)]
+    missing = [package for package in packages if not _is_there(package.replace("-", "_"))]
     if missing:
         raise ImportError(missing_extra(" and ".join(missing), extra))
     if extra in ("models", "fit") and _is_there("torchvision"):
@@ -110,9 +93,9 @@ def require(extra: str, *packages: str) -> None:
             importlib.import_module("torchvision")
         except Exception as error:  # a build for another torch: RuntimeError, OSError, ImportError
             raise ImportError(
-                f"{FEATURES[extra]} needs a torchvision that fits the installed torch, or none; "
-                f"importing it failed ({type(error).__name__}: {error}). uec_rag does not use it; "
-                "remove it with: pip uninstall -y torchvision"
+                "This needs a torchvision that fits the installed torch, or none; importing it "
+                f"failed ({type(error).__name__}: {error}). uec_rag does not use it; remove it "
+                "with: pip uninstall -y torchvision"
             ) from error
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
@@ -226,27 +226,6 @@ def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
             "expected an array of real numbers, one row per text"
         )
     return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
-
-
-def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
-    """Return a function that counts the tokens of a text, for the first encoder with a tokenizer.
-
-    Special tokens are not counted, and long texts are not truncated.
-
-    Raises ValueError if no encoder has a tokenizer: words and remote models have none.
-    """
-    tokenizer = next(filter(None, (getattr(each, "tokenizer", None) for each in encoders)), None)
-    if tokenizer is None:
-        names = ", ".join(encoder.name for encoder in encoders)
-        raise ValueError(f"encoders: expected one with a tokenizer to count tokens by, got {names}")
-
-    def count(text: str) -> int:
-        if hasattr(tokenizer, "tokenize"):  # of transformers
-            return len(tokenizer.tokenize(text))
-        encoding = tokenizer.encode(text, add_special_tokens=False)  # of tokenizers
-        return len(encoding.ids) + sum(len(cut.ids) for cut in encoding.overflowing)
-
-    return count
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

@@ -72,7 +72,6 @@ class SentenceTransformerEncoder(NotCopied):
     ) -> None:
         source, model = load_model(model_or_name, fetch)
         self.prompts = prompts_of(model, source)
-        self.tokenizer = getattr(model, "tokenizer", None)
         self.name = _without_revision(source) or "sentence-transformer"
         self.spec = source or None
         self.last_layer = _layer_of(model, last_layer, self.name)

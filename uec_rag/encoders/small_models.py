@@ -189,9 +189,8 @@ class FourBitFile:
         """Read the format; ValueError if it is another one."""
         if content[:4] != b"E5S1":
             raise ValueError("expected a file in the format E5S1.")
-        width, layers, heads, inner, _, positions, _ = struct.unpack_from("<7i", content, 8)
-        (epsilon,) = struct.unpack_from("<f", content, 36)
-        count, _, _, _, unknown, length = struct.unpack_from("<5iQ", content, 44)
+        shape = struct.unpack_from("<4i4xi4xf", content, 8)
+        count, unknown, length = struct.unpack_from("<i12xiQ", content, 44)
         ends = np.frombuffer(content, "<u4", count + 1, 72)
         start = 72 + ends.nbytes
         scores = np.frombuffer(content, "<f4", count, start)
@@ -203,7 +202,6 @@ class FourBitFile:
         start += length
         _, characters = struct.unpack_from("<iI", content, start)  # which `_TOKENIZER` has
         tensors = _read_tensors(content, start + 8 + characters)
-        shape = width, layers, heads, inner, positions, epsilon
         return cls(content, *shape, pieces, unknown, tensors)
 
     def floats(self, name: str) -> Float32Array:
@@ -277,13 +275,6 @@ def offsets(arrays: dict[str, NDArray[Any]]) -> dict[str, int]:
     return places
 
 
-def tokenizer_of(file: FourBitFile) -> dict[str, Any]:
-    """Return the tokenizer as the `tokenizers` library describes it in JSON."""
-    tokenizer: dict[str, Any] = json.loads(_TOKENIZER.read_bytes())
-    tokenizer["model"] |= {"unk_id": file.unknown, "vocab": file.pieces}
-    return tokenizer
-
-
 def unpack(content: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an `OnnxEncoder` by name: graph, weights and tokenizer.
 
@@ -293,7 +284,9 @@ def unpack(content: bytes) -> Iterator[tuple[str, bytes]]:
     arrays, weights = arrange_weights(file), bytearray()
     for name, position in offsets(arrays).items():
         weights += bytes(position - len(weights)) + arrays[name].tobytes()
-    written = json.dumps(tokenizer_of(file), ensure_ascii=False, separators=(",", ":"))
+    tokenizer = json.loads(_TOKENIZER.read_bytes())
+    tokenizer["model"] |= {"unk_id": file.unknown, "vocab": file.pieces}
+    written = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
     yield "model.onnx", GRAPH.read_bytes()
     yield WEIGHTS, bytes(weights)
     yield "tokenizer.json", written.encode()

@@ -152,7 +152,7 @@ def laplace_torch_curvature(layer: Layer) -> Curvature:
     """
     if layer.likelihood != "pairs":
         raise ValueError(f"likelihood: expected 'pairs', got {layer.likelihood!r}; use accumulate.")
-    require("fit", "laplace-torch")
+    require("fit", "laplace")
     import torch
     from laplace import Laplace
     from laplace.curvature import CurvlinopsGGN
