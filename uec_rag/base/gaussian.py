@@ -183,11 +183,8 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     `values`: array_like, shape (n, d). `name`: name of the argument, for messages. Raises
     ValueError if it is not two-dimensional, or contains NaN or infinity.
     """
-    try:
-        with np.errstate(over="ignore"):  # an overflow is reported below, as infinity
-            matrix = np.ascontiguousarray(values, dtype=np.float32)
-    except OverflowError as error:
-        raise ValueError(f"{name}: expected numbers that float32 holds ({error}).") from error
+    with np.errstate(over="ignore"):  # an overflow is reported below, as infinity
+        matrix = np.ascontiguousarray(values, dtype=np.float32)
     if matrix.ndim != 2:
         raise ValueError(f"{name}: expected shape (n, d), got {matrix.shape}.")
     if not np.isfinite(matrix).all():

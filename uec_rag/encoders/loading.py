@@ -1,6 +1,7 @@
 """Load an encoder from a name, a folder, an object or a callable."""
 
 import copyreg
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -20,7 +21,6 @@ from uec_rag.encoders.packages import PACKAGED, load_pypi
 from uec_rag.encoders.sentence_transformer import (
     NO_INNER_LAYER,
     SentenceTransformerEncoder,
-    is_model,
 )
 from uec_rag.encoders.small_models import OnnxEncoder
 
@@ -94,7 +94,7 @@ def load_encoder(
     encoder: Encoder
     if name is not None and (name in PACKAGED or name.startswith("pypi:")):
         encoder = load_pypi(PACKAGED.get(name, name).removeprefix("pypi:"))
-    elif name is not None or is_model(spec, "SentenceTransformer"):
+    elif name is not None or _is_model(spec):
         if name is not None:
             _check_name(name)
         model = cast("str | Path | SentenceTransformer", spec)
@@ -109,6 +109,11 @@ def load_encoder(
     if last_layer == "auto":
         warn(NO_INNER_LAYER.format(encoder.name))
     return encoder
+
+
+def _is_model(value: object) -> bool:
+    library = sys.modules.get("sentence_transformers")  # which a model has loaded
+    return library is not None and isinstance(value, library.SentenceTransformer)
 
 
 def _check_name(name: str) -> None:

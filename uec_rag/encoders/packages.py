@@ -197,7 +197,6 @@ def _fill(package: Package, folder: Path) -> None:
     for source, fetch in sources.items():
         try:
             for name, content in fetch(package):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content)
             wrong = _difference(folder, package)
             if wrong is None:

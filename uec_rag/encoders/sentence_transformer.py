@@ -413,14 +413,6 @@ def hub_is_reachable() -> bool:
     return False
 
 
-def is_model(value: object, kind: str) -> bool:
-    """Return whether a value is of a class of sentence-transformers, by its base classes' names."""
-    return not isinstance(value, type) and any(
-        base.__name__ == kind and base.__module__.partition(".")[0] == "sentence_transformers"
-        for base in type(value).__mro__
-    )
-
-
 # The settings of a transformer that affect its output. The whole configuration would also depend
 # on the version of the library that read it.
 _HASHED_CONFIGURATION = (

@@ -189,7 +189,9 @@ class FourBitFile:
         """Read the format; ValueError if it is another one."""
         if content[:4] != b"E5S1":
             raise ValueError("expected a file in the format E5S1.")
-        shape = struct.unpack_from("<4i4xi4xf", content, 8)
+        width, layers, heads, inner, positions, epsilon = struct.unpack_from(
+            "<4i4xi4xf", content, 8
+        )
         count, unknown, length = struct.unpack_from("<i12xiQ", content, 44)
         ends = np.frombuffer(content, "<u4", count + 1, 72)
         start = 72 + ends.nbytes
@@ -202,6 +204,7 @@ class FourBitFile:
         start += length
         _, characters = struct.unpack_from("<iI", content, start)  # which `_TOKENIZER` has
         tensors = _read_tensors(content, start + 8 + characters)
+        shape = width, layers, heads, inner, positions, epsilon
         return cls(content, *shape, pieces, unknown, tensors)
 
     def floats(self, name: str) -> Float32Array:
