@@ -34,12 +34,6 @@ def of_each_pair(query, candidate, reference):
     )
 
 
-def draws(gaussian, rng, count):
-    """(count, n, d) samples."""
-    noise = rng.standard_normal((count, *gaussian.mean.shape), dtype=np.float32)
-    return gaussian.mean + np.sqrt(gaussian.variance) * noise
-
-
 @SHAPES
 def test_moments_equal_the_sums_over_dimensions_of_equation_5(
     rng, query_factors, candidate_factors
@@ -53,16 +47,6 @@ def test_moments_equal_the_sums_over_dimensions_of_equation_5(
     mu, sigma2 = moments(q, c)
     np.testing.assert_allclose(mu, of_each_pair(q, c, lambda a, b: a[0] @ b[0]), atol=1e-5)
     np.testing.assert_allclose(sigma2, of_each_pair(q, c, variance), rtol=1e-5)
-
-
-@SHAPES
-def test_moments_equal_monte_carlo(rng, query_factors, candidate_factors):
-    q, c = random_gaussian(rng, 2, 5, query_factors), random_gaussian(rng, 3, 5, candidate_factors)
-    sampled = draws(q, rng, 200_000) @ draws(c, rng, 200_000).transpose(0, 2, 1)
-    mu, sigma2 = moments(q, c)
-    standard_error = np.sqrt(sigma2 / len(sampled))
-    assert (np.abs(sampled.mean(axis=0) - mu) < 5 * standard_error).all()
-    np.testing.assert_allclose(sampled.var(axis=0, dtype=np.float64), sigma2, rtol=0.03)
 
 
 def test_the_score_is_the_probit_of_the_moments(rng):

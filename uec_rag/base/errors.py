@@ -37,21 +37,13 @@ def as_corrupted(path: Path) -> Iterator[None]:
         yield
     except (IndexCorrupted, FingerprintMismatch):
         raise
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        FileNotFoundError,
-        LookupError,
-        MemoryError,
-        NotADirectoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        said = f"has unexpected content ({type(error).__name__}: {error})"
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            said = "is missing"
+    except Exception as error:
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if isinstance(error, OSError) and not (is_missing or isinstance(error, ValueError)):
+            raise  # the disk's, not the contents'
+        said = "is missing"
+        if not is_missing:
+            said = f"has unexpected content ({type(error).__name__}: {error})"
         raise corruption(path, f"{said}; make it again.") from error
 
 
