@@ -198,11 +198,12 @@ def asked(monkeypatch):
     """Where the hub is asked, and with what; it has no model."""
     calls = []
 
-    def loader(name, **options):
-        calls.append((name, options["revision"], options["local_files_only"]))
-        raise OSError("no such model")
+    class Loader:
+        def __init__(self, name, **options):
+            calls.append((name, options["revision"], options["local_files_only"]))
+            raise OSError("no such model")
 
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", loader)
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Loader)
     monkeypatch.setattr(sentence_transformer, "hub_is_reachable", lambda: True)
     return calls
 

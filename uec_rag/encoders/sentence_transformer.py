@@ -342,39 +342,19 @@ def load_model(
     if not isinstance(requested, (str, Path)):
         config = getattr(getattr(requested[0], "auto_model", None), "config", None)
         return str(getattr(config, "_name_or_path", "") or ""), requested
-    name, folder = str(requested), Path(requested).expanduser().absolute()
-    if folder.is_dir():
-        return str(folder), _load(str(folder), name, None, local=True)
-    source, _, revision = name.partition("@")
-    if not fetch:
-        source, revision = _downloaded(name, source, revision), ""
-    local = not (fetch and hub_is_reachable())
-    return name, _load(source, name, revision or None, local=local)
-
-
-def _downloaded(name: str, model: str, revision: str) -> str:
-    """Return the folder of a model in the hub's cache; OSError if it is not there."""
-    from huggingface_hub import snapshot_download
-
-    home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-    try:
-        return snapshot_download(
-            model, revision=revision or None, cache_dir=home, local_files_only=True
-        )
-    except (OSError, ValueError) as error:
-        raise OSError(f"cannot load encoder {name!r}: it is not on this machine") from error
-
-
-def _load(source: str, name: str, revision: str | None, *, local: bool) -> "SentenceTransformer":
     require("models", "sentence-transformers", "torch")
+    from huggingface_hub import snapshot_download
     from sentence_transformers import SentenceTransformer
 
+    name, folder = str(requested), Path(requested).expanduser().absolute()
+    source, _, revision = (str(folder), "", "") if folder.is_dir() else name.partition("@")
+    at, home = revision or None, os.environ.get("SENTENCE_TRANSFORMERS_HOME")
     try:
-        return SentenceTransformer(
-            source,
-            revision=revision,
-            trust_remote_code=False,
-            local_files_only=local,
+        if not (fetch or folder.is_dir()):  # asked for a name, the library would try the hub
+            source = snapshot_download(source, revision=at, cache_dir=home, local_files_only=True)
+        is_local = Path(source).is_dir() or not hub_is_reachable()
+        model = SentenceTransformer(
+            source, revision=at, trust_remote_code=False, local_files_only=is_local
         )
     except (OSError, ValueError, KeyError) as error:
         if "trust_remote_code" in str(error):
@@ -383,8 +363,8 @@ def _load(source: str, name: str, revision: str | None, *, local: bool) -> "Sent
                 "as SentenceTransformer(..., trust_remote_code=True) and pass that instead of its "
                 "name"
             )
-        elif Path(source).is_dir():
-            said = f"{source} contains no model that sentence-transformers can load: {error}"
+        elif folder.is_dir():
+            said = f"{folder} contains no model that sentence-transformers can load: {error}"
         else:
             said = (
                 "it is not a local folder, and there is no such model on the hub or the hub is "
@@ -393,6 +373,7 @@ def _load(source: str, name: str, revision: str | None, *, local: bool) -> "Sent
                 "the package index: 'arctic-embed-s' or 'multilingual-e5-small'"
             )
         raise OSError(f"cannot load encoder {name!r}: {said}") from error
+    return source if folder.is_dir() else name, model
 
 
 def _without_revision(source: str) -> str:
