@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
-import tenacity
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
@@ -34,10 +33,11 @@ from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, 
 from uec_rag.stores.local.view import View
 
 try:
+    import tenacity
     from qdrant_client import QdrantClient, models
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 except ModuleNotFoundError as error:
-    if error.name != "qdrant_client":
+    if error.name not in ("qdrant_client", "tenacity"):
         raise
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
