@@ -27,9 +27,8 @@ def test_what_is_no_list_of_texts_is_refused_naming_the_argument_and_the_place(
 
 
 def test_any_sequence_of_strings_is_fine_and_so_is_none_at_all():
-    assert check_texts(("a", "b")) == ["a", "b"]
-    assert check_texts([]) == []
-    assert check_texts(np.array(["x", "y"])) == ["x", "y"]
+    for texts in (("a", "b"), [], np.array(["x", "y"])):
+        assert check_texts(texts) == [*texts]
 
 
 def good(rows=3, width=4):
