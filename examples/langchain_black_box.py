@@ -53,7 +53,7 @@ def api() -> Embeddings:
     return LetterTriples()
 
 
-def main(local="pypi:wordllama", passages: int = 1000) -> None:
+def main(local="arctic-embed-s", passages: int = 1000) -> None:
     documents = gather_corpus(passages)
     corpus = passages_of(documents)
 

@@ -14,7 +14,7 @@ import pytest
 from build.env import DefaultIsolatedEnv
 
 from tests.markdown import ROOT, assert_prints, examples
-from uec_rag.base.version import __version__
+from uec_rag.base import __version__
 
 pytestmark = pytest.mark.slow
 

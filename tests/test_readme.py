@@ -118,7 +118,7 @@ def test_the_reference_has_every_key_of_a_hit_and_every_variable_of_ours():
         text for file, text in sources().items() if file.is_relative_to(ROOT / "uec_rag")
     )
     variables = {*re.findall(r"\bUEC_[A-Z]+\b", code)}
-    assert variables > {"UEC_MODELS"}
+    assert variables > {"UEC_CACHE"}
     assert {name for name in variables if f"`{name}`" not in reference} == set()
     texts = ["The loan of a laptop lasts two weeks.", "The loan of a camera lasts three days."]
     retriever = UECRetriever.from_texts(texts, details=True)
@@ -136,7 +136,7 @@ def test_the_page_on_the_command_line_is_that_of_the_commands():
 
 
 def test_the_changelog_begins_with_this_version_and_its_day_and_the_image_installs_it():
-    [line] = (ROOT / "uec_rag/base/version.py").read_text().strip().splitlines()[-1:]
+    [line] = (ROOT / "uec_rag/base/__init__.py").read_text().strip().splitlines()[-1:]
     version, day = re.fullmatch(r'__version__ = "(\S+)"  # (\d{4}-\d\d-\d\d)', line).groups()
     heads = re.findall(r"^## (.+)$", TEXTS["CHANGELOG.md"], re.MULTILINE)
     assert f"{version}, {day}" in heads[:2]  # before it what is not released yet

@@ -78,7 +78,7 @@ def test_everything_but_hub_models_and_middleware_runs_without_them(tmp_path):
     done = python(ROUND, tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == [
-        'The middleware for agents needs langchain; install it with: pip install "uec-rag[agents]"',
-        "A model of sentence-transformers needs sentence-transformers and torch; install it with: "
+        'This needs langchain; install it with: pip install "uec-rag[agents]"',
+        "This needs sentence-transformers and torch; install it with: "
         'pip install "uec-rag[models]"',
     ]

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from uec_rag.base.version import __version__
+from uec_rag.base import __version__
 
 if TYPE_CHECKING:
     from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted

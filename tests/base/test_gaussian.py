@@ -62,7 +62,6 @@ def test_a_batch_of_nothing_is_a_gaussian():
         (([[1.0], [2.0]], [[0.0], [np.inf]]), "variance: row 1 holds NaN or infinity"),
         (([[1.0, 2.0]], [[0.0]]), "variance: expected shape (1, 2), got (1, 1)"),
         (([[1.0]], [[-0.5]]), "variance: expected values >= 0, got -0.5"),
-        (([[10**400]], [[0.0]]), "mean: expected numbers that float32 holds"),
         (([[1.0]], [[1e39]]), "variance: row 0 holds NaN or infinity"),
         (([[1.0]], [[0.5]], [[1.0], [0.0]]), "coefficients: expected 1 rows, one per text, got 2"),
     ],

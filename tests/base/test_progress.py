@@ -2,7 +2,6 @@
 
 import io
 import sys
-import threading
 import time
 
 import numpy as np
@@ -43,11 +42,15 @@ def test_a_long_wait_is_shown_on_a_terminal_and_nowhere_else(monkeypatch, wait, 
         assert (what in stderr.getvalue()) == shows
 
 
-def test_a_short_wait_is_not_shown(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    Retriever(UEC([slow])).add(TEXTS)
-    assert terminal.getvalue() == ""
+@pytest.mark.parametrize(
+    ("stderr", "show", "shows"),
+    [(Terminal(), None, False), (io.StringIO(), True, True), (Terminal(), False, False)],
+    ids=["a short wait", "asked for", "unwanted"],
+)
+def test_a_short_wait_is_shown_only_if_that_is_asked_for(monkeypatch, stderr, show, shows):
+    monkeypatch.setattr(sys, "stderr", stderr)
+    Retriever(UEC([slow])).add(TEXTS, show_progress=show)
+    assert ("Encoding texts" in stderr.getvalue()) == shows
 
 
 @pytest.mark.parametrize("show", [None, True])
@@ -55,37 +58,3 @@ def test_a_program_without_stderr_needs_no_progress(monkeypatch, show):
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     monkeypatch.setattr(sys, "stderr", None)
     assert len(Retriever(UEC([slow])).add(TEXTS, show_progress=show)) == len(TEXTS)
-
-
-@pytest.mark.parametrize("show", [True, False])
-def test_show_progress_is_before_that(monkeypatch, show):
-    stderr = io.StringIO() if show else Terminal()
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(sys, "stderr", stderr)
-    Retriever(UEC([slow])).add(TEXTS, show_progress=show)
-    assert ("Encoding texts" in stderr.getvalue()) == show
-
-
-def test_a_bar_waits_for_no_lock_that_a_killed_process_may_hold(monkeypatch):
-    from tqdm import tqdm
-
-    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    held, done = threading.Event(), threading.Event()
-
-    def hold():
-        with tqdm.get_lock():
-            held.set()
-            done.wait(10)
-
-    def show():
-        with progress.progress_bar("Waiting", 2) as bar:
-            bar.update(1)
-        done.set()
-
-    holder, shower = threading.Thread(target=hold), threading.Thread(target=show, daemon=True)
-    holder.start()
-    held.wait()
-    shower.start()
-    assert done.wait(5)
-    holder.join()

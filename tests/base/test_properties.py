@@ -1,62 +1,37 @@
 """A property that is computed once waits for nobody: no thread, and no process that is gone."""
 
 import threading
-
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
 from uec_rag.base.properties import cached_property
-from uec_rag.stores import Passage
 
 
-class Waiting(dict):
-    """Metadata that are read only after somebody says so."""
+class Shared:
+    def __init__(self, wait):
+        self.wait = wait
 
-    def __init__(self):
-        super().__init__()
-        self.begun, self.free = threading.Event(), threading.Event()
-
-    def get(self, key, default=None):
-        self.begun.set()
-        self.free.wait()
-        return default
+    @cached_property
+    def state(self):
+        """What is shared."""
+        self.wait()
+        return object()
 
 
-@pytest.fixture
-def busy():
-    """A passage whose subject another thread is about to derive, for as long as a test takes."""
-    passage = Passage("busy", "text", Waiting())
-    thread = threading.Thread(target=lambda: passage.about, daemon=True)
-    thread.start()
-    passage.metadata.begun.wait()
-    yield passage
-    passage.metadata.free.set()
-    thread.join()
-
-
-def test_a_thread_does_not_wait_for_one_that_computes_the_same_property_of_another(busy):
-    other = Passage("other", "text", {"title": "Loans"})
-    thread = threading.Thread(target=lambda: other.about, daemon=True)
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive()
-    assert other.about.subject == "Loans"
+def test_a_thread_does_not_wait_for_one_that_computes_the_property_of_another():
+    begun, free = threading.Event(), threading.Event()
+    busy, other = Shared(lambda: begun.set() or free.wait(20)), Shared(lambda: None)
+    with ThreadPoolExecutor(1) as pool:
+        computing = pool.submit(lambda: busy.state)
+        begun.wait()
+        assert other.state is other.state
+        assert not computing.done()
+        free.set()
+        assert computing.result() is busy.state
 
 
 def test_threads_that_compute_it_at_once_get_the_same_object():
-    both, values = threading.Barrier(2, timeout=20), []
-
-    class Shared:
-        @cached_property
-        def state(self):
-            """What is shared."""
-            both.wait()
-            return object()
-
-    shared = Shared()
-    threads = [threading.Thread(target=lambda: values.append(shared.state)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert values == [shared.state] * 2
+    shared = Shared(threading.Barrier(2, timeout=20).wait)
+    with ThreadPoolExecutor(2) as pool:
+        values = [pool.submit(lambda: shared.state) for _ in range(2)]
+    assert [value.result() for value in values] == [shared.state] * 2
     assert (Shared.state.name, Shared.state.__doc__) == ("state", "What is shared.")

@@ -17,7 +17,6 @@ from uec_rag.base.similarity import (
     probit,
     score,
     softmax,
-    tiles,
     weighted_sum,
 )
 
@@ -35,12 +34,6 @@ def of_each_pair(query, candidate, reference):
     )
 
 
-def draws(gaussian, rng, count):
-    """(count, n, d) samples."""
-    noise = rng.standard_normal((count, *gaussian.mean.shape), dtype=np.float32)
-    return gaussian.mean + np.sqrt(gaussian.variance) * noise
-
-
 @SHAPES
 def test_moments_equal_the_sums_over_dimensions_of_equation_5(
     rng, query_factors, candidate_factors
@@ -54,16 +47,6 @@ def test_moments_equal_the_sums_over_dimensions_of_equation_5(
     mu, sigma2 = moments(q, c)
     np.testing.assert_allclose(mu, of_each_pair(q, c, lambda a, b: a[0] @ b[0]), atol=1e-5)
     np.testing.assert_allclose(sigma2, of_each_pair(q, c, variance), rtol=1e-5)
-
-
-@SHAPES
-def test_moments_equal_monte_carlo(rng, query_factors, candidate_factors):
-    q, c = random_gaussian(rng, 2, 5, query_factors), random_gaussian(rng, 3, 5, candidate_factors)
-    sampled = draws(q, rng, 200_000) @ draws(c, rng, 200_000).transpose(0, 2, 1)
-    mu, sigma2 = moments(q, c)
-    standard_error = np.sqrt(sigma2 / len(sampled))
-    assert (np.abs(sampled.mean(axis=0) - mu) < 5 * standard_error).all()
-    np.testing.assert_allclose(sampled.var(axis=0, dtype=np.float64), sigma2, rtol=0.03)
 
 
 def test_the_score_is_the_probit_of_the_moments(rng):
@@ -109,17 +92,6 @@ def test_sparse_blocks_add_to_the_mean_alone(rng):
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])
 
 
-def test_batches_of_different_dimension_are_refused(rng):
-    with pytest.raises(ValueError, match="candidate: expected dimension 4, the query's, got 5"):
-        moments(random_gaussian(rng, 1, 4), random_gaussian(rng, 1, 5))
-
-
-def test_so_are_batches_of_different_blocks_of_terms(rng):
-    q, c = random_gaussian(rng, 2, 4), random_gaussian(rng, 5, 4)
-    with pytest.raises(ValueError, match="expected 1 blocks of terms, the query's, got 0"):
-        moments(q.with_terms([Terms.from_keys([[1], [2]], Saturation())]), c)
-
-
 def similarities(rows, size, seed=0):
     """Those of a crowd of passages and a few that stand out."""
     rng = np.random.default_rng(seed)
@@ -149,9 +121,7 @@ def test_values_that_are_mostly_alike_have_largest_too(held):
     assert values[rows[0]] == values[rows].min()
 
 
-@pytest.mark.parametrize("tile", [1, 80, 2**16])
-def test_the_size_of_a_tile_changes_nothing(tile, monkeypatch):
-    monkeypatch.setattr("uec_rag.base.similarity._TILE", tile)
+def test_a_weighted_sum_is_that_of_each_row():
     parts, weights = [similarities(7, 40, seed) for seed in range(3)], similarities(7, 3)
     expected = np.einsum("knc,nk->nc", np.stack(parts), weights)
     np.testing.assert_allclose(weighted_sum(parts, weights), expected, rtol=1e-5)
@@ -161,15 +131,6 @@ def test_the_size_of_a_tile_changes_nothing(tile, monkeypatch):
 def test_a_softmax_of_any_logits_is_of_shares(seed, spread):
     logits = np.random.default_rng(seed).normal(0, spread, (3, 2, 9)).astype(np.float32)
     np.testing.assert_allclose(softmax(logits), expected_softmax(logits, axis=-1), atol=1e-6)
-
-
-@given(rows=st.integers(1, 5), columns=st.integers(1, 200_000))
-def test_tiles_cover_a_matrix_once(rows, columns):
-    seen = sum(
-        len(range(*row.indices(rows))) * len(range(*column.indices(columns)))
-        for row, column in tiles(rows, columns)
-    )
-    assert seen == rows * columns
 
 
 # Pruned search against scoring everything.

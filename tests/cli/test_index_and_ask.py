@@ -15,7 +15,6 @@ from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.encoders.base import token_counter
 from uec_rag.retrieval.files import update_files
 
 
@@ -71,21 +70,19 @@ def test_a_mistake_is_one_readable_line(run, tmp_path, monkeypatch, row):
     assert result.stdout == ""
 
 
-def test_passages_are_cut_by_tokens_of_the_first_encoder(run, documents, words, tmp_path):
-    chunks = ("--chunk-size", "30")
+def test_passages_are_cut_at_the_size_asked_for_also_by_updates(run, documents, words, tmp_path):
+    chunks = ("--chunk-size", "120")
     folder = shutil.copytree(documents, tmp_path / "folder")
     made = ("index", folder, "--out", tmp_path / "idx")
     run(*made, "--model", words, "--model", "bm25", *chunks)
     index = Retriever.load(tmp_path / "idx")
-    count = token_counter(index.uec.encoders)
     bodies = [passage.text.split("\n\n", 1)[1] for passage in index.passages()]
-    assert 20 < max(map(count, bodies)) <= 30
-    assert count("honey " * 1000) == 1000
+    assert 60 < max(map(len, bodies)) <= 120
     (folder / "bees.md").write_text("## Bees\n\n" + "Honey in the hive. " * 40)
     assert "1 changed" in run(*made, "--update").stdout
     index = Retriever.load(tmp_path / "idx")
     bodies = [p.text.split("\n\n", 1)[1] for p in index.passages({"source": "bees.md"})]
-    assert 20 < max(map(count, bodies)) <= 30
+    assert 60 < max(map(len, bodies)) <= 120
     assert "0 changed" in run(*made, "--update").stdout
 
 
@@ -121,7 +118,7 @@ class TestUpdating:
         (folder / "new.md").write_text("# Hives\n\nHoney.")
         (folder / "new.txt").write_text("Honey is sweeter.")
         before = len(Retriever.load(tmp_path / "idx"))
-        for given in (["--include", "new.txt"], ["--exclude", "x"], ["--chunk-size", "50"]):
+        for given in (["--include", "new.txt"], ["--exclude", "x"], ["--chunk-size", "500"]):
             told = " ".join(run(*made, "--update", *given, code=2).stderr.split())
             assert "--update reads files as the index was made" in told
             assert len(Retriever.load(tmp_path / "idx")) == before

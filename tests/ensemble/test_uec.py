@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 
 from tests.helpers import LinearHead, Remembering, bag_of_words, noise, pairs, refused, unit
 from uec_rag import UEC
-from uec_rag.base import retries
 from uec_rag.confidence.model import shipped_model
 from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import PAPER, FitOptions
@@ -240,8 +239,7 @@ def test_a_space_that_cannot_be_shared_is_said_before_pairs_are_encoded(recordin
     assert len(recording.texts) <= 1  # to learn its width
 
 
-def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(encoders, fit_pairs, monkeypatch):
-    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
+def test_a_fit_that_fails_leaves_the_ensemble_as_it_was(encoders, fit_pairs):
     failing = False
 
     def moody(texts):

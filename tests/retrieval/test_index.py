@@ -7,7 +7,6 @@ import pytest
 
 from tests.helpers import FORGED, noise, refused
 from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base import retries
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores import LocalStore, Passage
 
@@ -63,9 +62,7 @@ def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
             Retriever(full.uec, store)
 
 
-def test_an_encoder_that_fails_leaves_the_index_as_it_was(monkeypatch):
-    monkeypatch.setattr(retries, "_wait", lambda state: 0.0)
-
+def test_an_encoder_that_fails_leaves_the_index_as_it_was():
     def moody(texts):
         if any("fail" in text for text in texts):
             raise ConnectionError("the service is down")

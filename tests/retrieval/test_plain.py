@@ -26,7 +26,7 @@ def test_an_embedding_has_words_beside_it_and_does_not_warn(embedding):
     assert as_ensemble(embedding, words=False).fingerprint == UEC([embedding]).fingerprint
 
 
-@pytest.mark.parametrize("wrong", [7, "pypi:wordllama", ["a"], UECEmbeddings])
+@pytest.mark.parametrize("wrong", [7, "pypi:bot-brain", ["a"], UECEmbeddings])
 def test_anything_else_is_refused(wrong):
     with pytest.raises(TypeError, match=r"^uec, embedding: expected a UEC, or an embedding of La"):
         as_ensemble(wrong)

@@ -13,7 +13,6 @@ from tests.stores.kinds import ENGINES, beside
 from tests.stores.test_contract import QUERY, gaussians, numbered
 from tests.stores.test_contract_words import asking, with_words
 from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
-from uec_rag.base import retries
 from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
@@ -121,7 +120,7 @@ class Client:
 def waits(monkeypatch):
     """How often somebody waited before another try; nobody does so for long."""
     seen = []
-    monkeypatch.setattr(retries, "_wait", lambda state: seen.append(1) or 0.0)
+    monkeypatch.setattr("tenacity.nap.time.sleep", seen.append)
     return seen
 
 

@@ -157,11 +157,6 @@ def check_share(value: float, argument: str, expected: Share) -> float:
     return float(value)
 
 
-def check_unanswerable_rate(share: float) -> float:
-    """Check a share of unanswerable questions, in [0, 1)."""
-    return check_share(share, "unanswerable_rate", "a share in [0, 1)")
-
-
 def check_beta(beta: float) -> float:
     """Check the weight of the variance in the score; ValueError unless in the float32 range."""
     if not isinstance(beta, int | float | np.number) or not 0 <= beta <= LARGEST:

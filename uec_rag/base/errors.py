@@ -1,5 +1,7 @@
-"""Exceptions for saved files and for bugs in this package, and warnings for its users."""
+"""Exceptions for saved files, bugs of this package and missing libraries, and warnings."""
 
+import importlib
+import importlib.util
 import sys
 import warnings
 from collections.abc import Iterator
@@ -35,21 +37,13 @@ def as_corrupted(path: Path) -> Iterator[None]:
         yield
     except (IndexCorrupted, FingerprintMismatch):
         raise
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        FileNotFoundError,
-        LookupError,
-        MemoryError,
-        NotADirectoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        said = f"has unexpected content ({type(error).__name__}: {error})"
-        if isinstance(error, FileNotFoundError | NotADirectoryError):
-            said = "is missing"
+    except Exception as error:
+        is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if isinstance(error, OSError) and not (is_missing or isinstance(error, ValueError)):
+            raise  # the disk's, not the contents'
+        said = "is missing"
+        if not is_missing:
+            said = f"has unexpected content ({type(error).__name__}: {error})"
         raise corruption(path, f"{said}; make it again.") from error
 
 
@@ -62,3 +56,43 @@ def warn(message: str) -> None:
     modules = [frame.f_globals.get("__name__", "") for frame, _ in walk_stack(sys._getframe())]
     ours = [position for position, name in enumerate(modules) if name.startswith("uec_rag.")]
     warnings.warn(message, UECWarning, stacklevel=ours[-1] + 2)
+
+
+def missing_extra(package: str, extra: str) -> str:
+    """Return the message of the ImportError to raise if an optional package is absent.
+
+    `package`: name of the missing distribution. `extra`: the extra of uec-rag that contains it.
+
+    Examples
+    --------
+    >>> print(missing_extra("qdrant-client", "stores"))
+    This needs qdrant-client; install it with: pip install "uec-rag[stores]"
+    """
+    return f'This needs {package}; install it with: pip install "uec-rag[{extra}]"'
+
+
+def require(extra: str, *packages: str) -> None:
+    """Raise ImportError if a package is absent, with the pip command that installs it.
+
+    `extra`: an extra of uec-rag. `packages`: names of packages. The libraries of "models" and "fit"
+    import torchvision if it is installed, so it must load as well.
+    """
+    missing = [package for package in packages if not _is_there(package.replace("-", "_"))]
+    if missing:
+        raise ImportError(missing_extra(" and ".join(missing), extra))
+    if extra in ("models", "fit") and _is_there("torchvision"):
+        try:
+            importlib.import_module("torchvision")
+        except Exception as error:  # a build for another torch: RuntimeError, OSError, ImportError
+            raise ImportError(
+                "This needs a torchvision that fits the installed torch, or none; importing it "
+                f"failed ({type(error).__name__}: {error}). uec_rag does not use it; remove it "
+                "with: pip uninstall -y torchvision"
+            ) from error
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return sys.modules.get(module) is not None or importlib.util.find_spec(module) is not None
+    except ImportError:  # an import hook of the application forbids it
+        return False

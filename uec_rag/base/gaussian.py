@@ -39,10 +39,8 @@ class Saturation:
     b: float = 0.75
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.k1) and self.k1 > 0):
-            raise ValueError(f"k1: expected a number > 0, got {self.k1!r}.")
-        if not 0 <= self.b <= 1:
-            raise ValueError(f"b: expected a number from 0 to 1, got {self.b!r}.")
+        if not (0 < self.k1 < math.inf and 0 <= self.b <= 1):  # it is read from files, too
+            raise ValueError(f"k1, b: expected k1 > 0 and b from 0 to 1, got {self.k1}, {self.b}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,22 +183,14 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     `values`: array_like, shape (n, d). `name`: name of the argument, for messages. Raises
     ValueError if it is not two-dimensional, or contains NaN or infinity.
     """
-    try:
-        with np.errstate(over="ignore"):  # an overflow is reported below, as infinity
-            matrix = np.ascontiguousarray(values, dtype=np.float32)
-    except OverflowError as error:
-        raise ValueError(f"{name}: expected numbers that float32 holds ({error}).") from error
+    with np.errstate(over="ignore"):  # an overflow is reported below, as infinity
+        matrix = np.ascontiguousarray(values, dtype=np.float32)
     if matrix.ndim != 2:
         raise ValueError(f"{name}: expected shape (n, d), got {matrix.shape}.")
     if not np.isfinite(matrix).all():
         row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
         raise ValueError(f"{name}: row {row} holds NaN or infinity; expected finite numbers.")
     return matrix
-
-
-def as_lists(matrix: FloatArray) -> list[list[float]]:
-    """Convert the rows of a matrix to lists, one by one, so that other threads can run."""
-    return [row.tolist() for row in matrix]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

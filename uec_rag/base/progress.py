@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
-from functools import cache
 from typing import Any
-
-from uec_rag.base.forks import free_after_fork
 
 _PATIENCE = 2.0  # seconds without a bar
 
@@ -24,24 +20,10 @@ def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:
     show : bool, optional
         Whether to show it; by default on a terminal, if it takes longer than two seconds.
     """
-    # In a program for Windows without a console, there is no stderr.
-    if sys.stderr is None or show is False or (show is None and not sys.stderr.isatty()):
-        return _bar()(disable=True)
-    delay = _PATIENCE if show is None else 0.0
-    return _bar()(None, what, total, leave=bool(show), delay=delay)
-
-
-@cache
-def _bar() -> Any:  # noqa: ANN401
-    """Return the class of bars, which have a lock of their own.
-
-    That of tqdm is shared with forked processes: one that is killed while it holds the lock would
-    stop all others.
-    """
     from tqdm import tqdm  # type: ignore[import-untyped]
 
-    class Bar(tqdm):  # type: ignore[misc]
-        monitor_interval = 0  # no thread that redraws bars
-
-    Bar.set_lock(free_after_fork(threading.RLock(), inner=True))
-    return Bar
+    if show is None:
+        hidden, delay = sys.stderr is None or not sys.stderr.isatty(), _PATIENCE
+    else:  # in a program for Windows without a console, there is no stderr
+        hidden, delay = not show or sys.stderr is None, 0.0
+    return tqdm(None, what, total, disable=hidden, leave=bool(show), delay=delay)

@@ -7,49 +7,44 @@ at a time computes the property, and a process that is forked meanwhile waits fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any
 
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property  # noqa: TID251
+else:
 
+    class cached_property:
+        """A method as a property that is computed once for each object.
 
-class cached_property(Generic[_T]):
-    """A method as a property that is computed once for each object.
+        Threads that need it at the same time may each compute it; all get the same object.
 
-    Threads that need it at the same time may each compute it; all get the same object.
+        Parameters
+        ----------
+        function : callable
 
-    Parameters
-    ----------
-    function : callable
+        Examples
+        --------
+        >>> class Circle:
+        ...     def __init__(self, radius):
+        ...         self.radius = radius
+        ...     @cached_property
+        ...     def area(self):
+        ...         print("computed")
+        ...         return 3.14 * self.radius**2
+        >>> circle = Circle(10.0)
+        >>> circle.area, circle.area
+        computed
+        (314.0, 314.0)
+        """
 
-    Examples
-    --------
-    >>> class Circle:
-    ...     def __init__(self, radius):
-    ...         self.radius = radius
-    ...     @cached_property
-    ...     def area(self):
-    ...         print("computed")
-    ...         return 3.14 * self.radius**2
-    >>> circle = Circle(10.0)
-    >>> circle.area, circle.area
-    computed
-    (314.0, 314.0)
-    """
+        def __init__(self, function: Callable[[Any], Any]) -> None:
+            self.function, self.__doc__ = function, function.__doc__
 
-    def __init__(self, function: Callable[[Any], _T]) -> None:
-        self.function, self.__doc__ = function, function.__doc__
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type) -> _T: ...
-
-    def __get__(self, instance: object, owner: type) -> Self | _T:
-        if instance is None:
-            return self
-        # Python looks into the object's dict first, so this runs only until there is a value.
-        return cast(_T, instance.__dict__.setdefault(self.name, self.function(instance)))
+        def __get__(self, instance: object, owner: type | None = None) -> Any:  # noqa: ANN401
+            if instance is None:
+                return self
+            # Python looks into the object's dict first, so this runs only until there is a value.
+            return instance.__dict__.setdefault(self.name, self.function(instance))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import fields
@@ -11,11 +12,20 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from uec_rag.base.forks import free_after_fork
 from uec_rag.base.properties import cached_property
 
 # msgspec 0.22 crashes if two threads convert to a type for the first time together.
-_CONVERTING = free_after_fork(threading.Lock(), inner=True)
+_converting = threading.Lock()
+
+
+def _unlock() -> None:
+    """Make the lock anew in a forked child, where no thread is left that would release it."""
+    global _converting
+    _converting = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_unlock)
 
 
 class Record:
@@ -56,7 +66,7 @@ class Record:
         the others.
         """
         try:
-            with _CONVERTING:
+            with _converting:
                 record = msgspec.convert(metadata, cls)
             if unknown := metadata.keys() - {field.name for field in fields(cast(Any, cls))}:
                 raise ValueError(f"{cls.__name__} has no field {min(unknown)!r}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.base.version import __version__
+from uec_rag.base import __version__
 from uec_rag.cli import (
     ask,
     check,

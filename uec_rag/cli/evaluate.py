@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits
-from uec_rag.base.environment import require
-from uec_rag.base.version import __version__
+from uec_rag.base.errors import require
 from uec_rag.cli.console import Json, out, plain, print_json, print_text
 from uec_rag.cli.opening import Index, open_index
 from uec_rag.documents.labels import find_labels, read_questions

@@ -14,7 +14,7 @@ from uec_rag.cli.console import Json, note, print_json, print_text, say
 from uec_rag.cli.opening import build_ensemble, open_index
 from uec_rag.documents import fitting_pairs
 from uec_rag.documents.folder import Folder, list_first
-from uec_rag.documents.passages import FEWEST_TOKENS
+from uec_rag.documents.passages import FEWEST_CHARACTERS
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
@@ -58,9 +58,8 @@ def index(
     chunk_size: Annotated[
         int | None,
         typer.Option(
-            min=FEWEST_TOKENS,
-            help="Largest number of tokens in a passage, counted by the first encoder's tokenizer; "
-            "the default is 800 characters.",
+            min=FEWEST_CHARACTERS,
+            help="Largest number of characters in a passage; the default is 800.",
         ),
     ] = None,
     update: Annotated[
@@ -130,7 +129,7 @@ def _make(
 
     found = list_made_with(folder, options)
     ensemble = build_ensemble(model)
-    chunks = chunks_of(ensemble, options)
+    chunks = chunks_of(options)
     say(f"Reading {folder} ...")
     if not found.read().documents:
         left = list_first({**found.empty, **found.unreadable})

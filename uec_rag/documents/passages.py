@@ -67,8 +67,7 @@ def passages_of(
         Maximum length of a passage, in characters, without its heading and without what is repeated
         if a block of code in Markdown is split: its first and its last line.
     length : callable
-        Function that measures a text, if `size` is not in characters. To measure in tokens, use
-        `uec_rag.encoders.base.token_counter(uec.encoders)`.
+        Function that measures a text, such as by a tokenizer, if `size` is not in characters.
 
     Returns
     -------

@@ -2,9 +2,8 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
 
 import numpy as np
@@ -118,29 +117,6 @@ class NotCopied:
         return self
 
 
-class EncoderWrapper(NotCopied):
-    """A base of wrappers, which delegates all but `revision` and `encode`."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        self._encoder = encoder
-
-    name = property(attrgetter("_encoder.name"))
-    spec = property(attrgetter("_encoder.spec"))
-    dimension = property(attrgetter("_encoder.dimension"))
-    feature_dimension = property(attrgetter("_encoder.feature_dimension"))
-    gain = property(attrgetter("_encoder.gain"))
-
-    @property
-    def tokenizer(self) -> object:
-        """The tokenizer of the wrapped encoder; None if it has none."""
-        return getattr(self._encoder, "tokenizer", None)
-
-    @property
-    def waits(self) -> bool:
-        """True if the wrapped encoder waits for a service."""
-        return encodes_elsewhere(self._encoder)
-
-
 class _Sized(Protocol):
     @property
     def dimension(self) -> int: ...
@@ -227,22 +203,15 @@ def check_vectors(
             f"encoder {encoder!r} returned an array of shape {array.shape} for {rows} texts; "
             f"expected ({rows}, {dimension or 'd'}), one vector per text"
         )
-    finite = np.isfinite(array).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
+    directed = np.isfinite(array).all(axis=1) & array.any(axis=1)
+    if not directed.all():
         raise ValueError(
-            f"encoder {encoder!r} returned NaN or infinity for {rows - int(finite.sum())} of "
-            f"{rows} texts, first in row {row}; expected finite numbers"
+            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for "
+            f"{rows - int(directed.sum())} of {rows} texts, first in row {int(directed.argmin())}; "
+            "expected finite vectors with a direction"
         )
     # Dividing by the largest entry first keeps the squares from overflowing or underflowing.
-    largest = np.abs(array).max(axis=1, keepdims=True, initial=0.0)
-    if len(array) and largest.min() == 0.0:
-        row = int(np.argmin(largest[:, 0]))
-        raise ValueError(
-            f"encoder {encoder!r} returned a vector of zeros in row {row}; "
-            "expected vectors with a direction"
-        )
-    scaled = array / largest
+    scaled = array / np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
 
@@ -250,40 +219,13 @@ def check_vectors(
 def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:
     if hasattr(vectors, "detach"):  # a tensor, on any device and of any precision
         vectors = vectors.detach().cpu().float().numpy()
-    try:
-        array = np.asarray(vectors)
-    except ValueError as error:  # rows of different width
-        raise ValueError(
-            f"encoder {encoder!r} returned rows that do not form an array ({error}); "
-            "expected vectors of one width"
-        ) from None
+    array = np.asarray(vectors)
     if array.dtype.kind not in "fiu":
         raise TypeError(
             f"encoder {encoder!r} returned {type(vectors).__name__} of {array.dtype}; "
             "expected an array of real numbers, one row per text"
         )
     return array.astype(np.float32 if array.dtype == np.float16 else np.result_type(array, "f4"))
-
-
-def token_counter(encoders: Sequence[Encoder]) -> Callable[[str], int]:
-    """Return a function that counts the tokens of a text, for the first encoder with a tokenizer.
-
-    Special tokens are not counted, and long texts are not truncated.
-
-    Raises ValueError if no encoder has a tokenizer: words and remote models have none.
-    """
-    tokenizer = next(filter(None, (getattr(each, "tokenizer", None) for each in encoders)), None)
-    if tokenizer is None:
-        names = ", ".join(encoder.name for encoder in encoders)
-        raise ValueError(f"encoders: expected one with a tokenizer to count tokens by, got {names}")
-
-    def count(text: str) -> int:
-        if hasattr(tokenizer, "tokenize"):  # of transformers
-            return len(tokenizer.tokenize(text))
-        encoding = tokenizer.encode(text, add_special_tokens=False)  # of tokenizers
-        return len(encoding.ids) + sum(len(cut.ids) for cut in encoding.overflowing)
-
-    return count
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

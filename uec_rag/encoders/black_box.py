@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeGuard, cast
 import numpy as np
 
 from uec_rag.base.progress import progress_bar
-from uec_rag.base.retries import retry
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
@@ -66,8 +65,7 @@ class BlackBoxEncoder(IdentityHead):
     """An encoder around anything that turns a list of strings into vectors.
 
     Its last layer is the identity on its output, so `features` is `embedding`. Its dimension is
-    known after the first call; reading it earlier embeds one short text. If a service is
-    unreachable or rate-limited, calls are retried a few times with increasing delays.
+    known after the first call; reading it earlier embeds one short text.
 
     Parameters
     ----------
@@ -172,21 +170,21 @@ def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
     """Return the functions that embed queries and passages."""
     if is_langchain(source):
         return {
-            "passage": partial(retry, source.embed_documents),
+            "passage": source.embed_documents,
             "query": _one_by_one(source.embed_query),
         }
     if is_llama_index(source):
         return {
-            "passage": partial(retry, source.get_text_embedding_batch),
+            "passage": source.get_text_embedding_batch,
             "query": _one_by_one(source.get_query_embedding),
         }
     if callable(source) and not isinstance(source, type):
-        return dict.fromkeys(("passage", "query"), partial(retry, source))
+        return dict.fromkeys(("passage", "query"), source)
     raise TypeError(
         f"cannot make an encoder from {type(source).__name__} {source!r:.80}; expected {ACCEPTED}"
     )
 
 
 def _one_by_one(embed: Callable[[str], list[float]]) -> Callable[[list[str]], object]:
-    recent = lru_cache(_RECENT)(partial(retry, embed))
+    recent = lru_cache(_RECENT)(embed)
     return lambda texts: [*map(recent, texts)]

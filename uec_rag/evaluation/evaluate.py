@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.environment import require
+from uec_rag.base.errors import require
 from uec_rag.confidence.model import JUDGED, fit_calibrator
 from uec_rag.confidence.risk import reliability
 from uec_rag.ensemble.known_vectors import with_caches

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from uec_rag.base.environment import missing_extra
+from uec_rag.base.errors import missing_extra
 
 try:
     import langchain_core  # noqa: F401

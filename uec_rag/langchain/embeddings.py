@@ -5,7 +5,6 @@ from __future__ import annotations
 from langchain_core.embeddings import Embeddings
 
 from uec_rag.base.checks import check_text, check_type
-from uec_rag.base.gaussian import as_lists
 from uec_rag.ensemble import UEC
 
 
@@ -49,8 +48,10 @@ class UECEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Embed passages."""
-        return as_lists(self.uec.embed(texts, "passage").mean)
+        vectors: list[list[float]] = self.uec.embed(texts, "passage").mean.tolist()
+        return vectors
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one query."""
-        return as_lists(self.uec.embed([check_text(text, "text")], "query").mean)[0]
+        [vector] = self.uec.embed([check_text(text, "text")], "query").mean.tolist()
+        return list(vector)

@@ -348,7 +348,7 @@ class UECVectorStore(OverIndex, VectorStore):
         embedding : UEC, UECEmbeddings or Embeddings, optional
             The embedding that the store was created with, if it cannot be loaded by its name.
         **kwargs
-            `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are
+            `read_only`, `encoders`, `store` and `trust`, as in `Retriever.load`, as are
             the errors.
         """
         if embedding is None or isinstance(embedding, UEC | UECEmbeddings):

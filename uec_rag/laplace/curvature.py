@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from uec_rag.base.environment import require
+from uec_rag.base.errors import require
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import Likelihood
@@ -152,7 +152,7 @@ def laplace_torch_curvature(layer: Layer) -> Curvature:
     """
     if layer.likelihood != "pairs":
         raise ValueError(f"likelihood: expected 'pairs', got {layer.likelihood!r}; use accumulate.")
-    require("fit", "laplace-torch")
+    require("fit", "laplace")
     import torch
     from laplace import Laplace
     from laplace.curvature import CurvlinopsGGN

@@ -1,6 +1,6 @@
 """The ensemble as LlamaIndex objects: embedding, store, retriever, gate, query engine."""
 
-from uec_rag.base.environment import missing_extra
+from uec_rag.base.errors import missing_extra
 
 try:
     import llama_index.core  # noqa: F401

@@ -8,7 +8,6 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from pydantic import field_serializer
 
-from uec_rag.base.gaussian import as_lists
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode
@@ -96,4 +95,5 @@ class UECEmbedding(BaseEmbedding):
 
     def _vectors(self, texts: list[str], role: Role) -> list[Embedding]:
         parts = encode(self.uec, texts, role)
-        return as_lists(self.uec.fitted.combine_as(parts, role).mean)
+        vectors: list[Embedding] = self.uec.fitted.combine_as(parts, role).mean.tolist()
+        return vectors

@@ -130,7 +130,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         path : path
         uec : UEC, optional
         **kwargs
-            `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are
+            `read_only`, `encoders`, `store` and `trust`, as in `Retriever.load`, as are
             the errors.
         """
         return cls(Retriever.load(path, uec, **kwargs))

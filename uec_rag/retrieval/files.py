@@ -15,8 +15,6 @@ from uec_rag.base.files import lock_file
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import COUNT, HASH, Chunks, add_file_metadata, passages_of
-from uec_rag.encoders.base import token_counter
-from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import open_home
 from uec_rag.stores.base import Passage, make_passages
@@ -127,11 +125,9 @@ def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:
     return list_files(folder, **selected)
 
 
-def chunks_of(uec: UEC, options: Mapping[str, Any]) -> Chunks:
-    """Return the options of `passages_of`, in tokens of the first tokenizer."""
-    if "chunk_size" not in options:
-        return {}
-    return {"size": options["chunk_size"], "length": token_counter(uec.encoders)}
+def chunks_of(options: Mapping[str, Any]) -> Chunks:
+    """Return the options of `passages_of`."""
+    return {"size": options["chunk_size"]} if "chunk_size" in options else {}
 
 
 def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, int]:
@@ -174,7 +170,7 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
             found.read(later)
         gone, encoded = changes.removed | (changes.changed & found.empty.keys()), 0
         if found.documents or gone:
-            chunks = chunks_of(retriever.uec, options)
+            chunks = chunks_of(options)
             encoded = replace_files(retriever, found.documents, gone, **chunks)
             if retriever.store.remote:  # the folder also holds its calibration
                 retriever.save(retriever.folder)

@@ -14,7 +14,6 @@ from uec_rag.base.checks import check_k, check_share, one_line
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.base.spans import Value, retrieval
 from uec_rag.confidence.decision import Action, Decision, decide_again
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.sentences import Code, language_told_in
@@ -236,15 +235,6 @@ class Result:
             sources = (copy.about.source or copy.id for copy in self.copies[rank])
             fields["sources"] = [*dict.fromkeys(sources)]
         return fields
-
-    def trace_attributes(self) -> dict[str, Value]:
-        """Return the attributes of a trace; see `uec_rag.base.spans.retrieval`."""
-        hits = [
-            (passage.id, passage.text, float(self.scores[rank]), passage.metadata, fields)
-            for rank, passage in enumerate(self.passages)
-            for fields in [self.metadata(rank)]
-        ]
-        return retrieval(self.query, len(self.passages), hits)
 
 
 @dataclass(frozen=True, eq=False)

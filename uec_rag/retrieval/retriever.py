@@ -17,7 +17,7 @@ from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import as_list, check_k, check_type, check_unanswerable_rate
+from uec_rag.base.checks import as_list, check_k, check_share, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.spans import span
@@ -571,8 +571,7 @@ class Retriever:
                     "The index changed after calibration, so confidence may be off. "
                     "Run calibrate() again."
                 )
-            shown = results[0].trace_attributes if len(results) == 1 else dict
-            note(shown, passages=size, **outcome(decisions))
+            note(passages=size, **outcome(decisions))
         return results
 
     def _note_few(self, result: Result, k: int) -> Result:
@@ -709,7 +708,7 @@ class Retriever:
             query has any ids, or if there are too few queries.
         """
         k = check_k(k)
-        check_unanswerable_rate(unanswerable_rate)
+        check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
         self._fit_once()
         store = self.store.snapshot()
         wanted = check_labels(queries, relevant_ids, store)
@@ -932,7 +931,6 @@ class Retriever:
         *,
         read_only: bool = False,
         encoders: Mapping[str, EncoderLike] | None = None,
-        device: str | None = None,
         store: Store | None = None,
         trust: bool = False,
         fit: bool = True,
@@ -952,8 +950,6 @@ class Retriever:
             Whether the folder is only read, as where nothing can be written.
         encoders : mapping, optional
             As in `UEC.load`, for encoders that cannot be loaded by name.
-        device : str, optional
-            As in `UEC.load`.
         store : Store, optional
             The store of an index in an engine, which is never opened from the saved folder alone.
         trust : bool
@@ -972,12 +968,12 @@ class Retriever:
         PermissionError
             If nothing can be written there, and `read_only` is false.
         ValueError
-            If an encoder or the store must be passed, if a model needs to be downloaded without
-            `trust`, or if torch cannot use the device.
+            If an encoder or the store must be passed, or if a model needs to be downloaded without
+            `trust`.
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
         home = open_home(Path(path).absolute(), read_only=read_only)
-        load = partial(load_ensemble, home, encoders=encoders or {}, device=device, trust=trust)
+        load = partial(load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
             elsewhere = saved_store(home.settings, store)
             own = load() if uec is None else uec

@@ -1,6 +1,6 @@
 """Serve an index: over HTTP with a page for people, and to agents by the Model Context Protocol."""
 
-from uec_rag.base.environment import require
+from uec_rag.base.errors import require
 
 require("serve", "fastapi", "mcp", "uvicorn")
 

@@ -14,7 +14,7 @@ from fastapi.responses import FileResponse
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 
-from uec_rag.base.version import __version__
+from uec_rag.base import __version__
 from uec_rag.evaluation.labels import (
     gate_report,
     gate_state,

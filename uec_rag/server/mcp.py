@@ -14,9 +14,9 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 from starlette.applications import Starlette
 
+from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits, visible
 from uec_rag.base.text import SOURCE_KEYS, first_value
-from uec_rag.base.version import __version__
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.tool import (

@@ -25,19 +25,19 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.environment import missing_extra
+from uec_rag.base.errors import missing_extra
 from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
 from uec_rag.base.records import Record
-from uec_rag.base.retries import is_transient, retry
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
 from uec_rag.stores.local.view import View
 
 try:
+    import tenacity
     from qdrant_client import QdrantClient, models
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 except ModuleNotFoundError as error:
-    if error.name != "qdrant_client":
+    if error.name not in ("qdrant_client", "tenacity"):
         raise
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
@@ -50,6 +50,8 @@ _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
 _COUNTS = 16  # requests for counts that run concurrently
 _LENGTHS = 2**20  # largest number of distinct passage lengths
+_TRANSIENT = (408, 425, 429)  # of the status codes that blame a request
+_TRIES = 5
 _WITHIN = 10.0  # seconds after which requests are not retried
 
 # What is read of points: their passages, or all that a Gaussian is made of, too.
@@ -171,7 +173,13 @@ class QdrantStore(Store):
                 translation = self._translation(error)
             raise translation  # outside `except`, so that a request with its key is not the context
 
-        return retry(call, within=_WITHIN)
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(ConnectionError),
+            stop=tenacity.stop_after_attempt(_TRIES) | tenacity.stop_after_delay(_WITHIN),
+            wait=tenacity.wait_random_exponential(0.5),
+            reraise=True,
+        )
+        return retrying(call)
 
     def _translation(self, error: Exception) -> Exception:
         """Return the error to raise in place of the client's."""
@@ -183,7 +191,7 @@ class QdrantStore(Store):
                 f"{where} does not let this key do that ({status}); pass one with permission as "
                 "api_key=."
             )
-        if 400 <= status < 500 and not is_transient(error):
+        if 400 <= status < 500 and status not in _TRANSIENT:
             return ValueError(
                 f"{where} rejects the request ({message}). No partial result was returned; check "
                 "the address, and that the collection was not removed; then open the store again."

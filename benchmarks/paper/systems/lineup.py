@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import permutations
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ from benchmarks.paper.systems.baselines import (
 from benchmarks.paper.systems.grove import Grove, Means
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import Encoded, Encoder, Role, load_encoder
-from uec_rag.encoders.base import EncoderWrapper
+from uec_rag.encoders.base import IdentityHead
 from uec_rag.ensemble import UEC
 from uec_rag.laplace.pairs import check_pairs
 
@@ -46,40 +47,32 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
-class ProjectionOf(EncoderWrapper):
+class ProjectionOf(IdentityHead):
     """The same vectors with the identity as their last layer: nothing is encoded again.
 
     Parameters
     ----------
-    encoder : Encoder
+    ffn : Encoder
         One with ``last_layer="ffn"``; such a model closes with no linear layer of its own.
     """
 
-    @property
-    def ffn(self) -> Encoder:
-        """The encoder with its own last layer."""
-        return self._encoder
+    name = property(attrgetter("ffn.name"))
+    spec = property(attrgetter("ffn.spec"))
+    dimension = property(attrgetter("ffn.dimension"))
 
-    @property
-    def feature_dimension(self) -> int:
-        """As wide as the embedding."""
-        return self.dimension
-
-    @property
-    def gain(self) -> FloatArray:
-        """(d,): ones."""
-        return np.ones(self.dimension, dtype=np.float32)
+    def __init__(self, ffn: Encoder) -> None:
+        self.ffn = ffn
 
     @property
     def revision(self) -> str:
         """That of the encoder inside, with the other layer."""
-        return f"{self._encoder.revision}, projection"
+        return f"{self.ffn.revision}, projection"
 
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
     ) -> Encoded:
         """Embed texts."""
-        embedding = self._encoder.encode(texts, role, show_progress=show_progress).embedding
+        embedding = self.ffn.encode(texts, role, show_progress=show_progress).embedding
         return Encoded(embedding, embedding)
 
 
@@ -301,9 +294,7 @@ class Lineup:
                 raise NotApplicable(
                     f"merging needs models with their weights at hand; {encoder.name} is not"
                 )
-        return [
-            SentenceTransformer(spec.removeprefix("hf:"), device="cpu") for spec in specs if spec
-        ]
+        return [SentenceTransformer(spec, device="cpu") for spec in specs if spec]
 
     def _of_model(self, name: str, model: SentenceTransformer) -> System:
         encoder = self.remember(load_encoder(model))

@@ -19,7 +19,9 @@ ROWS = torch.tensor([[0, 0], [1, 1], [2, 2], [0, 2]])
 
 @pytest.fixture(scope="module")
 def encoder(bert):
-    return SentenceTransformerEncoder(bert(0), query_prompt="q ", passage_prompt="")
+    model = bert(0)
+    model.prompts = {"query": "q "}
+    return SentenceTransformerEncoder(model)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,6 @@ from weakref import WeakSet
 
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
-from uec_rag.base.forks import free_after_fork
 from uec_rag.stores.base import DateText
 
 _FORMAT = 1
@@ -97,14 +97,38 @@ _live: WeakSet[Database] = WeakSet()
 _abandoned: list[sqlite3.Connection] = []  # a parent's connections, which a child must not close
 
 
+_held = threading.local()  # the locks that a fork of this thread waited for
+_LONGEST_FORK = 60.0  # seconds, since a thread with a lock may itself be waiting for the fork
+
+
+def _before_fork() -> None:
+    """Wait until no thread uses a database: the child would never see a lock released.
+
+    While the locks to write are held, no thread takes one to read for long.
+    """
+    _held.locks = []
+    end = time.monotonic() + _LONGEST_FORK
+    for kind in ("writing", "reading"):
+        for database in list(_live):
+            lock: threading.RLock = getattr(database, kind)
+            if lock.acquire(timeout=max(0.0, end - time.monotonic())):
+                _held.locks.append(lock)
+
+
+def _after_fork() -> None:
+    while _held.locks:
+        _held.locks.pop().release()
+
+
 def _abandon() -> None:
     """Keep a parent's connections open in its forked child, where closing them would do harm."""
     for database in list(_live):
         database.abandon()
+    _after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_abandon)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_abandon)
 
 
 @contextmanager
@@ -165,8 +189,8 @@ class Database:
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.path = Path(":memory:") if folder is None else folder / DATABASE
         self.in_memory, self.read_only = folder is None, read_only
-        self.writing = free_after_fork(threading.RLock())
-        self.reading = free_after_fork(threading.RLock(), inner=True)
+        self.writing = threading.RLock()
+        self.reading = threading.RLock()
         self._identity: tuple[int, int] | None = None
         self._writer: int | None = None  # the thread that has a transaction
         with kind_errors(self.path):
