@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again, decide_one, outcome
+from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     extract_clarifying_question,
     extract_labels,
     is_clarifying_question,
 )
-from uec_rag.confidence.sentences import SENTENCES
 
 TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
 

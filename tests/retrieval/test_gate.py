@@ -16,9 +16,8 @@ import pytest
 from tests.helpers import Counting, index_of, labelled, noise, refused, rightness
 from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.risk import Guarantee
+from uec_rag.confidence.risk import Guarantee, shipped_level
 from uec_rag.retrieval.gate import Gate, Pending
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.query import Diversity

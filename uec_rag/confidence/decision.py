@@ -10,14 +10,13 @@ from typing import Any, Literal, Self
 from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.languages import ENGLISH
+from uec_rag.confidence.languages import ENGLISH, Code, sentence
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     clarifying_question,
     find_positions,
     is_clarifying_question,
 )
-from uec_rag.confidence.sentences import Code, sentence
 
 Action = Literal["answer", "clarify", "abstain"]
 

@@ -9,15 +9,16 @@ from typing import Any, TypeAlias
 import regex
 
 from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts
-from uec_rag.confidence.languages import ENGLISH, tables
-from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
-from uec_rag.confidence.sentences import (
+from uec_rag.confidence.languages import (
+    ENGLISH,
     SENTENCES,
     TRANSLATIONS,
     detect_language,
     sentence,
+    tables,
     template,
 )
+from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)

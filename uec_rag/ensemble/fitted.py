@@ -12,9 +12,8 @@ from uec_rag.base.checks import check_beta, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.confidence.languages import ENGLISH
+from uec_rag.confidence.languages import ENGLISH, sentence
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian, Terms
+from uec_rag.base.properties import cached_property
 from uec_rag.base.spans import span
-from uec_rag.encoders import Encoded, Encoder
+from uec_rag.encoders import CachedEncoder, Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,
     TermEncoder,
@@ -203,12 +205,40 @@ class UEC:
 
         If one may wait for a service, they work in threads.
         """
-        checked = prepare_texts(texts, role)
-        fitted, members = self.fitted, self.encoders
-        self._warn_unfitted()
+        checked, fitted, encoders = prepare_texts(texts, role), self.fitted, self.encoders
+        if not self._warned and fitted.posteriors is None:
+            self._warned = True
+            warn(_PLAIN)
+
+        def encode(encoder: Encoder) -> Encoded:
+            return encoder.encode(checked, role, show_progress=show_progress)
+
         with span("encode", texts=len(checked), role=role):
-            encoded = encode_side_by_side(members, checked, role, show_progress)
+            if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
+                encoded = [*map(encode, encoders)]
+            else:
+                with ThreadPoolExecutor(len(encoders)) as pool:
+                    tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
+                    encoded = [task.result() for task in tasks]
         return fitted.gaussians(encoded)
+
+    def with_cache(self) -> Self:
+        """Return a copy that does not encode again what was encoded recently.
+
+        LlamaIndex requests vectors from the embedding, and the store encodes the same texts again
+        for their variances; over another package's vector store, the candidates of one question are
+        often those of the next. The cache is in memory, and lives as long as the ensemble.
+        """
+        cached = copy.copy(self)
+        cached.encoders = self._cached_encoders
+        return cached
+
+    @cached_property
+    def _cached_encoders(self) -> list[Encoder]:
+        kept = (CachedEncoder, TermEncoder)
+        return [
+            each if isinstance(each, kept) else CachedEncoder(each, None) for each in self.encoders
+        ]
 
     def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
         """Compute the sparse blocks of `embed` for passages, without running any dense model."""
@@ -219,11 +249,6 @@ class UEC:
             if isinstance(encoder, TermEncoder)
             for block in encoder.encode(texts, "passage").blocks
         ]
-
-    def _warn_unfitted(self) -> None:
-        if not self._warned and self.fitted.posteriors is None:
-            self._warned = True
-            warn(_PLAIN)
 
     def fit(self, pairs: PairsLike, *, show_progress: bool | None = None) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -317,19 +342,3 @@ class UEC:
         uec = cls(members, **asdict(options))
         uec.fitted = fitted
         return uec
-
-
-def encode_side_by_side(
-    encoders: Sequence[Encoder], texts: list[str], role: Role, show_progress: bool | None
-) -> list[Encoded]:
-    """Encode texts by each encoder, in threads if one of them may wait for a service."""
-    if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
-        return [encoder.encode(texts, role, show_progress=show_progress) for encoder in encoders]
-    with ThreadPoolExecutor(len(encoders)) as pool:
-        tasks = [
-            pool.submit(
-                copy_context().run, encoder.encode, texts, role, show_progress=show_progress
-            )
-            for encoder in encoders
-        ]
-        return [task.result() for task in tasks]

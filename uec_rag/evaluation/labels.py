@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -171,7 +170,7 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
         "questions": len(sure),
         "k": searched.k,
         "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
-        "reliability": [asdict(bin_) for bin_ in reliability(sure, right)],
+        "reliability": reliability(sure, right),
         "wrongs": [one.metadata() | {"report": one.report} for one in wrongs],
         "risks": [one.metadata() | {"report": one.report} for one in risks],
         "rows": [

@@ -23,9 +23,8 @@ from uec_rag.base.records import Record
 from uec_rag.base.spans import span
 from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
-from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import Drift, Guarantee, advised_thresholds
+from uec_rag.confidence.risk import Guarantee, advised_thresholds, drift, shipped_level
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
@@ -187,7 +186,7 @@ class Gate(Record):
     max_wrong : float or None
         Without labels: the share of all questions that is expected to get a wrong answer at most.
         It chooses `threshold`, by what kept that share on four of five other collections
-        (`uec_rag.confidence.level`). Nothing is guaranteed; `from_labels` guarantees a share.
+        (`uec_rag.confidence.risk`). Nothing is guaranteed; `from_labels` guarantees a share.
 
     Raises
     ------
@@ -465,7 +464,7 @@ class Gate(Record):
 
     def drift(self, confidences: Sequence[float]) -> str | None:
         """Return a warning if confidences are distributed differently from the calibration's."""
-        return Drift(self.confidences).record(confidences)
+        return drift(self.confidences, confidences)
 
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made.
