@@ -86,7 +86,7 @@ def moments_of(uec: UEC, fitted: Fitted, pairs: Sequence[tuple[str, str]]) -> tu
     """Mean and deviation of the log odds of `in_corpus` over the questions of a fit."""
     checked = [check_pairs(pairs)] * len(uec.encoders)
     posteriors = fit_posteriors(uec.encoders, checked, uec.options, show_progress=False)
-    views = posteriors.fit_queries(fitted, 0).views(fitted)
+    views = posteriors.asked_by(fitted).views(fitted, 0)
     model = fitted.confidence_model
     assert model is not None
     features = np.concatenate([view.in_corpus(model.temperature) for view in views])

@@ -26,7 +26,7 @@ from uec_rag.confidence.model import (
     shipped_model,
     sigmoid,
 )
-from uec_rag.ensemble.evidence_fit import corpus_views
+from uec_rag.ensemble.fit import corpus_views
 
 
 def model(slope=1.0):

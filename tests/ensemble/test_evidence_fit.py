@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import check_grad
 
 from uec_rag.ensemble.convolution import FEATURES, corpus_evidence
-from uec_rag.ensemble.evidence_fit import FitCorpus, _loss, corpus_views, fit_evidence_weights
+from uec_rag.ensemble.fit import FitCorpus, _loss, corpus_views, fit_evidence_weights
 
 SLOPES, INTERCEPTS = [25.0, 25.0], [-11.0, -11.0]
 

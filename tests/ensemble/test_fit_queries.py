@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.helpers import bag_of_words, pairs
 from uec_rag import UEC
-from uec_rag.ensemble.fit_queries import Language, Questions, to_pseudo_language
+from uec_rag.ensemble.fit import Language, Questions, to_pseudo_language
 
 TEXTS = Questions(
     ["Who came late to the party?", "Какие ошибки 42?"],
