@@ -11,12 +11,12 @@ import pytest
 
 from tests.helpers import data_of
 from uec_rag import Advice
-from uec_rag.confidence.advice import Usage, ask_advisor, prompt, read_reply, run_to_end
+from uec_rag.confidence.advice import ask_advisor, prompt, read_reply, run_to_end
 
 
-def asked(advisor, questions, timeout=5.0, usage=None):
+def asked(advisor, questions, timeout=5.0):
     texts = [[question] for question in questions]
-    return run_to_end(ask_advisor(advisor, questions, texts, timeout, usage or Usage()))
+    return run_to_end(ask_advisor(advisor, questions, texts, timeout))
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,8 @@ def test_what_an_advisor_may_return(reply, verdict):
         [],
     ],
 )
-def test_nonsense_is_no_advice_and_counted_as_a_failure(reply):
-    usage = Usage()
-    assert asked(lambda question, texts: reply, ["why?"], usage=usage) == ["it returned no verdict"]
-    assert (usage.asked, usage.failed) == (1, 1)
+def test_nonsense_is_no_advice(reply):
+    assert asked(lambda question, texts: reply, ["why?"]) == ["it returned no verdict"]
 
 
 def raises_or_hangs(question, texts):
@@ -117,10 +115,8 @@ def awaited_later(error):
 )
 @pytest.mark.parametrize("make", [in_a_thread, in_the_loop, awaited_later])
 def test_whatever_it_raises_is_one_failed_call(make, error, name):
-    usage = Usage()
-    replies = asked(make(error), ["why?", "how?"], timeout=60, usage=usage)
+    replies = asked(make(error), ["why?", "how?"], timeout=60)
     assert replies == [f"it failed with {name}"] * 2
-    assert (usage.asked, usage.failed) == (2, 2)
 
 
 @pytest.mark.parametrize("error", [StopIteration(), KeyboardInterrupt(), GeneratorExit()])
@@ -134,7 +130,7 @@ async def cancels_itself(question, texts):
 
 
 async def test_one_that_is_cancelled_does_not_cancel_the_search():
-    replies = await ask_advisor(cancels_itself, ["why?"], [["a"]], 60, Usage())
+    replies = await ask_advisor(cancels_itself, ["why?"], [["a"]], 60)
     assert replies == ["it failed with CancelledError"]
 
 
@@ -148,7 +144,7 @@ async def test_a_search_that_is_cancelled_cancels_its_advisor():
         finally:
             ended.set()
 
-    search = asyncio.create_task(ask_advisor(advisor, ["why?"], [["a"]], 60, Usage()))
+    search = asyncio.create_task(ask_advisor(advisor, ["why?"], [["a"]], 60))
     await begun.wait()
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -198,9 +194,7 @@ def test_nothing_of_the_message_of_an_exception_is_logged(make, caplog):
 
 
 def test_the_failures_of_a_search_are_counted_and_said_in_one_line(caplog):
-    usage = Usage()
-    asked(in_a_thread(ConnectionError()), ["why?"] * 30, usage=usage)
-    assert usage.failed == 30
+    asked(in_a_thread(ConnectionError()), ["why?"] * 30)
     [record] = caplog.records
     assert "no advice on 30 questions (most recently, it failed with ConnectionError)" in (
         record.getMessage()

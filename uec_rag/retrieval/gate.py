@@ -21,7 +21,7 @@ from uec_rag.base.files import read_json, replace_file
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.spans import span
-from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
+from uec_rag.confidence.advice import Advice, Advisor, ask_advisor, run_to_end
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import Guarantee, advised_thresholds, drift, shipped_level
@@ -106,7 +106,6 @@ class Pending(Generic[_T]):
                 [self.questions[row] for row in rows],
                 [self.texts[row][: gate.k] for row in rows],
                 gate.timeout,
-                gate.usage,
             )
             note(failed=sum(isinstance(reply, str) for reply in replies))
         return replies
@@ -125,7 +124,6 @@ class Pending(Generic[_T]):
             and (line := advice.question_to_search(self.questions[row].rpartition("\n")[2]))
         }
         if rewrites and self.search is not None:
-            self.gate.usage.add(rewritten=len(rewrites))
             again = self.search([*rewrites.values()])
             for (row, line), (decision, found) in zip(rewrites.items(), again, strict=True):
                 if decision.confidence > self.gate.rewritten:
@@ -457,11 +455,6 @@ class Gate(Record):
         """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
         return k if self.guarantee is None else max(k, self.k)
 
-    @cached_property
-    def usage(self) -> Usage:
-        """The counts of the advisor's calls."""
-        return Usage()
-
     def drift(self, confidences: Sequence[float]) -> str | None:
         """Return a warning if confidences are distributed differently from the calibration's."""
         return drift(self.confidences, confidences)
@@ -574,7 +567,7 @@ def _with_advisor(gate: Gate, searched: LabelledSearch, advisor: Advisor, max_wr
     """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
     result, k, unclear = searched.result, gate.k, searched.result.decisions
     texts = [[hit.text for hit in hits[:k]] for hits in result.passages]
-    replies = run_to_end(ask_advisor(advisor, result.queries, texts, gate.timeout, gate.usage))
+    replies = run_to_end(ask_advisor(advisor, result.queries, texts, gate.timeout))
     rewrites = {
         query: line
         for query, reply in zip(result.queries, replies, strict=True)
