@@ -62,5 +62,5 @@ def test_a_member_that_is_lost_counts_less_beside_words():
         return embed(kept) + 3 * embed(["nothing"])
 
     uec = UEC([english, "bm25"]).fit(fitted)
-    weights = uec.fitted.evidence_weights
+    weights = uec.fitted.rule.evidence
     assert np.abs(weights.weights).max() > 0.05

@@ -44,7 +44,7 @@ def unfitted(known):
 def test_the_encoders_that_were_fitted_take_it_up(preset, known, unfitted):
     fitted, saved = shipped_fit(known, unfitted, OPTIONS), SHIPPED[preset][1]
     assert len(fitted.posteriors) == len(PRESETS[preset])
-    assert fitted.evidence_weights == saved.evidence_weights
+    assert fitted.rule.evidence == saved.rule.evidence
     assert fitted.confidence_model == saved.confidence_model
     assert all(slope > 0 for slope in fitted.slopes)
     assert fitted.training_profile == saved.training_profile

