@@ -154,14 +154,6 @@ def test_reliability_has_ten_bins_of_as_many_each_with_wilsons_intervals():
     assert reliability([], []) == []
 
 
-def _asked(rng, count):
-    """Confidence and truth of questions on a level like that of real ones: .71 are answerable."""
-    answerable = rng.random(count) < 0.71
-    right = answerable & (rng.random(count) < 0.93)
-    centre = np.where(right, 2.2, np.where(answerable, 0.3, -0.2))
-    return 1 / (1 + np.exp(-(centre + 1.3 * rng.normal(size=count)))), right
-
-
 class TestConformal:
     @given(
         st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=60),
@@ -182,16 +174,6 @@ class TestConformal:
         assert (found.threshold == math.inf) == (lowest == math.inf) == (n < found.needed)
         assert found.wrong == (harmful & (score > found.threshold)).sum()
 
-    @pytest.mark.parametrize("share", [0.05, 0.1])
-    def test_on_average_no_more_than_the_share_of_all_questions_is_wrong(self, share):
-        rng, wrong = np.random.default_rng(0), []
-        for _ in range(2000):
-            found = conformal_threshold(*_labels(rng, 100), share)
-            confidence, right = _asked(rng, 500)
-            wrong.append(((confidence > found.threshold) & ~right).mean())
-        error = np.std(wrong) / np.sqrt(len(wrong))
-        assert share - 0.02 < np.mean(wrong) <= share + 3 * error
-
     def test_what_is_never_above_it_counts_among_all_questions(self):
         score = np.r_[np.full(50, -np.inf), np.linspace(0, 1, 50)]
         found = conformal_threshold(score, np.ones(100, bool), 0.1)
@@ -205,11 +187,6 @@ class TestConformal:
         enough = conformal_threshold(np.linspace(0, 1, 19), np.zeros(19, bool), 0.05)
         assert enough.answered == 19
         assert "at most 5.0% of all questions answered wrongly" in enough.report
-
-
-def _labels(rng, count):
-    confidence, right = _asked(rng, count)
-    return confidence, ~right
 
 
 def test_one_wrong_answer_given_with_confidence_is_not_the_end_of_the_search():
@@ -292,21 +269,6 @@ class TestAdvised:
                 if (mean > share + 3 * error).any():
                     over[labels, share] = mean
         assert not over
-
-    def test_a_good_advisor_answers_more_and_one_that_tells_nothing_no_fewer(self):
-        rng, answered = np.random.default_rng(0), []
-        for _ in range(100):
-            row = []
-            for advisor in ("good", "tells nothing"):
-                known = _policy(rng, 100, advisor)
-                found = advised_thresholds(*known, 0.05)
-                alone = conformal_threshold(known[0], ~known[1], 0.05).threshold
-                asked = _policy(rng, 300, advisor)
-                row += [_decided(found, asked)[0].mean(), (asked[0] > alone).mean()]
-            answered.append(row)
-        good, without, poor, same = np.mean(answered, axis=0)
-        assert good > without + 0.2
-        assert poor > same - 0.04
 
     def test_a_gate_of_too_few_labels_answers_nothing(self):
         known = _policy(np.random.default_rng(0), 18)

@@ -20,7 +20,6 @@ TEXTS = [
     "A lost password is reset from the sign-in page; the link is valid for one hour.",
     "Gift cards are valid for three years and cannot be exchanged for cash.",
 ]
-QUESTIONS = ["When do I get my money back?", "Can I get cash for a gift card?"]
 
 
 SHIPPED = {preset: read_fit(SHIPPED_FITS / preset) for preset in PRESETS}
@@ -132,14 +131,6 @@ def test_the_embedded_ensemble_is_fitted_as_it_comes(uec):
     assert [encoder.spec for encoder in uec.encoders] == ["pypi:bot-brain", "bm25"]
     assert uec.embed(TEXTS).trace.min() > 0
     assert not UEC(PRESETS["english"]).is_fitted
-
-
-@pytest.mark.slow
-def test_it_answers_what_is_there_and_nothing_else(uec):
-    retriever = index_of(uec, TEXTS, ["refunds", "password", "gifts"])
-    found = retriever.search([*QUESTIONS, "Who wrote Hamlet?"], k=1)
-    assert found.ids[:2] == [["refunds"], ["gifts"]]
-    assert [decision.action for decision in found.decisions] == ["answer", "answer", "abstain"]
 
 
 @pytest.mark.slow

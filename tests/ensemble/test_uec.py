@@ -42,16 +42,6 @@ def test_the_direct_sum_stacks_the_encoders_weighted_unit_vectors(fitted, encode
     assert (z.variance > 0).all()
 
 
-def test_in_the_shared_space_means_are_averaged_by_the_coefficients(fit_pairs):
-    encoders = [bag_of_words(16, "a"), bag_of_words(16, "b", seed=1)]
-    uec = UEC(encoders, space="shared", coefficients={"b": 3, "a": 1}).fit(fit_pairs)
-    z = uec.embed(QUERIES)
-    own = [unit(encoder(QUERIES)) for encoder in encoders]
-    np.testing.assert_allclose(z.mean, unit(0.25 * own[0] + 0.75 * own[1]), atol=1e-6)
-    np.testing.assert_allclose(z.coefficients, [[0.25, 0.75]] * 3)
-    assert z.dimension == uec.dimension == 16
-
-
 def test_an_ensemble_that_is_not_fitted_is_a_plain_one_and_warns_once(encoders):
     uec = UEC(encoders)
     with pytest.warns(UserWarning, match=r"unreliable.*Call Retriever.fit_from") as said:
@@ -64,15 +54,6 @@ def test_an_ensemble_that_is_not_fitted_is_a_plain_one_and_warns_once(encoders):
     np.testing.assert_allclose(z.coefficients, 1 / 3)
     assert not uec.is_fitted
     assert "not fitted" in repr(uec)
-
-
-def test_one_encoder_alone_is_an_ensemble(fit_pairs):
-    embed = bag_of_words(32, "alone")
-    uec = UEC([embed]).fit(fit_pairs)
-    z = uec.embed(QUERIES, role="query")
-    np.testing.assert_allclose(z.mean, unit(embed(QUERIES)), atol=1e-6)
-    assert z.coefficients.tolist() == [[1.0]] * 3
-    assert (z.trace > 0).all()
 
 
 def test_encoders_that_wait_for_a_service_wait_side_by_side():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import regex
 
@@ -38,26 +38,19 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
         If `within` has another type, or no ids.
     """
-    ids: object = within
-    if isinstance(within, Reading):
-        ids = within.ids
-    elif isinstance(within, Mapping):
+    ids: object = within.ids if isinstance(within, Reading) else within
+    if isinstance(within, Mapping):
         ids = within.get("ids")
-    if (
-        isinstance(ids, str)
-        or not isinstance(ids, Sequence)
-        or not all(isinstance(id_, str) for id_ in ids)
-    ):
+    is_list = isinstance(ids, Sequence) and not isinstance(ids, str)
+    if not is_list or not ids or not all(isinstance(id_, str) for id_ in cast(list[object], ids)):
         raise TypeError(
-            "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
-            f"{within!r:.60}."
+            "within: expected a Reading, a mapping with its ids, a list of one id or more, or a "
+            f"label, got {within!r:.60}."
         )
-    if not ids:
-        raise ValueError("within: expected the ids of one passage at least, got none.")
-    return tuple(ids)
+    return tuple(cast(list[str], ids))
 
 
 def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) -> str:

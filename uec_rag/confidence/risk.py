@@ -7,12 +7,10 @@ answers, with a given certainty, and needs several hundred.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -20,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
+from uec_rag.confidence.model import shipped
 
 _SURE = 0.9  # least confidence above which no advisor is asked, and a rewrite is answered
 _FEW = 50  # labels below which to advise more
@@ -503,5 +502,4 @@ class Level(Record):
 @cache
 def shipped_level() -> Level:
     """Return the level that comes with the package, of `UEC()`."""
-    text = files("uec_rag.confidence").joinpath("shipped.json").read_text(encoding="utf-8")
-    return Level.restore(json.loads(text)["level"])
+    return Level.restore(shipped("shipped.json")["level"])

@@ -84,8 +84,8 @@ def fit(
         check_one_space([encoder.dimension for encoder in encoders])
     start, seed = time.perf_counter(), options.seed
     bar = progress_bar("Fitting", 3, show_progress)
-    made = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
-    texts, fitted = made.questions, replace(unfitted, posteriors=tuple(made.posteriors))
+    posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
+    texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
     bar.update()
     asked = made.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
@@ -112,7 +112,7 @@ def fit(
     shares = fitted.shares(fitted.encoder_coefficients(asked.queries, asked.coefficients(fitted)))
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
     report = FitReport(
-        {name: each.summary for name, each in zip(fitted.names, made.posteriors, strict=True)},
+        {name: each.summary for name, each in zip(fitted.names, posteriors, strict=True)},
         time.perf_counter() - start,
         source=f"{source}passages" if are_generated else "",
         pairs=tuple(int((each.labels == 1).sum()) for each in pairs_of_each),
@@ -134,20 +134,17 @@ def _pairs_of_each(names: Sequence[str], pairs: PairsLike) -> list[Pairs]:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedPosteriors:
-    """The posteriors, and the encoded questions that evidence and confidence are learned from.
+class EncodedQuestions:
+    """The encoded questions that evidence and confidence are learned from.
 
     Attributes
     ----------
-    posteriors : list of Posterior
-        One per encoder.
     queries, corpus : list of Gaussian
         Gaussians of questions and of a corpus that contains their answers, from each encoder.
     questions : Questions
         Their texts, and the indices of each question's answers in the corpus.
     """
 
-    posteriors: list[Posterior]
     queries: list[Gaussian]
     corpus: list[Gaussian]
     questions: Questions
@@ -155,7 +152,9 @@ class FittedPosteriors:
     def asked_by(self, fitted: Fitted) -> FitQueries:
         """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
         queries, passages = fitted.blocks(self.queries), fitted.blocks(self.corpus)
-        return FitQueries.over(fitted, queries, passages, self.questions.relevant)
+        own = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
+        corpus = fitted.combine_as(passages, "passage")
+        return FitQueries(queries, corpus, own, self.questions.relevant)
 
 
 def _encoded(
@@ -173,8 +172,8 @@ def fit_posteriors(
     options: FitOptions,
     *,
     show_progress: bool | None,
-) -> FittedPosteriors:
-    """Fit the posteriors of all encoders, each on its own pairs.
+) -> tuple[list[Posterior], EncodedQuestions]:
+    """Fit the posteriors of all encoders, each on its own pairs, and encode questions with them.
 
     `pairs`: one item per encoder, the same object if they share it.
     """
@@ -195,7 +194,7 @@ def fit_posteriors(
         posteriors.append(posterior)
         queries.append(posterior.gaussian(asked(questions.queries)))
         corpus.append(posterior.gaussian(answers(questions.corpus)))
-    return FittedPosteriors(posteriors, queries, corpus, questions)
+    return posteriors, EncodedQuestions(queries, corpus, questions)
 
 
 # The sizes of the corpora over which confidence is learned, so that it generalises to others.
@@ -227,18 +226,6 @@ class FitQueries:
     corpus: Gaussian
     own: list[FloatArray]
     relevant: list[list[int]]
-
-    @classmethod
-    def over(
-        cls,
-        fitted: Fitted,
-        queries: list[Gaussian],
-        passages: list[Gaussian],
-        relevant: list[list[int]],
-    ) -> FitQueries:
-        """Compare the blocks of questions with those of passages."""
-        own = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
-        return cls(queries, fitted.combine_as(passages, "passage"), own, relevant)
 
     def corpus_of(self, fitted: Fitted) -> FitCorpus:
         """Return what evidence weights are learned from."""
@@ -665,6 +652,6 @@ def _encode_pseudo_languages(
             fitted.gaussians([e.encode(some, role, show_progress=show_progress) for e in encoders])
             for some, role in sides
         )
-        asked = FitQueries.over(fitted, queries, corpus, strange.relevant)
+        asked = EncodedQuestions(queries, corpus, strange).asked_by(fitted)
         out.append(asked.corpus_of(fitted))
     return out

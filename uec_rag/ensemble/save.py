@@ -120,9 +120,11 @@ class SavedEnsemble(Record):
                 )
                 for position, name in enumerate(names)
             )
-        kept = ("rule", "confidence_model", "report", "training_profile")
-        own: dict[str, Any] = {name: getattr(self, name) for name in kept}
-        return Fitted(names, options.space, beta=options.beta, posteriors=posteriors, **own)
+        kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT}
+        return Fitted(names, options.space, beta=options.beta, posteriors=posteriors, **kept)
+
+
+_KEPT = ("rule", "report", "confidence_model", "training_profile")  # of `Fitted`, as they are
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
@@ -173,17 +175,11 @@ def write_ensemble(
     folder: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
 ) -> None:
     """Write the file of an ensemble into an existing folder, in place of the one that was there."""
-    state = SavedEnsemble(
-        tuple(
-            SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
-            for name, encoder in zip(fitted.names, encoders, strict=True)
-        ),
-        options,
-        fitted.rule,
-        fitted.report,
-        fitted.confidence_model,
-        fitted.training_profile,
+    models = tuple(
+        SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
+        for name, encoder in zip(fitted.names, encoders, strict=True)
     )
+    state = SavedEnsemble(models, options, **{name: getattr(fitted, name) for name in _KEPT})
     arrays = {
         f"{position}.{name}": getattr(posterior, name)
         for position, posterior in enumerate(fitted.posteriors or ())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import warn
-from uec_rag.base.gaussian import Gaussian, Terms
+from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.spans import span
 from uec_rag.encoders import CachedEncoder, Encoded, Encoder
@@ -26,7 +26,7 @@ from uec_rag.encoders.base import (
 from uec_rag.encoders.hub import Precision
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
-from uec_rag.ensemble.convolution import block_scales, make_rule
+from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 
 if TYPE_CHECKING:
@@ -238,16 +238,6 @@ class UEC:
         kept = (CachedEncoder, TermEncoder)
         return [
             each if isinstance(each, kept) else CachedEncoder(each, None) for each in self.encoders
-        ]
-
-    def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
-        """Compute the sparse blocks of `embed` for passages, without running any dense model."""
-        scales = block_scales(self.fitted.weights)
-        return [
-            block.scale_by(scale)
-            for encoder, scale in zip(self.encoders, scales, strict=True)
-            if isinstance(encoder, TermEncoder)
-            for block in encoder.encode(texts, "passage").blocks
         ]
 
     def fit(self, pairs: PairsLike, *, show_progress: bool | None = None) -> Self:

@@ -175,8 +175,13 @@ class SourceStore(Store):
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
-        blocks = self.uec.embed_terms([passage.searched for passage in passages])
-        self.frequencies = [Frequencies.from_terms(block) for block in blocks]
+        texts = [passage.searched for passage in passages]
+        self.frequencies = [
+            Frequencies.from_terms(block)
+            for encoder in self.uec.encoders
+            if isinstance(encoder, TermEncoder)
+            for block in encoder.encode(texts, "passage").blocks
+        ]
 
     def with_ensemble(self, uec: UEC) -> SourceStore:
         """Return the store with another fit of its ensemble."""
