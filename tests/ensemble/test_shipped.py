@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.helpers import bag_of_words, index_of, pairs, passages
+from tests.helpers import index_of, pairs
 from uec_rag import UEC
 from uec_rag.encoders import Lexical
 from uec_rag.encoders.packages import PRESETS
-from uec_rag.ensemble import save
 from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import FitOptions, Fitted
 from uec_rag.ensemble.save import SHIPPED_FITS, read_fit, shipped_fit
@@ -77,33 +76,6 @@ def test_who_wants_another_fit_or_has_other_encoders_waits_for_it(known, unfitte
 def test_a_rule_that_was_chosen_stays(known, unfitted):
     fitted = shipped_fit(known, replace(unfitted, rule=Rule("uniform")), OPTIONS)
     assert fitted.rule == Rule("uniform")
-
-
-@pytest.fixture
-def shipped(tmp_path, monkeypatch):
-    """An ensemble whose fit, on hard questions, comes with the package."""
-    uec = UEC([bag_of_words(24, "small"), "bm25"]).fit(pairs(300, seed=1))
-    (tmp_path / "english").mkdir()
-    save.write_ensemble(tmp_path / "english", uec.encoders, uec.fitted, uec.options)
-    monkeypatch.setattr(save, "SHIPPED_FITS", tmp_path)
-    monkeypatch.setattr(save, "PRESETS", ["english"])
-    return uec
-
-
-def test_a_fit_on_headings_keeps_its_level_and_a_calibration_on_questions_moves_it(shipped):
-    texts = passages(300)
-    headings = [(" ".join(text.split()[:8]), text) for text in texts]
-    questions = [question for question, _ in pairs(300)]
-    answers = [[f"p{place}"] if place % 3 else [] for place in range(300)]  # what users find
-    uec = UEC([bag_of_words(24, "small"), "bm25"])
-    levels = []
-    for fitted in (shipped, uec.fit(headings)):
-        index = index_of(fitted, texts, [f"p{place}" for place in range(300)])
-        levels.append(index.search(questions).confidence.mean())
-    assert levels[1] == pytest.approx(levels[0], abs=0.1)
-    calibrated = index.calibrate(questions, answers).search(questions).confidence.mean()
-    assert abs(calibrated - levels[1]) > 0.05
-    assert abs(calibrated - 2 / 3) < abs(levels[1] - 2 / 3)
 
 
 def test_words_are_split_as_they_were_when_it_was_fitted(known):

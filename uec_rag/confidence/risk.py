@@ -397,33 +397,6 @@ def _vectors(
 _BINS = 10
 
 
-def risk_over_coverage(
-    score: ArrayLike, right: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute coverage and risk if only the questions of the highest scores are answered.
-
-    Parameters
-    ----------
-    score : array_like, shape (n,)
-    right : array_like of bool, shape (n,)
-
-    Returns
-    -------
-    coverage, risk : array, shape (n,)
-        For the first 1, 2, ... questions, their share of all, and the wrong share among them.
-
-    Examples
-    --------
-    >>> coverage, risk = risk_over_coverage([0.9, 0.2], [True, False])
-    >>> coverage.tolist(), risk.tolist()
-    ([0.5, 1.0], [0.0, 0.5])
-    """
-    order = np.argsort(-np.asarray(score), kind="stable")
-    wrong = np.cumsum(~np.asarray(right, dtype=bool)[order])
-    count = np.arange(1, len(wrong) + 1)
-    return count / len(wrong), wrong / count
-
-
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, float]]:
     """Compare confidence with the share of right answers, in up to ten bins of equal size.
 
