@@ -189,12 +189,6 @@ class TestConformal:
         assert "at most 5.0% of all questions answered wrongly" in enough.report
 
 
-def test_one_wrong_answer_given_with_confidence_is_not_the_end_of_the_search():
-    right = np.ones(400, bool)
-    right[-1] = False  # the most confident
-    assert risk_threshold(np.arange(400), right, risk=0.05).answered == 400
-
-
 class Advisor(NamedTuple):
     """How often one says yes of what is right and of what is wrong, and where it fails."""
 
