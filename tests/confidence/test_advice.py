@@ -5,6 +5,7 @@ import json
 import logging
 import threading
 import time
+from itertools import product
 
 import numpy as np
 import pytest
@@ -97,32 +98,21 @@ def in_a_thread(error):
     return advisor
 
 
-def in_the_loop(error):
-    return OfClass(error)
-
-
 def awaited_later(error):
     return lambda question, texts: OfClass(error)(question, texts)
 
 
+WAYS = (in_a_thread, OfClass, awaited_later)
+ERRORS = (asyncio.CancelledError(), SystemExit(2), TimeoutError())
+OF_THREADS = (StopIteration(), KeyboardInterrupt(), GeneratorExit())  # a loop cannot pass them on
+
+
 @pytest.mark.parametrize(
-    ("error", "name"),
-    [
-        (asyncio.CancelledError(), "CancelledError"),
-        (SystemExit(2), "SystemExit"),
-        (TimeoutError(), "TimeoutError"),
-    ],
+    ("make", "error"), [*product(WAYS, ERRORS), *product((in_a_thread,), OF_THREADS)]
 )
-@pytest.mark.parametrize("make", [in_a_thread, in_the_loop, awaited_later])
-def test_whatever_it_raises_is_one_failed_call(make, error, name):
+def test_whatever_it_raises_is_one_failed_call(make, error):
     replies = asked(make(error), ["why?", "how?"], timeout=60)
-    assert replies == [f"it failed with {name}"] * 2
-
-
-@pytest.mark.parametrize("error", [StopIteration(), KeyboardInterrupt(), GeneratorExit()])
-def test_what_a_loop_cannot_pass_on_fails_at_once_if_it_is_raised_in_a_thread(error):
-    name = type(error).__name__
-    assert asked(in_a_thread(error), ["why?"], timeout=60) == [f"it failed with {name}"]
+    assert replies == [f"it failed with {type(error).__name__}"] * 2
 
 
 async def cancels_itself(question, texts):
@@ -177,7 +167,7 @@ def test_one_that_asks_itself_is_not_asked_again(is_asynchronous):
 SECRET = "https://api.example/v1?key=sk-123"
 
 
-@pytest.mark.parametrize("make", [in_a_thread, in_the_loop, awaited_later])
+@pytest.mark.parametrize("make", WAYS)
 def test_nothing_of_the_message_of_an_exception_is_logged(make, caplog):
     async def late(question, texts):
         try:

@@ -47,15 +47,24 @@ def test_more_allowed_risk_and_less_certainty_never_answer_fewer(rows, times, sh
         assert answered == sorted(answered)
 
 
-def test_too_few_queries_abstain_on_everything_and_say_how_many_are_needed():
-    found = risk_threshold(np.linspace(0, 1, 58), np.ones(58, bool))
-    assert math.isinf(found.threshold)
-    assert not found.is_controlled
-    assert "at least 59" in found.report
-    assert "got 58" in found.report
-    enough = risk_threshold(np.linspace(0.2, 1, 59), np.ones(59, bool))
-    assert (enough.answered, enough.wrong) == (59, 0)
-    assert "59 answered" in enough.report
+@pytest.mark.parametrize(
+    ("make", "options", "needed", "target"),
+    [
+        (risk_threshold, {}, 59, "at most 5.0% wrong answers with 95% certainty"),
+        (conformal_threshold, {"share": 0.05}, 19, "at most 5.0% of all questions answered wro"),
+    ],
+)
+def test_too_few_labels_answer_nothing_and_say_how_many_it_takes(make, options, needed, target):
+    label = make is risk_threshold  # of a right answer, or of a harmful one
+    few, enough = (
+        make(np.linspace(0.2, 1, count), np.full(count, label), **options)
+        for count in (needed - 1, needed)
+    )
+    assert math.isinf(few.threshold)
+    assert not few.is_controlled
+    assert f"at least {needed} calibration questions, got {needed - 1}" in few.report
+    assert (enough.answered, enough.wrong) == (needed, 0)
+    assert target in enough.report
 
 
 def test_the_counts_are_those_above_the_threshold():
@@ -179,14 +188,6 @@ class TestConformal:
         found = conformal_threshold(score, np.ones(100, bool), 0.1)
         assert (found.queries, found.answered, found.wrong) == (100, 9, 9)
         assert math.isinf(conformal_threshold(score[:50], np.ones(50, bool)).threshold)
-
-    def test_too_few_labels_answer_nothing_and_say_how_many_it_takes(self):
-        found = conformal_threshold(np.linspace(0, 1, 18), np.zeros(18, bool), 0.05)
-        assert not found.is_controlled
-        assert "takes at least 19 calibration questions, got 18" in found.report
-        enough = conformal_threshold(np.linspace(0, 1, 19), np.zeros(19, bool), 0.05)
-        assert enough.answered == 19
-        assert "at most 5.0% of all questions answered wrongly" in enough.report
 
 
 class Advisor(NamedTuple):

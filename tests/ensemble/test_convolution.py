@@ -160,14 +160,6 @@ def test_the_trace_rule_is_equation_4(parts):
     )
 
 
-def test_a_low_temperature_follows_the_surest_encoder_and_a_high_one_nobody(parts):
-    surest = np.argmin([p.trace for p in parts], axis=0)
-    cold, hot = Rule("trace", 1e-4)(parts), Rule("trace", 1e6)(parts)
-    np.testing.assert_array_equal(cold.argmax(axis=1), surest)
-    np.testing.assert_allclose(cold.max(axis=1), 1)
-    np.testing.assert_allclose(hot, 1 / 3, rtol=1e-4)
-
-
 WEIGHTS = {"c": 2, "a": 1, "b": 1}
 
 
