@@ -49,7 +49,6 @@ CLARIFY = "clarify_man,clarify_entities,clarify_pydocs,clarify_ambig"
 REPLIES = {
     "title": "{}",
     "in a sentence": "It is about {} that I ask.",
-    "place": "The last one.",
 }
 OPENINGS = {
     "nothing": "{}",

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import copy
 import json
 import math
-import pickle
 import re
 import warnings
 from dataclasses import replace
@@ -13,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.helpers import Counting, index_of, labelled, noise, refused, rightness
+from tests.helpers import Counting, index_of, labelled, refused, rightness
 from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
@@ -425,10 +423,6 @@ def agreeing(question, texts):
     return True
 
 
-def pickled(value):
-    return pickle.loads(pickle.dumps(value))
-
-
 class Reader:
     """An advisor that knows which texts answer which question, and remembers what it was asked."""
 
@@ -571,14 +565,6 @@ class TestAdvisor:
         gate = Gate(advisor=advisor)
         found_later = await full.with_gate(gate).asearch(found[0])
         assert found_later.decisions == gate.search(full, found[0]).decisions
-
-    @pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
-    def test_an_index_is_copied_with_its_gate_also_after_it_has_decided(self, found, texts, copied):
-        index = index_of(UEC([noise]), texts[:20])
-        index.gate = Gate(advisor=agreeing, doubt=(0.0, 1.0))
-        result = index.search(found[0][:3])
-        other = copied(index)
-        assert other.search(found[0][:3]).decisions == result.decisions
 
     def test_one_that_searches_its_own_index_is_not_asked_from_within(self, full, found):
         index, within = full.snapshot(), []

@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -76,19 +77,25 @@ def test_passages_are_scored_as_if_added_after_the_fit():
 
 
 @pytest.mark.parametrize(
-    ("encoders", "options", "texts"),
+    ("encoders", "options", "texts", "said"),
     [
-        ([bag_of_words(16, "small")], {"fit": False}, TEXTS),
-        ([bag_of_words(16, "small")], {}, TEXTS[: ENOUGH - 1]),
-        (["bm25"], {}, TEXTS),
-        ([LinearHead()], {}, TEXTS),
-        ([bag_of_words(16, "small")], {}, [f"word{number}" for number in range(ENOUGH)]),
+        ([bag_of_words(16, "small")], {"fit": False}, TEXTS, None),
+        ([bag_of_words(16, "small")], {}, TEXTS[: ENOUGH - 1], None),
+        (["bm25"], {}, TEXTS, None),
+        ([LinearHead()], {}, TEXTS, "uec: expected a model whose last layer is the identity"),
+        (
+            [bag_of_words(16, "small")],
+            {},
+            [f"word{number}" for number in range(ENOUGH)],
+            r"expected 32 or more of which a question .* got 0 among 64.*confidence is unreliable",
+        ),
     ],
     ids=["turned off", "too few", "words alone", "another last layer", "no questions"],
 )
-def test_an_ensemble_stays_as_it_is(encoders, options, texts):
+def test_an_ensemble_stays_as_it_is_and_says_why(encoders, options, texts, said):
     index = indexed(UEC(encoders), texts, **options)
-    index.search(ASKED)
+    with pytest.warns(UserWarning, match=said) if said else nullcontext():
+        index.search(ASKED)
     assert not index.uec.is_fitted
     assert "confidence is unreliable" in index.report
 
@@ -139,7 +146,7 @@ def test_passages_of_elsewhere_fit_it_too():
     index.fit_from([Passage(str(i), text) for i, text in enumerate(TEXTS)])
     assert index.uec.is_fitted
     assert index.search(ASKED).sigma2.all()
-    with pytest.raises(ValueError, match="passages: no fit can be made of these 3 passages"):
+    with pytest.raises(ValueError, match=r"passages: expected 32 or more .* got \d among 3\."):
         index.fit_from([Passage(str(i), text) for i, text in enumerate(TEXTS[:3])])
 
 
@@ -168,5 +175,6 @@ def test_passages_of_one_ending_make_no_fit():
     ending = "Ask at the desk of the house if you need anything else. It is open all day."
     texts = [f"{' '.join(text.split()[7:15])}. {ending}" for text in TEXTS]
     index = indexed(UEC([bag_of_words(16, "small"), "bm25"]), texts)
-    index.search(ASKED)
+    with pytest.warns(UserWarning, match="got 1 among 80"):
+        index.search(ASKED)
     assert not index.uec.is_fitted

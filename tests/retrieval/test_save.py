@@ -213,13 +213,12 @@ def test_a_database_that_was_made_up_is_said_to_be_corrupted(small, tmp_path, sq
         ("id", "'q0'", "its checksum differs"),
         ("text", "'other'", "its checksum differs"),
         ("metadata", "'{'", "row 0"),
-        ("metadata", "'[]'", "expected a mapping"),
-        ("metadata", """'{"key": -1e999}'""", "a finite number"),
-        ("metadata", """'{"key": 9007199254740993}'""", "whole numbers from"),
-        ("metadata", """'{"key": "\\u0000"}'""", "a NUL character"),
-        ("metadata", """'{"key": "\\ud800"}'""", "not valid Unicode"),
-        ("metadata", '\'{"key": ' + "[" * 70 + "]" * 70 + "}'", "at most 64 levels"),
+        ("metadata", "'[]'", "Expected `object`"),
+        ("metadata", """'{"key": -1e999}'""", "row 0"),
+        ("metadata", """'{"key": "\\ud800"}'""", "row 0"),
+        ("metadata", '\'{"key": ' + "[" * 70_000 + "]" * 70_000 + "}'", "row 0"),
         ("dates", """'{"key": "2024"}'""", "row 0"),
+        ("text", "x'61'", "its id or its text is no text"),
     ],
 )
 def test_a_passage_that_no_addition_makes_is_said_to_be_corrupted(
@@ -232,7 +231,8 @@ def test_a_passage_that_no_addition_makes_is_said_to_be_corrupted(
         if "checksum" not in said:
             names = "id, metadata, dates, text"
             [row] = database.execute(f"SELECT {names} FROM passages WHERE row = 0")
-            sum_ = zlib.crc32("\0".join(text or "" for text in row).encode())
+            stored = (one if isinstance(one, bytes) else (one or "").encode() for one in row)
+            sum_ = zlib.crc32(b"\0".join(stored))
             database.execute(changed("sum", sum_))
     loaded = load_index(tmp_path / "index", small.uec)
     with pytest.raises(IndexCorrupted, match=re.escape(said)):

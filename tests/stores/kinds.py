@@ -4,8 +4,7 @@ import os
 import uuid
 
 from tests.stores.edge_client import EdgeClient
-from uec_rag.stores import LocalStore, open_store
-from uec_rag.stores.base import STORE, saved_store
+from uec_rag.stores import LocalStore
 from uec_rag.stores.local.store import copy_view
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -41,9 +40,10 @@ def reopened(store, folder):
         copy_view(store.snapshot(), LocalStore(folder), store.settings)
         close(store)
         return LocalStore(folder)
-    state = store.state()
     close(store)
-    return saved_store({STORE: state}, open_store(state["address"]))
+    if not store._is_local:
+        return QdrantStore(url=os.environ["QDRANT_URL"], collection=store._name)
+    return KINDS["qdrant in a folder"](folder.parent)
 
 
 def beside(store):

@@ -1,6 +1,5 @@
 """What is Qdrant's own: candidates, other writers, servers that go or refuse, and addresses."""
 
-import re
 from contextlib import closing
 
 import httpx
@@ -16,7 +15,7 @@ from tests.stores.test_contract_words import asking, with_words
 from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
 from uec_rag.base import retries
 from uec_rag.base.similarity import moments, probit
-from uec_rag.stores import LocalStore, open_store
+from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 
 every_engine = pytest.mark.parametrize("kind", ENGINES)
@@ -262,31 +261,18 @@ def test_who_may_only_read_finds_what_the_owner_finds(client, filled):
         "https://{}@127.0.0.1:9/a",
         "http://127.0.0.1:9?api_key={}",
         "http://127.0.0.1:9/#{}",
-        "qdrant://me:{}@127.0.0.1:9/x",
-        "qdrant+https://127.0.0.1:9/x?api_key={}",
         "ftp://me:{}@h/x",
         "me:{}@h/x",
     ],
 )
 def test_a_secret_in_an_address_of_qdrant_is_refused_and_not_repeated(odd, where, caplog):
     address = where.format(f"s3cr{odd}3t")
-    openers = [open_store, lambda url: QdrantStore(url=url), lambda url: QdrantStore(location=url)]
-    for opens in openers:
+    for given in ({"url": address}, {"location": address}):
         with pytest.raises(ValueError, match="expected") as caught:
-            opens(address)
+            QdrantStore(**given)
         told = all_that_is_said(caught.value, caplog)
         assert "s3cr" not in told
         assert "3t" not in told
-
-
-def test_addresses_lead_to_their_stores(tmp_path):
-    with closing(open_store(f"qdrant://{tmp_path}/passages")) as folder:
-        folder.add(numbered([1]), gaussians(0, 1))
-    with closing(open_store(f"qdrant://{tmp_path}/passages")) as again:
-        assert len(again) == 1
-    for wrong in ("ftp://host/a", "qdrant://host:6333", "qdrant://host:6333/a/b", "qdrant:///"):
-        with pytest.raises(ValueError, match="expected"):
-            open_store(wrong)
 
 
 # A saved folder may come from a stranger: the engine that it names is not opened unasked.
@@ -316,8 +302,9 @@ def test_ones_own_index_is_opened_as_the_error_says(tmp_path):
         index_of(uec, ["a text", "another text"], ["a", "b"], store=store).save(tmp_path / "index")
     with pytest.raises(ValueError, match=r"Retriever\.load\(path, store=\.\.\.\)") as said:
         Retriever.load(tmp_path / "index", uec)
-    address = re.search("--store '(.*)'", str(said.value))[1]
-    with closing(Retriever.load(tmp_path / "index", uec, store=open_store(address))) as loaded:
+    assert f"{tmp_path / 'engine'}/passages" in str(said.value)
+    store = QdrantStore(path=tmp_path / "engine", collection="passages")
+    with closing(Retriever.load(tmp_path / "index", uec, store=store)) as loaded:
         assert loaded.search(["a text"], k=1).ids == [["a"]]
 
 

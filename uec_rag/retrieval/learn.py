@@ -76,12 +76,16 @@ def sample_passages(store: Store) -> list[Passage]:
     return store.examples(_MOST_READ if store.can_list else _MOST_LISTED)
 
 
+class NoFit(ValueError):
+    """Raised if an ensemble cannot be fitted on some passages without labels."""
+
+
 def fit_without_labels(
     uec: UEC, passages: Sequence[Passage], *, show_progress: bool | None = None
-) -> UEC | None:
+) -> UEC:
     """Return a copy of an ensemble that is fitted on questions made of passages.
 
-    None if fewer than 32 questions can be made, or an encoder has another last layer than the
+    NoFit if fewer than 32 questions can be made, or an encoder has another last layer than the
     identity, so that stored vectors do not determine its Gaussians.
     """
     from uec_rag.ensemble.fit import fit
@@ -90,11 +94,20 @@ def fit_without_labels(
     fitted = uec.with_cache()
     dense = [each for each in fitted.encoders if not isinstance(each, TermEncoder)]
     different = len({answer for _, answer in pairs})
-    if different < MINIMUM or not dense or uec.fitted.space != "direct":
-        return None
+    if different < MINIMUM:
+        raise NoFit(
+            f"passages: expected {MINIMUM} or more of which a question can be made, got "
+            f"{different} among {len(passages):,}. A question is a title in the metadata, a "
+            "heading, or the first sentence of a passage that goes on after it: give titles, make "
+            "the passages longer, or fit the ensemble on pairs of your own with UEC.fit(pairs)."
+        )
     probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
-    if not all(np.array_equal(probe.embedding, probe.features) for probe in probes):
-        return None
+    plain = [np.array_equal(probe.embedding, probe.features) for probe in probes]
+    if not dense or not all(plain) or uec.fitted.space != "direct":
+        raise NoFit(
+            "uec: expected a model whose last layer is the identity, in a direct sum, got "
+            f"{', '.join(uec.names)}; fit it on pairs of your own with UEC.fit(pairs)."
+        )
     start = time.perf_counter()
     _log.warning(
         "uec_rag: fitting on %s questions made of the passages: %s texts are embedded by %s, once.",

@@ -35,6 +35,7 @@ from uec_rag.retrieval.labelled import LabelFile, check_labels
 from uec_rag.retrieval.learn import (
     ENOUGH,
     CorpusCalibration,
+    NoFit,
     calibrate_with_labels,
     fit_without_labels,
     refit,
@@ -164,14 +165,9 @@ class Retriever:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store.contents}, {self.uec!r})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy has: the passages in memory, and the gate that decides."""
-        own = {"_home": None, "_reload": None, "_settings": None, "_is_snapshot": False}
-        return {**self.__dict__, **own, "_gate": self._gate or (self.gate,)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
+    def __deepcopy__(self, memo: object) -> Self:
+        """Return the index itself, which copies of what searches it share."""
+        return self
 
     @property
     def folder(self) -> Path | None:
@@ -787,14 +783,7 @@ class Retriever:
             If the index is only read.
         """
         given = sample_passages(self.store) if passages is None else [*passages]
-        made = fit_without_labels(self.uec, given, show_progress=show_progress)
-        if made is None:
-            raise ValueError(
-                f"passages: no fit can be made of these {len(given):,} passages: it takes 32 "
-                "questions, which headings and first sentences of long passages give, and models "
-                "that end with their vectors. Fit the ensemble by UEC.fit(pairs)."
-            )
-        self._use_fit(made, given)
+        self._use_fit(fit_without_labels(self.uec, given, show_progress=show_progress), given)
         return self
 
     def _fit_once(self) -> None:
@@ -822,9 +811,11 @@ class Retriever:
         if self.folder is not None and LabelFile(self.folder).path.exists():
             return
         given = sample_passages(self.store)
-        made = fit_without_labels(self.uec, given) if len(given) >= ENOUGH else None
-        if made is not None:
-            self._use_fit(made, given)
+        if len(given) >= ENOUGH and self.uec.dimension:
+            try:
+                self._use_fit(fit_without_labels(self.uec, given), given)
+            except NoFit as error:
+                warn(f"{error} Until then, confidence is unreliable.")
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""

@@ -8,7 +8,6 @@ import logging.config
 import os
 import re
 import time
-import warnings
 from threading import RLock
 from typing import Any
 
@@ -53,10 +52,9 @@ LOGGING: dict[str, Any] = {
 
 
 def log_to_stderr() -> None:
-    """Configure logging by `LOGGING`, also for warnings except those about clients' filters."""
+    """Configure logging by `LOGGING`, also for warnings."""
     logging.config.dictConfig(LOGGING)
     logging.captureWarnings(True)
-    warnings.filterwarnings("ignore", "filter: no passage has the metadata key")
     # tqdm's default lock is a system semaphore, which leaks if a signal ends the process.
     tqdm.set_lock(RLock())
 

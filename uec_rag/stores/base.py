@@ -374,13 +374,12 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     if not isinstance(state, dict):
         raise ValueError(f"path: the index names no store, but {state!r:.60}; build it again.")
     if store is None:
-        address, pass_it = state.get("address"), "Retriever.load(path, store=...)"
-        how = f"open it: {pass_it} (uec-rag: --store {address!r:.300})"
+        address, how = state.get("address"), "Retriever.load(path, store=...)"
         if state.get("store") == "source":
-            how = f"pass it: UECGate.load(path, UECRetriever.over(your_store)), or {pass_it}"
+            how = f"UECGate.load(path, UECRetriever.over(your_store)), or {how}"
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
-            f"is not opened just because a saved folder names it; if it is yours, {how}."
+            f"is not opened just because a saved folder names it; if it is yours, pass it: {how}."
         )
     cast(LinkedStore, store).restore(state)
     return store
@@ -616,7 +615,7 @@ def last_of_each(passages: Sequence[Passage]) -> list[int]:
     return [*kept.values()]
 
 
-class _Checked(dict[str, Any]):
+class Checked(dict[str, Any]):
     """The metadata of a passage that was already checked and copied."""
 
 
@@ -634,7 +633,7 @@ def check_passage(passage: Passage, where: str = "") -> Passage:
         raise TypeError(f"text of {name!r} must be a string, got {text!r:.60}")
     check_stored_text(text, f"text of {name!r}: {text!r:.60}")
     check_type(passage.metadata, Mapping, where, "a mapping")
-    return Passage(name, text, _Checked(normalise(passage.metadata, where)))
+    return Passage(name, text, Checked(normalise(passage.metadata, where)))
 
 
 def check_same(stored: str | None, fingerprint: str) -> None:
@@ -660,7 +659,7 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
         )
     checked = [
-        one if isinstance(getattr(one, "metadata", None), _Checked) else check_passage(one)
+        one if isinstance(getattr(one, "metadata", None), Checked) else check_passage(one)
         for one in passages
     ]
     if len({passage.id for passage in checked}) < len(checked):

@@ -243,10 +243,10 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
 
 
 def _atoms(value: object) -> list[object]:
-    """Return all keys and values in a value, at any depth."""
+    """Return all keys and values in a value, at any depth; what is empty is one, too."""
     if isinstance(value, Mapping):
         value = [*value, *value.values()]
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and value:
         return [atom for one in value for atom in _atoms(one)]
     return [value]
 

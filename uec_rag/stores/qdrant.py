@@ -145,9 +145,8 @@ class QdrantStore(Store):
             )
         except ValueError as error:
             raise ValueError(f"url: expected http://HOST:PORT, got {url!r} ({error}).") from error
-        self.address = f"qdrant+{url}/{collection}"
-        if url is None:
-            self.address = f"qdrant://{'' if path is None else Path(path).absolute()}/{collection}"
+        where = url or (":memory:" if path is None else Path(path).absolute())
+        self.address = f"{where}/{collection}"
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None
         self._was_there = False
@@ -182,7 +181,7 @@ class QdrantStore(Store):
         if status in (401, 403):
             return PermissionError(
                 f"{where} does not let this key do that ({status}); pass one with permission as "
-                "api_key= (uec-rag: in QDRANT_API_KEY)."
+                "api_key=."
             )
         if 400 <= status < 500 and not is_transient(error):
             return ValueError(
@@ -464,7 +463,7 @@ class QdrantStore(Store):
         if self.address != address and not len(self):
             raise ValueError(
                 f"store: there is no passage in {self.address!r:.300}, and those of this index "
-                f"were saved in {address!r:.300}; check the name (uec-rag: --store)."
+                f"were saved in {address!r:.300}; check the name."
             )
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, Self, cast, get_args
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,13 +32,13 @@ from uec_rag.base.errors import (
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
+    Checked,
     Filter,
     Passage,
     Schema,
     Store,
     StoreHits,
     check_addition,
-    check_passage,
     check_same,
 )
 from uec_rag.stores.filters import parse
@@ -65,6 +66,7 @@ _SUFFIX = ".safetensors"
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _COLUMNS = "row, id, sum, metadata, dates, text"
+_METADATA = msgspec.json.Decoder(dict[str, Any])
 _INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _Record = tuple[int, str, int, str, str | None, str]
 
@@ -88,7 +90,9 @@ def _passage(record: _Record, path: Path) -> Passage:
     try:
         if sum_ != _sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
-        passage = check_passage(Passage(id_, text, json.loads(metadata)))
+        if not (isinstance(id_, str) and isinstance(text, str)):
+            raise TypeError("its id or its text is no text")
+        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
         restore_dates(passage.metadata, json.loads(dates or "{}"))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
