@@ -7,8 +7,7 @@ Prints, over logistic confidence of three accuracies and two strengths, the shar
 `Gate(max_risk=...)` answers over that of an oracle, which knows the risk of every threshold; the
 largest share of draws in which the risk exceeds its target; and what the best single threshold
 answers, which only who knows the risks could choose, tested by all of delta. With --grouped:
-questions that come in groups which fail together, and how soon a gate warns that other questions
-come.
+questions that come in groups which fail together.
 """
 
 from __future__ import annotations
@@ -110,30 +109,8 @@ def grouped() -> list[list[str]]:
     return table
 
 
-def drifting() -> list[list[str]]:
-    """Logistic confidence, and questions without an answer among those asked later."""
-    rng, table = np.random.default_rng(0), []
-    for count in (100, 200, 400):
-        for share in (0.0, 0.3, 0.5):
-            after = []
-            for _ in range(SPLITS):
-                drift = ours.Drift(_logistic(rng, count, 0.0))
-                asked = _logistic(rng, 2000, share)
-                seen = (n for n in range(8, 2001, 8) if drift.record(asked[n - 8 : n]))
-                after.append(next(seen, None))
-            warned = [n for n in after if n is not None]
-            shown = (len(warned) / SPLITS, float(np.median(warned or [np.nan])))
-            table.append([str(count), str(share), *(f"{value:.3f}" for value in shown)])
-    return table
-
-
-def _logistic(rng: np.random.Generator, count: int, unanswerable: float) -> Floats:
-    mean = np.where(rng.random(count) < unanswerable, -1.0, 1.5)
-    return np.asarray(expit(rng.normal(mean, 1.5)))
-
-
 def main(
-    in_groups: Annotated[bool, typer.Option("--grouped", help="Groups and drift alone.")] = False,
+    in_groups: Annotated[bool, typer.Option("--grouped", help="Groups alone.")] = False,
 ) -> None:
     """Print the tables."""
     if not in_groups:
@@ -141,8 +118,6 @@ def main(
         print_table("Shares of what an oracle answers", header, simulated())
         return
     print_table("200 questions in groups", ["group of", "risk", "over"], grouped())
-    header = ["labels", "unanswerable since", "warned in 2,000", "after (median)"]
-    print_table("Other questions", header, drifting())
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ from benchmarks.quality.shipped_confidence import (
     loaded,
 )
 from benchmarks.tables import print_table
-from uec_rag.confidence.level import Level
 from uec_rag.confidence.model import ConfidenceModel, log_odds, shipped_model
+from uec_rag.confidence.risk import Level
 
 Floats = NDArray[np.float64]
 

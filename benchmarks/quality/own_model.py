@@ -85,8 +85,8 @@ def own_encoder(folder: Path) -> CachedEncoder:
 def moments_of(uec: UEC, fitted: Fitted, pairs: Sequence[tuple[str, str]]) -> tuple[float, float]:
     """Mean and deviation of the log odds of `in_corpus` over the questions of a fit."""
     checked = [check_pairs(pairs)] * len(uec.encoders)
-    posteriors = fit_posteriors(uec.encoders, checked, uec.options, show_progress=False)
-    views = posteriors.fit_queries(fitted, 0).views(fitted)
+    _, asked = fit_posteriors(uec.encoders, checked, uec.options, show_progress=False)
+    views = asked.asked_by(fitted).views(fitted, 0)
     model = fitted.confidence_model
     assert model is not None
     features = np.concatenate([view.in_corpus(model.temperature) for view in views])

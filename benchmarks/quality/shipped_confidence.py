@@ -260,7 +260,7 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         view = retriever.store.snapshot()
         own = compare(uec.fitted, view, parts)
         best = np.stack([of_block.max(axis=1) for of_block in own], axis=1)
-        coefficients = uec.fitted.weigh(None, parts, own, best)
+        coefficients = uec.fitted.weigh(parts, own, best)
         mu = weighted_sum(own, coefficients * uec.fitted.weights)
         slope, offset = unfitted_logit_line(view, parts)
         logits = slope * mu + offset[:, None]

@@ -7,15 +7,18 @@ import pytest
 from tests.helpers import rows_of
 from uec_rag.confidence.advice import Advice
 from uec_rag.confidence.decision import apply_advice, decide_again, decide_one, with_note
-from uec_rag.confidence.languages import check_language, language_of, languages, tables
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
-from uec_rag.confidence.sentences import (
+from uec_rag.confidence.languages import (
     TRANSLATIONS,
+    check_language,
+    language_of,
     language_told_in,
+    languages,
     sentence,
+    tables,
     template,
 )
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
 
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"

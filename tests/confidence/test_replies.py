@@ -85,8 +85,8 @@ def test_the_ids_of_a_chosen_reading_in_every_form():
     [
         ("a", TypeError, "within: expected a Reading, a mapping with its ids"),
         ({"label": "a"}, TypeError, "within: expected a Reading, a mapping with its ids"),
-        ([7], TypeError, "within: expected a Reading, a mapping with its ids, a list of ids"),
-        ([], ValueError, "within: expected the ids of one passage at least, got none"),
+        ([7], TypeError, "within: expected a Reading, a mapping with its ids, a list of one id"),
+        ([], TypeError, "within: expected a Reading, a mapping with its ids, a list of one id"),
     ],
 )
 def test_what_is_no_chosen_reading_is_refused(within, error, message):

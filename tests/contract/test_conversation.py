@@ -46,7 +46,7 @@ def test_both_frameworks_decide_as_the_index_does(index, said, question, within)
 
 @pytest.mark.parametrize(
     ("wrong", "error"),
-    [("tar", UnknownReading), (3, TypeError), ({"label": "git push"}, TypeError), ([], ValueError)],
+    [("tar", UnknownReading), (3, TypeError), ({"label": "git push"}, TypeError), ([], TypeError)],
 )
 def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong, error):
     store = langchain.UECVectorStore(index)

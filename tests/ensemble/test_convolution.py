@@ -54,17 +54,6 @@ def test_the_shared_convolution_equals_monte_carlo_over_the_encoders_gaussians(r
 
 
 @FACTORS
-def test_the_direct_sum_equals_monte_carlo_over_the_encoders_gaussians(rng, factors):
-    parts = [random_gaussian(rng, 3, d, f) for d, f in zip((4, 2), factors, strict=True)]
-    pi, weights = convex(rng, 3, 2), np.float32([0.4, 1.6])
-    blocks = [
-        np.sqrt(2 * w) * pi_k[:, None] * draws(part, rng)
-        for part, pi_k, w in zip(parts, pi.T, weights, strict=True)
-    ]
-    assert_moments(direct_sum(parts, pi, weights), np.concatenate(blocks, axis=2))
-
-
-@FACTORS
 def test_in_the_direct_sum_similarity_is_the_weighted_sum_of_the_encoders_own(rng, factors):
     dimensions = (5, 3)
     queries = [random_gaussian(rng, 4, d, f) for d, f in zip(dimensions, factors, strict=True)]
@@ -169,14 +158,6 @@ def test_the_trace_rule_is_equation_4(parts):
     np.testing.assert_allclose(
         Rule("trace", 1.5)(parts), exponential / exponential.sum(axis=1, keepdims=True), rtol=1e-5
     )
-
-
-def test_a_low_temperature_follows_the_surest_encoder_and_a_high_one_nobody(parts):
-    surest = np.argmin([p.trace for p in parts], axis=0)
-    cold, hot = Rule("trace", 1e-4)(parts), Rule("trace", 1e6)(parts)
-    np.testing.assert_array_equal(cold.argmax(axis=1), surest)
-    np.testing.assert_allclose(cold.max(axis=1), 1)
-    np.testing.assert_allclose(hot, 1 / 3, rtol=1e-4)
 
 
 WEIGHTS = {"c": 2, "a": 1, "b": 1}

@@ -18,7 +18,6 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.encoders import sentence_transformer
-from uec_rag.ensemble.save import TRUSTED
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
 
@@ -208,21 +207,15 @@ def asked(monkeypatch):
     return calls
 
 
-def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked, monkeypatch):
-    monkeypatch.setenv(TRUSTED, "friend/*")
+def test_a_model_of_the_hub_is_only_looked_for_on_this_machine(naming, asked):
     with pytest.raises(ValueError, match=r"names 'stranger/model', which is not on this machine"):
         UEC.load(naming("stranger/model"))
     assert asked == []  # a loader looks for it on the hub, whatever it is told
 
 
-@pytest.mark.parametrize(
-    ("listed", "trust"),
-    [("", True), ("friend/*, stranger/model", False), ("stranger/*", False)],
-)
-def test_it_is_fetched_for_those_who_say_so_or_list_it(naming, asked, monkeypatch, listed, trust):
-    monkeypatch.setenv(TRUSTED, listed)
+def test_it_is_fetched_for_those_who_say_so(naming, asked):
     with pytest.raises(OSError, match="no such model"):
-        UEC.load(naming("stranger/model@abc"), trust=trust)
+        UEC.load(naming("stranger/model@abc"), trust=True)
     assert asked == [("stranger/model", "abc", False)]
 
 

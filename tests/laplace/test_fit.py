@@ -105,23 +105,29 @@ def test_the_scale_is_the_likeliest_after_held_out_pairs_and_what_is_usual(
 
 
 @EVERY_KIND
-def test_a_weaker_encoder_gets_a_smaller_slope_and_a_larger_variance(
+def test_a_weaker_encoder_gets_a_smaller_slope_and_a_larger_variance_and_noise_hardly_any_slope(
     words, given, structure, likelihood
 ):
-    encoders = [words, *(BlackBoxEncoder(bag_of_words(d, f"words-{d}")) for d in (16, 6))]
-    best, middle, worst = (
-        fit(e, given, structure=structure, likelihood=likelihood).summary for e in encoders
+    others = [bag_of_words(16, "middle"), bag_of_words(6, "worst"), noise]
+    best, middle, worst, useless = (
+        fit(encoder, given, structure=structure, likelihood=likelihood).summary
+        for encoder in (words, *map(BlackBoxEncoder, others))
     )
+    assert useless.slope < 0.05 * best.slope
+    assert useless.nll == pytest.approx(useless.nll_deterministic, abs=0.01)
     assert best.slope > 1.5 * middle.slope > 3 * worst.slope
     assert best.log_trace_mean < middle.log_trace_mean < worst.log_trace_mean
 
 
-@EVERY_KIND
-def test_an_encoder_that_knows_nothing_gets_next_to_no_slope(words, given, structure, likelihood):
-    options = {"structure": structure, "likelihood": likelihood}
-    useless = fit(BlackBoxEncoder(noise), given, **options).summary
-    assert useless.slope < 0.05 * fit(words, given, **options).summary.slope
-    assert useless.nll == pytest.approx(useless.nll_deterministic, abs=0.01)
+@pytest.mark.parametrize("structure", ["kron", "diag"])
+def test_held_out_queries_are_usual(words, given, structure):
+    checked, posterior = check_pairs(given), fit(words, given, structure=structure)
+    held_out = [checked.queries[row] for row in split_queries(checked, seed=0)[1]]
+    standard = posterior.standardise_log_trace(gaussian(posterior, words, held_out))
+    assert (standard.mean(), standard.std()) == (
+        pytest.approx(0, abs=1e-3),
+        pytest.approx(1, abs=1e-3),
+    )
 
 
 @pytest.mark.parametrize("structure", ["kron", "diag"])

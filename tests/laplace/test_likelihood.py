@@ -90,25 +90,6 @@ def test_the_predictive_averages_the_logistic_over_the_similarity(rng):
     assert np.exp(-nll[0]) == pytest.approx(sampled, abs=0.02)
 
 
-def test_scale_and_intercept_are_the_best_of_a_grid(rng):
-    similarity, labels = sample(rng, 10.0, 0.4, 0.2)
-    single, double = rng.gamma(2.0, 0.01, (2, 4000))
-    slope = 30.0  # overconfident: three times too steep
-    scale, intercept = variance_scale(similarity, single, double, labels, slope)
-
-    def loss(s, b):
-        variance = s * single + s**2 * double
-        return predictive_nll(similarity, variance, labels, slope, b).mean()
-
-    grid = [
-        loss(s, b)
-        for s in np.exp(np.linspace(np.log(scale) - 3, np.log(scale) + 3, 61))
-        for b in np.linspace(intercept - 6, intercept + 6, 41)
-    ]
-    assert loss(scale, intercept) <= min(grid) + 1e-6
-    assert loss(scale, intercept) < loss(0.0, intercept) - 0.05
-
-
 @pytest.mark.parametrize("slope", [0.01, 6.0, 80.0, 2000.0])
 def test_with_the_slope_given_only_the_intercept_moves_to_the_best(slope):
     # As of encoders whose cosines all lie between .7 and .9: at any slope the loss is lowest where

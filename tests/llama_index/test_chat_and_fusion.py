@@ -11,7 +11,7 @@ from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEng
 from llama_index.core.retrievers import QueryFusionRetriever
 
 from tests.llama_index.conftest import Saying, always
-from uec_rag.confidence.sentences import SENTENCES
+from uec_rag.confidence.languages import SENTENCES
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine
 from uec_rag.llama_index.gate import NOTICE
 

@@ -5,7 +5,10 @@ import pytest
 
 from tests.helpers import bag_of_words
 from uec_rag import UEC
-from uec_rag.ensemble.known_vectors import encode
+
+
+def encode(uec, texts, role):
+    return uec.with_cache().encode(texts, role)
 
 
 def same(ours, theirs):

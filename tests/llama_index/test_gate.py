@@ -6,8 +6,8 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from tests.llama_index.conftest import Saying
 from tests.llama_index.decisions import judge
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.sentences import SENTENCES
 from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE
 from uec_rag.retrieval.gate import Gate

@@ -18,8 +18,8 @@ from tests.helpers import (
     rightness,
 )
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.risk import shipped_level
 from uec_rag.retrieval.labelled import FEWEST
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.local import LocalStore

@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.confidence.sentences import language_told_in, sentence
+from uec_rag.confidence.languages import language_told_in, sentence
 
 ASKED = {
     "de": "Was ist das für ein Ding?",

@@ -11,7 +11,6 @@ import inspect
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
@@ -146,43 +145,8 @@ def _as_advice(reply: object) -> Advice | None:
         return None
 
 
-_COUNTING = threading.Lock()
-
-
-@dataclass
-class Usage:
-    """The counts of an advisor's calls.
-
-    Attributes
-    ----------
-    asked : int
-        Number of calls.
-    rewritten : int
-        Number of rewrites that were searched for.
-    failed : int
-        Number of calls that failed, timed out or returned no advice.
-    seconds : float
-        Time that was spent waiting, over all calls.
-    """
-
-    asked: int = 0
-    rewritten: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-
-    def add(self, **counts: float) -> None:
-        """Add to the counts, from any thread."""
-        with _COUNTING:
-            for name, count in counts.items():
-                setattr(self, name, getattr(self, name) + count)
-
-
 async def ask_advisor(
-    advisor: Advisor,
-    questions: Sequence[str],
-    texts: Sequence[Sequence[str]],
-    timeout: float,
-    usage: Usage,
+    advisor: Advisor, questions: Sequence[str], texts: Sequence[Sequence[str]], timeout: float
 ) -> list[Advice | str]:
     """Ask an advisor about several questions, at most eight at a time.
 
@@ -197,19 +161,15 @@ async def ask_advisor(
 
     async def ask_one(question: str, passages: Sequence[str]) -> Advice | str:
         async with places:
-            begin = time.perf_counter()
             # A task of its own, so that an advisor that is cancelled does not cancel the search.
             task = asyncio.create_task(_advice(advisor, question, passages))
             try:
                 await asyncio.wait([task], timeout=timeout)
             finally:
                 task.cancel()  # if it takes too long, or the search is cancelled
-            advice: Advice | str = f"it took more than {timeout:g} seconds"
-            if task.done():
-                advice = _failure(asyncio.CancelledError()) if task.cancelled() else task.result()
-            failed, seconds = isinstance(advice, str), time.perf_counter() - begin
-            usage.add(asked=1, failed=failed, seconds=seconds)
-            return advice
+            if not task.done():
+                return f"it took more than {timeout:g} seconds"
+            return "it failed with CancelledError" if task.cancelled() else task.result()
 
     replies = [*await asyncio.gather(*map(ask_one, questions, texts))]
     if failures := [reply for reply in replies if isinstance(reply, str)]:
@@ -228,34 +188,26 @@ async def _advice(advisor: Advisor, question: str, passages: Sequence[str]) -> A
     """
     _is_advising.set(True)
     call = getattr(advisor, "__call__", None)  # noqa: B004 - of the instance of a class
+    reply: object
     try:
-        if inspect.iscoroutinefunction(advisor) or inspect.iscoroutinefunction(call):
-            reply: object = advisor(question, passages)
+        if any(map(inspect.iscoroutinefunction, (advisor, call))):
+            reply = advisor(question, passages)
         else:
             reply = await _in_thread(partial(advisor, question, passages))
         if inspect.isawaitable(reply):
             reply = await reply
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
-        return _failure(raised)  # a service may fail in any way; the gate does without
-    if isinstance(reply, _Raised):
-        return _failure(reply.error)
+        reply = raised  # a service may fail in any way; the gate does without
+    if isinstance(reply, BaseException):
+        return f"it failed with {type(reply).__name__}"  # the message may hold a URL or a key
     return _as_advice(reply) or "it returned no verdict"
 
 
-def _failure(error: BaseException) -> str:
-    """Say how an advisor failed, without the message: it may hold a URL or a key."""
-    return f"it failed with {type(error).__name__}"
-
-
-@dataclass
-class _Raised:
-    """The error of a call, which an event loop would not pass on if it ends a thread."""
-
-    error: BaseException
-
-
 async def _in_thread(call: Callable[[], object]) -> object:
-    """Call a function in a daemon thread, so that one that hangs keeps no process alive."""
+    """Call a function in a daemon thread, so that one that hangs keeps no process alive.
+
+    Returns an exception, too: an event loop would not pass on one that ends a thread.
+    """
     reply = Future[object]()
     reply.set_running_or_notify_cancel()
 
@@ -263,7 +215,7 @@ async def _in_thread(call: Callable[[], object]) -> object:
         try:
             reply.set_result(call())
         except BaseException as error:
-            reply.set_result(_Raised(error))
+            reply.set_result(error)
 
     threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return await asyncio.wrap_future(reply)

@@ -10,14 +10,13 @@ from typing import Any, Literal, Self
 from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.languages import ENGLISH
+from uec_rag.confidence.languages import ENGLISH, Code, sentence
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     clarifying_question,
     find_positions,
     is_clarifying_question,
 )
-from uec_rag.confidence.sentences import Code, sentence
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -152,14 +151,9 @@ class Decision:
 
 def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
     """Return the attributes of decisions for traces: action, confidence, in_corpus."""
-    if len(decisions) == 1:
-        [one] = decisions
-        return {"decision": one.action, "confidence": one.confidence, "in_corpus": one.in_corpus}
-    return {
-        "decision": [decision.action for decision in decisions],
-        "confidence": [decision.confidence for decision in decisions],
-        "in_corpus": [decision.in_corpus for decision in decisions],
-    }
+    names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
+    told = {key: [getattr(one, name) for one in decisions] for key, name in names.items()}
+    return {key: each for key, [each] in told.items()} if len(decisions) == 1 else told
 
 
 def needs_clarification(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -532,6 +532,12 @@ def shift_prior(probability: FloatArray, learned: float, told: float) -> FloatAr
     return moved.astype(np.float32)
 
 
+def shipped(name: str) -> dict[str, Any]:
+    """Read a JSON file of learned parameters that comes with the package."""
+    file = files("uec_rag.confidence").joinpath(name)
+    return cast(dict[str, Any], json.loads(file.read_text(encoding="utf-8")))
+
+
 @cache
 def shipped_model(
     kind: Literal["fitted", "words", "multilingual", "unfitted"],
@@ -550,8 +556,7 @@ def shipped_model(
         "multilingual"; or the model for the standardised similarities of an unfitted ensemble
         ("unfitted").
     """
-    text = files("uec_rag.confidence").joinpath("shipped.json").read_text(encoding="utf-8")
-    return ConfidenceModel.restore(json.loads(text)[kind])
+    return ConfidenceModel.restore(shipped("shipped.json")[kind])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,11 @@ from `uec_rag.base.text` and `uec_rag.confidence.wording`, where a new one goes.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import PurePath
 
 import numpy as np
@@ -36,7 +34,7 @@ from uec_rag.base.text import (
     stems,
     without_number,
 )
-from uec_rag.confidence.model import Calibrator
+from uec_rag.confidence.model import Calibrator, shipped
 from uec_rag.confidence.wording import extract_concept, lacks_referent, refers_back
 
 ASK = 0.72
@@ -396,8 +394,7 @@ def _names_title(candidates: Candidates) -> bool:
 @cache
 def shipped_underspecified() -> Calibrator:
     """Return the model of P(underspecified), learned by `benchmarks/quality/decisions.py`."""
-    saved = files("uec_rag.confidence").joinpath("readings.json").read_text(encoding="utf-8")
-    return Calibrator.restore(json.loads(saved)["underspecified"])
+    return Calibrator.restore(shipped("readings.json")["underspecified"])
 
 
 def underspecified(

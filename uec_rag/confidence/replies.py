@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import regex
 
 from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts
-from uec_rag.confidence.languages import ENGLISH, tables
-from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
-from uec_rag.confidence.sentences import (
+from uec_rag.confidence.languages import (
+    ENGLISH,
     SENTENCES,
     TRANSLATIONS,
     detect_language,
     sentence,
+    tables,
     template,
 )
+from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -37,26 +38,19 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError
         If `within` has another type, or no ids.
     """
-    ids: object = within
-    if isinstance(within, Reading):
-        ids = within.ids
-    elif isinstance(within, Mapping):
+    ids: object = within.ids if isinstance(within, Reading) else within
+    if isinstance(within, Mapping):
         ids = within.get("ids")
-    if (
-        isinstance(ids, str)
-        or not isinstance(ids, Sequence)
-        or not all(isinstance(id_, str) for id_ in ids)
-    ):
+    is_list = isinstance(ids, Sequence) and not isinstance(ids, str)
+    if not is_list or not ids or not all(isinstance(id_, str) for id_ in cast(list[object], ids)):
         raise TypeError(
-            "within: expected a Reading, a mapping with its ids, a list of ids, or a label, got "
-            f"{within!r:.60}."
+            "within: expected a Reading, a mapping with its ids, a list of one id or more, or a "
+            f"label, got {within!r:.60}."
         )
-    if not ids:
-        raise ValueError("within: expected the ids of one passage at least, got none.")
-    return tuple(ids)
+    return tuple(cast(list[str], ids))
 
 
 def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
+from uec_rag.confidence.model import shipped
 
 _SURE = 0.9  # least confidence above which no advisor is asked, and a rewrite is answered
 _FEW = 50  # labels below which to advise more
@@ -96,64 +98,33 @@ class Guarantee(Record):
         return replace(guarantee, threshold=math.inf) if never else guarantee
 
 
-class Drift:
-    """A test of whether confidences are still distributed as at calibration.
+def drift(calibration: Sequence[float], confidences: Sequence[float]) -> str | None:
+    """Return a warning if confidences are distributed otherwise than at calibration, else None.
 
     A guarantee holds for questions from the same distribution as those of the calibration. A shift
-    can be detected without labels: after 32, 64, 128, ... questions, the confidences are compared
-    with those of the calibration by a Kolmogorov-Smirnov test, at levels whose sum is 1 %, which
-    bounds the false alarms on an unchanged stream. After `LONGEST` questions, the test restarts, so
-    that later shifts are detected, too.
-
-    Parameters
-    ----------
-    calibration : sequence of float
-        Confidences of the calibration queries, at least one.
+    can be detected without labels, by a Kolmogorov-Smirnov test of 32 questions or more, at a level
+    of 1 %.
 
     Examples
     --------
     >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> drift = Drift(rng.uniform(0.2, 1.0, 200))
-    >>> drift.record(rng.uniform(0.2, 1.0, 64))
-    >>> drift.record(rng.uniform(0.0, 0.5, 64)) is None
-    False
+    >>> known = np.linspace(0.2, 1.0, 200)
+    >>> drift(known, known[::4]) is None, drift(known, known[::4] / 2) is None
+    (True, False)
     """
+    from scipy.stats import ks_2samp
 
-    LONGEST = 4096
-
-    def __init__(self, calibration: Sequence[float]) -> None:
-        self.calibration = np.asarray(calibration, dtype=np.float64)
-        self._asked: list[float] = []
-        self._looks = 0
-
-    def record(self, confidences: Sequence[float]) -> str | None:
-        """Record confidences; return a warning if they show a shift, else None."""
-        from scipy.stats import ks_2samp
-
-        for confidence in confidences:
-            self._asked.append(round(float(confidence), 4))
-            if len(self._asked) < _FIRST_LOOK << self._looks:
-                continue
-            asked = np.array(self._asked)
-            self._looks += 1
-            # The sum of 1 / (m (m + 1)) is 1.
-            level = _FALSE_ALARMS / (self._looks * (self._looks + 1))
-            changed = ks_2samp(self.calibration, asked).pvalue < level
-            if changed or len(asked) >= self.LONGEST:
-                self._asked, self._looks = [], 0
-            if changed:
-                return (
-                    f"The last {len(asked)} questions are not like those that the gate was made "
-                    f"with: their mean confidence is {asked.mean():.2f} instead of "
-                    f"{self.calibration.mean():.2f}. The guarantee does not hold for them; "
-                    "recalibrate with recent questions."
-                )
+    if len(confidences) < _FEWEST or ks_2samp(calibration, confidences).pvalue >= _FALSE_ALARMS:
         return None
+    return (
+        f"The last {len(confidences)} questions are not like those that the gate was made with: "
+        f"their mean confidence is {np.mean(confidences):.2f} instead of "
+        f"{np.mean(calibration):.2f}. The guarantee does not hold for them; recalibrate with "
+        "recent questions."
+    )
 
 
-_FIRST_LOOK = 32
-_FALSE_ALARMS = 0.01
+_FEWEST, _FALSE_ALARMS = 32, 0.01  # questions, and share of unchanged samples that look shifted
 
 
 def queries_needed(risk: float, delta: float, wrong: int = 0) -> int:
@@ -426,56 +397,7 @@ def _vectors(
 _BINS = 10
 
 
-@dataclass(frozen=True)
-class Bin:
-    """A bin of questions of similar confidence.
-
-    Attributes
-    ----------
-    count : int
-    confidence : float
-        Mean confidence.
-    right : float
-        Share of the questions that are answered by their hits.
-    low, high : float
-        95 % confidence interval of that share (Wilson).
-    """
-
-    count: int
-    confidence: float
-    right: float
-    low: float
-    high: float
-
-
-def risk_over_coverage(
-    score: ArrayLike, right: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Compute coverage and risk if only the questions of the highest scores are answered.
-
-    Parameters
-    ----------
-    score : array_like, shape (n,)
-    right : array_like of bool, shape (n,)
-
-    Returns
-    -------
-    coverage, risk : array, shape (n,)
-        For the first 1, 2, ... questions, their share of all, and the wrong share among them.
-
-    Examples
-    --------
-    >>> coverage, risk = risk_over_coverage([0.9, 0.2], [True, False])
-    >>> coverage.tolist(), risk.tolist()
-    ([0.5, 1.0], [0.0, 0.5])
-    """
-    order = np.argsort(-np.asarray(score), kind="stable")
-    wrong = np.cumsum(~np.asarray(right, dtype=bool)[order])
-    count = np.arange(1, len(wrong) + 1)
-    return count / len(wrong), wrong / count
-
-
-def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
+def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, float]]:
     """Compare confidence with the share of right answers, in up to ten bins of equal size.
 
     Parameters
@@ -483,18 +405,74 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[Bin]:
     confidence : array_like, shape (n,)
     correct : array_like of bool, shape (n,)
 
+    Returns
+    -------
+    list of dict
+        For each bin, the count of questions, the mean confidence, and the share that is right, with
+        the bounds low and high of its 95 % interval (Wilson).
+
     Examples
     --------
-    >>> [(bin.count, bin.right) for bin in reliability([0.1, 0.9, 0.8], [False, True, True])]
+    >>> [(bin["count"], bin["right"]) for bin in reliability([0.1, 0.9, 0.8], [False, True, True])]
     [(1, 0.0), (1, 1.0), (1, 1.0)]
     """
     from scipy.stats import binomtest
 
     values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     bins = []
-    for rows in np.array_split(np.argsort(values, kind="stable"), min(_BINS, max(len(values), 1))):
-        if len(rows):
-            count, found = len(rows), int(right[rows].sum())
+    for rows in np.array_split(np.argsort(values, kind="stable"), max(min(_BINS, len(values)), 1)):
+        if count := len(rows):
+            found = int(right[rows].sum())
             low, high = binomtest(found, count).proportion_ci(method="wilson")
-            bins.append(Bin(count, float(values[rows].mean()), found / count, low, high))
+            shares = {"right": found / count, "low": low, "high": high}
+            bins.append({"count": count, "confidence": float(values[rows].mean()), **shares})
     return bins
+
+
+@dataclass(frozen=True)
+class Level(Record):
+    """The shares of right answers at a confidence, on corpora that it was not learned on.
+
+    They were learned by `benchmarks/quality/level.py`.
+
+    Attributes
+    ----------
+    collections : int
+        Number of these corpora.
+    unanswerable : float
+        Share of the questions to them that have no answer.
+    low, high : float
+        Share of right answers at a confidence of 0.6: the bounds for 90 % of corpora.
+    wrong, thresholds : tuple of float
+        Shares of all questions that get a wrong answer, ascending, and for each the threshold of
+        confidence that kept it on four of five collections.
+    """
+
+    collections: int
+    unanswerable: float
+    low: float
+    high: float
+    wrong: tuple[float, ...]
+    thresholds: tuple[float, ...]
+
+    def threshold(self, wrong: float) -> float:
+        """Return the threshold at which a share of all questions is expected to be wrong at most.
+
+        It is interpolated between those of the table, and is 1 for a share of 0.
+        """
+        return float(np.interp(wrong, (0.0, *self.wrong), (1.0, *self.thresholds)))
+
+    @property
+    def report(self) -> str:
+        """The meaning of a confidence of 0.6, in words."""
+        return (
+            f"On a corpus like the {self.collections} English collections that UEC() was tried on, "
+            f"with {self.unanswerable:.0%} of the questions unanswerable, 0.6 means "
+            f"{self.low:.2f} to {self.high:.2f} (90% of such corpora)."
+        )
+
+
+@cache
+def shipped_level() -> Level:
+    """Return the level that comes with the package, of `UEC()`."""
+    return Level.restore(shipped("shipped.json")["level"])

@@ -129,14 +129,10 @@ def convolve_shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaus
 
 def check_one_space(dimensions: Sequence[int]) -> None:
     """Raise ValueError unless encoders of these dimensions can share a space."""
-    if len(set(dimensions)) > 1:
+    if len(set(dimensions)) > 1 or not all(dimensions):
         raise ValueError(
-            f"space: 'shared' needs encoders of one dimension, got {list(dimensions)}; "
-            "use space='direct', which accepts any."
-        )
-    if not all(dimensions):
-        raise ValueError(
-            "space: 'shared' averages vectors, and words have none; use space='direct'."
+            "space: 'shared' averages vectors of one dimension, and words have none, got "
+            f"{list(dimensions)}; use space='direct'."
         )
 
 
@@ -226,8 +222,7 @@ def make_rule(
         spec = [spec[name] for name in names]
     if not isinstance(spec, Iterable):
         raise TypeError(f"{_EXPECTED}, got {spec!r}.")
-    weights = tuple(spec)
-    if len(weights) != len(names):
+    if len(weights := tuple(spec)) != len(names):
         raise ValueError(
             f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -12,13 +12,12 @@ from uec_rag.base.checks import check_beta, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.confidence.languages import ENGLISH
+from uec_rag.confidence.languages import ENGLISH, sentence
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.confidence.sentences import sentence
 from uec_rag.encoders.base import Encoded, LastLayers, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
-from uec_rag.ensemble.convolution import EvidenceWeights, Rule, Space
+from uec_rag.ensemble.convolution import Rule, Space
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
@@ -79,18 +78,6 @@ class FitOptions(Record):
                 advice = did_you_mean(value, allowed) or "."
                 raise ValueError(f"{name}: expected one of {allowed}, got {value!r}{advice}")
         object.__setattr__(self, "beta", check_beta(self.beta))
-
-    @classmethod
-    def from_keywords(cls, chosen: Mapping[str, Any]) -> Self:
-        """Make options by name; TypeError if there is no option of a name."""
-        names = [field.name for field in fields(cls)]
-        if unknown := next((name for name in chosen if name not in names), None):
-            advice = did_you_mean(unknown, (*names, "encoders", "coefficients")) or "."
-            raise TypeError(
-                f"UEC: there is no parameter {unknown!r}; besides its own, it takes the fields of "
-                f"FitOptions: {', '.join(names)}{advice}"
-            )
-        return cls(**chosen)
 
 
 _ALLOWED = {
@@ -270,11 +257,6 @@ class Fitted:
         """The weight w_k of each block's cosine: its slope divided by the mean slope."""
         return convolution.block_weights(self.slopes)
 
-    @property
-    def evidence_weights(self) -> EvidenceWeights | None:
-        """The weights of the rule "adaptive"; None for another rule."""
-        return self.rule.evidence
-
     def gaussians(self, encoded: Sequence[Encoded]) -> list[Gaussian]:
         """Compute the `blocks` of texts that the encoders have encoded."""
         if self.posteriors is None:
@@ -304,20 +286,15 @@ class Fitted:
         return self.rule(parts)
 
     def weigh(
-        self,
-        weights: EvidenceWeights | None,
-        parts: Sequence[Gaussian],
-        own: Sequence[FloatArray],
-        best: FloatArray,
+        self, parts: Sequence[Gaussian], own: Sequence[FloatArray], best: FloatArray
     ) -> FloatArray:
         """Compute the coefficients of queries from the evidence of a corpus, shape (n, K).
 
-        A lexical encoder is left out if no passage has any word of the query.
+        Before evidence weights are learned, they are those of the rule. A lexical encoder is left
+        out if no passage has any word of the query.
 
         Parameters
         ----------
-        weights : EvidenceWeights or None
-            If None, the rule of the ensemble determines the coefficients.
         parts : sequence of K Gaussian
             Each encoder's Gaussians of the queries.
         own : sequence of K arrays, shape (n, N)
@@ -325,7 +302,7 @@ class Fitted:
         best : array, shape (n, K)
             The maximum of these similarities.
         """
-        if weights is None:
+        if (weights := self.rule.evidence) is None:
             pi = self.coefficients(parts, "query")
         else:
             traces = self.standardise_traces(parts)

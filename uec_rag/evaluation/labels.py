@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from uec_rag.base.checks import one_line, visible
-from uec_rag.confidence.risk import Guarantee, reliability, risk_over_coverage
+from uec_rag.confidence.risk import Guarantee, reliability
 from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import make_questions
 from uec_rag.retrieval.gate import Gate
@@ -163,15 +162,17 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
     decisions = searched.result.decide(0.5, searched.k)
     # A question that is asked back is not answered, whatever the threshold.
     told = np.array([decision.action != "clarify" for decision in decisions])
-    coverage, risk = risk_over_coverage(sure[told], right[told])
+    wrong = np.cumsum(~right[order][told[order]])
+    count = np.arange(1, len(wrong) + 1)
+    coverage, risk = count / len(sure), wrong / count
     places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
     wrongs = [searched.threshold(max_wrong=share) for share in RISKS]
     risks = [searched.threshold(share) for share in RISKS]
     return {
         "questions": len(sure),
         "k": searched.k,
-        "curve": np.stack([coverage * told.mean(), risk], axis=1)[places].tolist(),
-        "reliability": [asdict(bin_) for bin_ in reliability(sure, right)],
+        "curve": np.stack([coverage, risk], axis=1)[places].tolist(),
+        "reliability": reliability(sure, right),
         "wrongs": [one.metadata() | {"report": one.report} for one in wrongs],
         "risks": [one.metadata() | {"report": one.report} for one in risks],
         "rows": [

@@ -267,7 +267,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def drift(self, questions: Sequence[str]) -> str | None:
         """Search for recent questions, and return a warning if they are unlike those of the gate.
 
-        It takes 32 questions or more; see `uec_rag.confidence.risk.Drift`.
+        It takes 32 questions or more; see `uec_rag.confidence.risk.drift`.
         """
         gate = self._active_gate
         if gate is None or not gate.confidences or not isinstance(self.retriever, UECRetriever):

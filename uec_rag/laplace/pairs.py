@@ -89,23 +89,16 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     TypeError
         If an item is not a tuple of two strings and an optional label.
     ValueError
-        If a text is empty, a label is not 0 or 1, all labels are alike, there are fewer than
+        If a text is empty, a label is not 0 or 1, there are fewer than
         `MINIMUM` distinct positive pairs, too few queries have one, or every passage answers
         every query.
     """
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{name}: expected (query, passage) tuples, got {type(pairs).__name__}.")
     labels: dict[tuple[str, str], int] = {}
-    kinds = set[int | None]()
     for index, pair in enumerate(pairs):
         query, passage, label = _triple(pair, f"{name}[{index}]")
-        kinds.add(label)
         labels[query, passage] = max(1 if label is None else label, labels.get((query, passage), 0))
-    if kinds in ({0}, {1}):
-        raise ValueError(
-            f"{name}: every label is {kinds.pop()}; expected both 0 and 1. "
-            "Leave the labels out if all pairs are answers: negatives are then mined."
-        )
     # Sorted, so that random samples do not depend on the order of the pairs.
     labels = dict(sorted(labels.items()))
     queries = list(dict.fromkeys(query for query, _ in labels))

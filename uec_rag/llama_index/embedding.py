@@ -10,7 +10,6 @@ from pydantic import field_serializer
 
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.known_vectors import encode
 from uec_rag.retrieval.adapters import in_thread
 
 
@@ -18,7 +17,7 @@ class UECEmbedding(BaseEmbedding):
     """The mean vectors of an ensemble as a LlamaIndex embedding.
 
     Vectors have no variance. A `UECVectorStore` with the same ensemble nevertheless gets the
-    variances, without encoding texts again (see `uec_rag.ensemble.known_vectors`). With another
+    variances, without encoding texts again (see `UEC.with_cache`). With another
     store, the search is a plain vector search.
 
     Parameters
@@ -94,6 +93,6 @@ class UECEmbedding(BaseEmbedding):
     _aget_text_embeddings = in_thread(_get_text_embeddings)
 
     def _vectors(self, texts: list[str], role: Role) -> list[Embedding]:
-        parts = encode(self.uec, texts, role)
+        parts = self.uec.with_cache().encode(texts, role)
         vectors: list[Embedding] = self.uec.fitted.combine_as(parts, role).mean.tolist()
         return vectors

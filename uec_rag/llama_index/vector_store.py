@@ -23,7 +23,6 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr
 
 from uec_rag.ensemble import UEC
-from uec_rag.ensemble.known_vectors import encode, with_caches
 from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
 from uec_rag.llama_index.query import passage_filter
 from uec_rag.retrieval import Retriever, SearchResult
@@ -156,7 +155,8 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             The ids of all nodes, also of those without text, which are skipped with a warning.
         """
         passages = passages_of(with_text(nodes))
-        parts = encode(self.uec, [passage.text for passage in passages], "passage")
+        texts = [passage.text for passage in passages]
+        parts = self.uec.with_cache().encode(texts, "passage")
         self.index.add_encoded(passages, parts)
         return [node.node_id for node in nodes]
 
@@ -254,7 +254,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             diversity = Diversity(fetched, 0.5 if threshold is None else threshold)
         # The vectors of the hits must still be available after the search.
         index = self.index.snapshot()
-        index.uec = with_caches(self.uec)
+        index.uec = self.uec.with_cache()
         where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
         return index, {"k": k, "filter": where, "diversity": diversity}
 

@@ -21,11 +21,10 @@ from uec_rag.base.files import read_json, replace_file
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.spans import span
-from uec_rag.confidence.advice import Advice, Advisor, Usage, ask_advisor, run_to_end
+from uec_rag.confidence.advice import Advice, Advisor, ask_advisor, run_to_end
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
-from uec_rag.confidence.level import shipped_level
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import Drift, Guarantee, advised_thresholds
+from uec_rag.confidence.risk import Guarantee, advised_thresholds, drift, shipped_level
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
@@ -107,7 +106,6 @@ class Pending(Generic[_T]):
                 [self.questions[row] for row in rows],
                 [self.texts[row][: gate.k] for row in rows],
                 gate.timeout,
-                gate.usage,
             )
             note(failed=sum(isinstance(reply, str) for reply in replies))
         return replies
@@ -126,7 +124,6 @@ class Pending(Generic[_T]):
             and (line := advice.question_to_search(self.questions[row].rpartition("\n")[2]))
         }
         if rewrites and self.search is not None:
-            self.gate.usage.add(rewritten=len(rewrites))
             again = self.search([*rewrites.values()])
             for (row, line), (decision, found) in zip(rewrites.items(), again, strict=True):
                 if decision.confidence > self.gate.rewritten:
@@ -187,7 +184,7 @@ class Gate(Record):
     max_wrong : float or None
         Without labels: the share of all questions that is expected to get a wrong answer at most.
         It chooses `threshold`, by what kept that share on four of five other collections
-        (`uec_rag.confidence.level`). Nothing is guaranteed; `from_labels` guarantees a share.
+        (`uec_rag.confidence.risk`). Nothing is guaranteed; `from_labels` guarantees a share.
 
     Raises
     ------
@@ -458,14 +455,9 @@ class Gate(Record):
         """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
         return k if self.guarantee is None else max(k, self.k)
 
-    @cached_property
-    def usage(self) -> Usage:
-        """The counts of the advisor's calls."""
-        return Usage()
-
     def drift(self, confidences: Sequence[float]) -> str | None:
         """Return a warning if confidences are distributed differently from the calibration's."""
-        return Drift(self.confidences).record(confidences)
+        return drift(self.confidences, confidences)
 
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made.
@@ -575,7 +567,7 @@ def _with_advisor(gate: Gate, searched: LabelledSearch, advisor: Advisor, max_wr
     """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
     result, k, unclear = searched.result, gate.k, searched.result.decisions
     texts = [[hit.text for hit in hits[:k]] for hits in result.passages]
-    replies = run_to_end(ask_advisor(advisor, result.queries, texts, gate.timeout, gate.usage))
+    replies = run_to_end(ask_advisor(advisor, result.queries, texts, gate.timeout))
     rewrites = {
         query: line
         for query, reply in zip(result.queries, replies, strict=True)

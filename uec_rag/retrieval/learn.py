@@ -24,7 +24,6 @@ from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import make_questions
 from uec_rag.encoders.base import Encoded, TermEncoder
 from uec_rag.ensemble.convolution import blocks
-from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
@@ -92,7 +91,7 @@ def fit_without_labels(
     from uec_rag.ensemble.fit import fit
 
     pairs = pairs_from_passages(passages)
-    fitted = with_caches(uec)
+    fitted = uec.with_cache()
     dense = [each for each in fitted.encoders if not isinstance(each, TermEncoder)]
     different = len({answer for _, answer in pairs})
     if different < MINIMUM:

@@ -15,8 +15,8 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Decision, decide_again
+from uec_rag.confidence.languages import Code, language_told_in
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.sentences import Code, language_told_in
 from uec_rag.stores.base import Passage, copy_value
 
 

@@ -22,12 +22,11 @@ from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Decision, outcome, with_note
-from uec_rag.confidence.languages import ENGLISH, check_language
-from uec_rag.confidence.level import shipped_level
+from uec_rag.confidence.languages import ENGLISH, check_language, sentence
 from uec_rag.confidence.model import JUDGED, shipped_model
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, Within, find_readings
-from uec_rag.confidence.sentences import sentence
+from uec_rag.confidence.risk import shipped_level
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC

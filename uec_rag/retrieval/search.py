@@ -31,7 +31,7 @@ from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.text import FUNCTION_WORDS, WORD
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Decision, decide_one
-from uec_rag.confidence.languages import ENGLISH, function_words
+from uec_rag.confidence.languages import ENGLISH, Code, function_words
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
@@ -42,7 +42,6 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
-from uec_rag.confidence.sentences import Code
 from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.encoders.lexical import (
     LATIN,
@@ -315,7 +314,7 @@ def rank(
             continue
         to_columns = compare(fitted, view, some)
         best = np.stack([of_block.max(axis=1) for of_block in to_columns], axis=1)
-        pi = fitted.weigh(fitted.rule.evidence, some, to_columns, best)
+        pi = fitted.weigh(some, to_columns, best)
         mu = weighted_sum(to_columns, pi * fitted.weights)
         found = top_k(fitted, view, fitted.combine(some, pi), mu, max(k, NEAREST))
         top, passages, _, _ = found

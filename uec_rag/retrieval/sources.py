@@ -22,7 +22,6 @@ from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
-from uec_rag.ensemble.known_vectors import with_caches
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of
@@ -132,7 +131,7 @@ class SourceStore(Store):
         texts = [passage.text for passage in passages]
         searched = [passage.searched for passage in passages]
         encoded, vectors = [], self.source.vectors
-        for position, encoder in enumerate(with_caches(self.uec).encoders):
+        for position, encoder in enumerate(self.uec.with_cache().encoders):
             if isinstance(encoder, TermEncoder):
                 encoded.append(encoder.encode(searched, "passage"))
             elif position == 0 and vectors is not None:
@@ -176,8 +175,13 @@ class SourceStore(Store):
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
-        blocks = self.uec.embed_terms([passage.searched for passage in passages])
-        self.frequencies = [Frequencies.from_terms(block) for block in blocks]
+        texts = [passage.searched for passage in passages]
+        self.frequencies = [
+            Frequencies.from_terms(block)
+            for encoder in self.uec.encoders
+            if isinstance(encoder, TermEncoder)
+            for block in encoder.encode(texts, "passage").blocks
+        ]
 
     def with_ensemble(self, uec: UEC) -> SourceStore:
         """Return the store with another fit of its ensemble."""

@@ -264,8 +264,6 @@ def _fit_and_ask(
     given = [given_to(k, setting.fitted_on, languages, owners) for k in range(len(encoders))]
     uec = UEC(encoders, structure=setting.structure, seed=seed)
     fitted = uec.fit(dict(zip(uec.names, given, strict=True))).fitted
-    weights = fitted.evidence_weights
-    assert weights is not None
     unscaled = {"structure": setting.structure, "negatives": "random", "scaled": False}
     raw = [
         fitted_posterior(e, own, **unscaled, seed=seed)
@@ -285,7 +283,7 @@ def _fit_and_ask(
             "uniform": Rule("uniform")(plain),
             "trace": Rule("trace")(plain),
             "z": softmax(-z),
-            "evidence": fitted.weigh(weights, parts, own.cosines, best),
+            "evidence": fitted.weigh(parts, own.cosines, best),
         }
         for rule, pi in weighed.items():
             blocks = zip(pi.T, fitted.weights, own.cosines, strict=True)

@@ -136,11 +136,11 @@ class Ensemble(System):
         Where they are learned from a corpus's evidence, the candidates are that corpus.
         """
         fitted = self.uec.fitted
-        if fitted.evidence_weights is None:
+        if fitted.rule.evidence is None:
             return fitted.coefficients(parts, "query")
         own = [q.mean @ c.mean.T for q, c in zip(parts, candidates, strict=True)]
         best = np.stack([similarities.max(axis=1) for similarities in own], axis=1)
-        return fitted.weigh(fitted.evidence_weights, parts, own, best)
+        return fitted.weigh(parts, own, best)
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""
