@@ -101,19 +101,6 @@ class LangChain:
         self.retriever.vectorstore.delete([id_])
 
 
-class LangChainStore(LangChain):
-    """The scores that the vector store itself gives."""
-
-    def search(self, question, k=4, lang=None):
-        store, where = self.retriever.vectorstore, lang and {"lang": lang}
-        found = store.similarity_search_with_score(question, k, where)
-        told = store.similarity_search_with_uncertainty(question, k, where)
-        return [
-            Hit(d.id, d.page_content, score, about.metadata)
-            for (d, score), about in zip(found, told, strict=True)
-        ]
-
-
 class LlamaIndex:
     def __init__(self, uec, texts, ids, metadatas):
         self.retriever = llama_index.UECRetriever.from_texts(
@@ -138,10 +125,10 @@ class LlamaIndex:
         return [Hit(n.node_id, n.text, n.score, n.metadata) for n in nodes]
 
     def put(self, text, id_, metadata):
-        self.retriever.retriever.add([text], [id_], [metadata])
+        self.retriever.index.add([text], [id_], [metadata])
 
     def remove(self, id_):
-        self.retriever.retriever.delete([id_])
+        self.retriever.index.delete([id_])
 
 
 class LlamaIndexIndex(LlamaIndex):
@@ -172,7 +159,7 @@ class LlamaIndexIndex(LlamaIndex):
         self.index.delete_nodes([id_])
 
 
-ADAPTERS = [LangChain, LangChainStore, LlamaIndex, LlamaIndexIndex]
+ADAPTERS = [LangChain, LlamaIndex, LlamaIndexIndex]
 
 
 def make_ensemble(kind):

@@ -16,8 +16,9 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 
 from tests.helpers import index_of, noise, passages
 from uec_rag import UEC, Advice, Gate, langchain, llama_index
-from uec_rag.langchain import UECEmbeddings, UECGateMiddleware
-from uec_rag.llama_index.agent import retriever_tool as llama_index_tool
+from uec_rag.langchain import UECEmbeddings
+from uec_rag.langchain.agent import UECGateMiddleware
+from uec_rag.llama_index import retriever_tool as llama_index_tool
 
 
 def of_llama_index(uec):
@@ -144,9 +145,6 @@ WAYS = {
     ),
     "LlamaIndex's index": lambda index, advisor: (
         vector_index(gated(index, advisor)).as_retriever().aretrieve
-    ),
-    "LlamaIndex's index, diverse": lambda index, advisor: (
-        vector_index(gated(index, advisor)).as_retriever(vector_store_query_mode="mmr").aretrieve
     ),
     "UECQueryEngine": lambda index, advisor: (
         llama_index.UECQueryEngine.from_args(

@@ -181,7 +181,7 @@ class LlamaIndex:
         return self.over(found, uec, filters=even)
 
     def index(self, over):
-        return over.retriever
+        return over.index
 
     def hits(self, over, query):
         return [(n.text, dict(n.metadata)) for n in over.retrieve(query)]

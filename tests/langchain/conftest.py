@@ -9,22 +9,16 @@ from uec_rag import UEC
 
 
 class Listener(BaseCallbackHandler):
-    """Remembers what callbacks are told of retrievers and of gates."""
+    """Remembers what callbacks are told of retrievers."""
 
     def __init__(self):
-        self.starts, self.ends, self.errors, self.events = [], [], [], []
+        self.starts, self.ends = [], []
 
     def on_retriever_start(self, serialized, query, **told):
         self.starts.append(told | {"query": query})
 
     def on_retriever_end(self, documents, **kwargs):
         self.ends.append(documents)
-
-    def on_retriever_error(self, error, **kwargs):
-        self.errors.append(error)
-
-    def on_custom_event(self, name, data, **kwargs):
-        self.events.append((name, data))
 
 
 def make_ensemble(**options):

@@ -17,12 +17,12 @@ from uec_rag import Gate
 from uec_rag.langchain import (
     Gated,
     UECGate,
-    UECGateMiddleware,
     UECRetriever,
     UECVectorStore,
     retrieval_node,
     route_on_decision,
 )
+from uec_rag.langchain.agent import UECGateMiddleware
 
 TEXTS = passages(120)
 WAYS = ("answer", "clarify", "abstain")

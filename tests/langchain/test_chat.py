@@ -2,7 +2,6 @@
 
 import pytest
 from langchain_classic.chains import create_history_aware_retriever
-from langchain_classic.retrievers import EnsembleRetriever
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
@@ -89,22 +88,6 @@ def called(retriever, messages):
     graph.add_node("tools", ToolNode([retriever_tool(retriever)]))
     graph.add_edge(START, "tools")
     return graph.compile().invoke({"messages": [*messages, AIMessage("", tool_calls=[call])]})
-
-
-def test_a_retriever_that_takes_a_question_alone_is_warned_of(retriever):
-    messages = [*HISTORY, HumanMessage(FOLLOW_UP)]
-    other = EnsembleRetriever(retrievers=[retriever])
-    for ask in (
-        lambda: UECGate(retriever=other).invoke({"input": FOLLOW_UP, "chat_history": HISTORY}),
-        lambda: retrieval_node(other).invoke({"messages": messages}),
-        lambda: retrieval_node(other.bind()).invoke({"messages": messages}),
-        lambda: called(other, messages),
-    ):
-        with pytest.warns(UserWarning, match="this EnsembleRetriever takes only a question"):
-            ask()
-    # Without turns, or with the retriever itself, there is nothing to warn of.
-    assert retrieval_node(other).invoke({"messages": messages[-1:]})["decision"] == "abstain"
-    assert retrieval_node(retriever).invoke({"messages": messages})["decision"] == "answer"
 
 
 def test_a_node_and_a_tool_take_the_turns_from_the_graphs_messages(gate):

@@ -83,8 +83,8 @@ def test_fusion_joins_what_two_queries_found(fusion, question):
 
 
 def test_fusion_hands_on_the_turns_with_the_question_and_none_with_those_it_writes(retriever):
-    asked, search = [], retriever.retriever.search
-    retriever.retriever.search = lambda queries, k, **options: (
+    asked, search = [], retriever.index.search
+    retriever.index.search = lambda queries, k, **options: (
         asked.append((*queries, *options["history"])) or search(queries, k, **options)
     )
     llm = Saying("How long does the repair take?")

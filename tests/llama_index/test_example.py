@@ -16,7 +16,7 @@ def index():
 
 def test_the_llm_is_asked_where_the_decision_is_to_answer_and_only_then(index):
     engine = example.build_engine(index, MockLLM(max_tokens=2))
-    retriever = index.vector_store.retriever
+    retriever = index.vector_store.index
     for question in example.QUESTIONS:
         response = engine.query(question)
         decision = retriever.search([question], 3).decisions[0]

@@ -1,6 +1,5 @@
 import pytest
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.conftest import Saying
@@ -8,8 +7,8 @@ from tests.llama_index.decisions import judge
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.sentences import SENTENCES
-from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
-from uec_rag.llama_index.gate import NOTICE
+from uec_rag.llama_index import UECGatePostprocessor, llm_advisor
+from uec_rag.llama_index.gate import NOTICE, UECSearch, retriever_tool
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import HitMetadata
 
@@ -76,35 +75,36 @@ def test_no_nodes_are_nothing_to_answer_from():
 )
 def test_a_language_model_says_if_the_passages_suffice(reply, action):
     nodes = found("abstain", 0.4, "a", "b")
-    processor = UECGatePostprocessor(advisor=Saying(reply))
+    processor = UECGatePostprocessor(gate=Gate(advisor=llm_advisor(Saying(reply))))
     left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
     assert left == (["a", "b"] if action == "answer" else [NOTICE])
-    restored = UECGatePostprocessor(**processor.model_dump())
-    assert (restored.gate, restored.advisor) == (Gate(), None)
 
 
-class Recorder(BaseEventHandler):
-    events: list
+class Told(BaseRetriever):
+    """Finds nodes with a decision, whatever it is asked."""
 
-    def handle(self, event, **kwargs):
-        self.events.append(event)
+    def __init__(self, nodes):
+        super().__init__()
+        self.nodes = nodes
 
-
-@pytest.fixture
-def events():
-    """Everything that LlamaIndex's root dispatcher hears."""
-    recorder = Recorder(events=[])
-    root = get_dispatcher()
-    root.add_event_handler(recorder)
-    yield recorder.events
-    root.event_handlers.remove(recorder)
+    def _retrieve(self, query_bundle):
+        return self.nodes
 
 
-def test_a_gate_tells_its_verdict(events):
-    nodes = found("clarify", 0.6, *"abcd", readings=TWO)
-    UECGatePostprocessor().postprocess_nodes(nodes, query_str="How do I clean it?")
-    (event,) = [one for one in events if isinstance(one, UECGateEvent)]
-    assert UECGateEvent.model_validate_json(event.model_dump_json()) == event
-    assert (event.query, event.decision) == ("How do I clean it?", "clarify")
-    assert event.candidates == ["a", "c"]
-    assert event.confidence == 0.6
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(action):
+    nodes = found(action, 0.7, "a", "b", readings=TWO)
+    for node in nodes:
+        node.metadata["file_path"] = "docs/a.md"
+    tool = retriever_tool(Told(nodes))
+    output, again = tool.call(query="How?"), await tool.acall(query="How?")
+    assert output.content == again.content
+    assert output.content.startswith(f"Decision: {action}. Reason: ")
+    search = output.raw_output
+    assert isinstance(search, UECSearch)
+    told = [search[key] for key in ("query", "decision", "confidence", "nodes")]
+    assert told == ["How?", action, 0.7, nodes]
+    assert bool(search["candidates"]) == (action == "clarify")
+    shown = '[1] ("docs/a.md") "a"' in output.content
+    assert shown == (action != "clarify")
+    assert ('- "the printer"' in output.content) == (action == "clarify")

@@ -5,7 +5,7 @@ from llama_index.core import Document, StorageContext, VectorStoreIndex, load_in
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import IndexNode, QueryBundle
+from llama_index.core.schema import QueryBundle
 
 from tests.llama_index.conftest import build
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
@@ -53,7 +53,7 @@ def test_documents_can_be_added_replaced_and_removed(fitted, texts):
 
 def test_an_index_persisted_with_its_storage_context_comes_back(index, fitted, tmp_path, question):
     index.storage_context.persist(str(tmp_path))
-    store = UECVectorStore.from_persist_dir(str(tmp_path), uec=fitted)
+    store = UECVectorStore.load(tmp_path / "default__vector_store.json", fitted)
     storage = StorageContext.from_defaults(persist_dir=str(tmp_path), vector_store=store)
     embedding = UECEmbedding(uec=fitted)
     before = index.as_retriever().retrieve(question)
@@ -70,15 +70,6 @@ def test_a_foreign_retriever_of_the_same_question_does_not_disturb(index, questi
     bundle = QueryBundle(question, embedding=[0.1] * 7)  # as LlamaIndex leaves it on the question
     assert index.as_retriever().retrieve(bundle)[0].node_id == "n3"
     assert UECRetriever.from_index(index).retrieve(bundle)[0].node_id == "n3"
-
-
-def test_an_index_node_leads_to_what_it_stands_for(fitted, nodes, texts):
-    inner = UECRetriever.from_nodes(nodes[20:], fitted, 1)
-    outer = IndexNode(text=texts[3], index_id="inner", obj=inner)
-    index = build(fitted, nodes[:3], objects=[outer], store_nodes_override=True)
-    for retriever in (index.as_retriever(), UECRetriever.from_index(index, 1)):
-        found = retriever.retrieve(texts[3])
-        assert found[0].node_id in {node.node_id for node in nodes[20:]}
 
 
 def test_vectors_of_another_model_change_nothing(fitted, nodes, question):

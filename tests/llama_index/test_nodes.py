@@ -72,24 +72,18 @@ def test_a_document_and_a_passage_without_a_node_come_out_as_text_nodes():
         assert (node.node_id, node.text, node.metadata) == ("cats", "Cats purr.", {"page": 3})
 
 
-@pytest.mark.parametrize(
-    "kind", [TextNode, IndexNode, Node, ImageNode], ids=lambda kind: kind.__name__
-)
-def test_two_searches_find_one_node_whatever_its_scores(fitted, texts, kind):
-    extra = {"index_id": "elsewhere"} if kind is IndexNode else {}
-    text = {"text_resource": MediaResource(text=texts[0])} if kind is Node else {"text": texts[0]}
-    node = kind(
-        id_="a", metadata={"page": 3}, excluded_embed_metadata_keys=["page"], **text, **extra
+def test_two_searches_find_one_node_whatever_its_scores(fitted, texts):
+    node = TextNode(
+        id_="a", text=texts[0], metadata={"page": 3}, excluded_embed_metadata_keys=["page"]
     )
-    retriever = UECRetriever.from_nodes([node], fitted).retriever
-    first, second = (hits(retriever.search([q], 1))[0] for q in (texts[0], texts[1]))
-    assert isinstance(first.node, kind)
+    index = UECRetriever.from_nodes([node], fitted).index
+    first, second = (hits(index.search([q], 1))[0] for q in (texts[0], texts[1]))
     assert first.score > second.score
     assert first.node.hash == second.node.hash == node.hash
 
 
 def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, nodes):
-    retriever = UECRetriever.from_nodes(nodes, fitted).retriever
+    retriever = UECRetriever.from_nodes(nodes, fitted).index
     result = retriever.search([nodes[5].text], 3)
     for rank, hit in enumerate(hits(result, details=True)):
         node = nodes[int(hit.node_id[1:])]

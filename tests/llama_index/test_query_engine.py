@@ -68,18 +68,6 @@ async def test_the_decision_is_said_in_every_way_of_asking_and_only_an_answer_as
     assert "".join([token async for token in later.async_response_gen()]) == str(said)
 
 
-def test_an_advisor_is_asked_in_the_doubt_of_the_gate_of_the_index(retriever, llm, question):
-    retriever.retriever.gate, asked = Gate(0.99, doubt=(0.0, 1.0)), []
-
-    def advisor(question, texts):
-        asked.append(question)
-        return False
-
-    engine = UECQueryEngine.from_args(retriever, llm, advisor=advisor)
-    assert engine.query(question).metadata["uec_decision"] == "abstain"
-    assert asked == [question]
-
-
 def test_in_a_chosen_reading_no_rewrite_is_retrieved(retriever, llm, question):
     gate = Gate(
         doubt=(0.0, 1.0), rewritten=0.0, advisor=lambda *_: Advice("no", rewrite=f"{question}!!")

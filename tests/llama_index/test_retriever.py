@@ -5,8 +5,7 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import QueryBundle, TextNode
 
 from uec_rag import Retriever
-from uec_rag.llama_index import UECQueryBundle, UECRetriever, UECVectorStore
-from uec_rag.llama_index.agent import retriever_tool
+from uec_rag.llama_index import UECQueryBundle, UECRetriever, UECVectorStore, retriever_tool
 
 
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
@@ -25,7 +24,7 @@ def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
     found = retriever.retrieve(texts[1])
     assert found[0].node.ref_doc_id == "two"
     assert {hit.node.ref_doc_id for hit in found} == {"one", "two"}
-    assert len(retriever.retriever) > 2
+    assert len(retriever.index) > 2
     assert UECRetriever.from_documents(documents[2:], fitted).retrieve("a")[0].metadata["page"] == 3
 
 

@@ -8,7 +8,7 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
-from uec_rag.langchain.graph import best, searches
+from uec_rag.langchain.gated import best, searches
 
 
 class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):
