@@ -46,7 +46,7 @@ def main() -> None:
     print("Indexing and calibrating on Python's documentation, about half a minute ...")
     gate, questions, answers = build_gate()
     print(gate.retriever.report)
-    print(gate.report)
+    print(gate.gate.report)
     found = gate.batch(questions)
     right = [
         any(d.id in ids for d in f["documents"]) for f, ids in zip(found, answers, strict=True)

@@ -52,7 +52,7 @@ for number, options in enumerate([{}, {"dtype": "int8"}]):
     retriever = Retriever.load(folder / str(number))
     assert retriever.search([asked], k=1).ids == [["14"]]
 retriever.calibrate(questions, ids)
-over = langchain.UECVectorStore.load(folder / "0").as_retriever()
+over = langchain.UECRetriever.load(folder / "0")
 gate = langchain.UECGate.from_labels(over, questions, ids, max_risk=0.5)
 assert gate.invoke(asked)
 state = langchain.retrieval_node(over).invoke({"question": asked})

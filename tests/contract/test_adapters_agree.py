@@ -254,12 +254,7 @@ def test_what_was_replaced_and_removed_is_so_for_all(uec, adapter):
         assert {hit.text for hit in found if hit.id == "p4"} == {"lumane bafima degopi"}
 
 
-SAVED = [
-    langchain.UECVectorStore,
-    langchain.UECRetriever,
-    llama_index.UECVectorStore,
-    llama_index.UECRetriever,
-]
+SAVED = [langchain.UECRetriever, llama_index.UECRetriever]
 
 
 @pytest.mark.parametrize("kind", SAVED)
@@ -358,9 +353,3 @@ def test_hits_that_were_written_down_are_decided_on_by_what_is_left(ambiguous):
             notice, *shown = llama_index.UECGatePostprocessor().postprocess_nodes(read)
             assert (notice.node_id, len(shown)) == ("uec-gate", len(read))
     assert seen == {"answer", "clarify", "abstain"}
-
-
-def test_an_embedding_without_an_ensemble_is_of_the_one_that_comes_with_the_package():
-    usual = UEC().fingerprint
-    assert langchain.UECEmbeddings().uec.fingerprint == usual
-    assert llama_index.UECEmbedding().uec.fingerprint == usual

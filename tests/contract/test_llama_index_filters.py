@@ -113,11 +113,6 @@ def test_the_document_of_a_node_can_be_filtered_by(stores, key):
     assert sorted(same(stores, MetadataFilters(filters=[filter_]))) == ["n3", "n4", "n5"]
 
 
-def test_filters_and_node_ids_hold_together(stores):
-    filters = MetadataFilters(filters=[MetadataFilter(key="year", value=2005)])
-    assert same(stores, filters, node_ids=["n0", "n2"]) == ["n2"]
-
-
 def test_groups_may_be_nested_which_theirs_refuses(stores):
     theirs, ours, question = stores
     early = MetadataFilter(key="year", value=2000, operator=FilterOperator.LT)

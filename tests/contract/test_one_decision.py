@@ -140,16 +140,7 @@ def test_a_gate_that_is_set_later_decides_in_what_was_made_before():
     gate, asked = langchain.UECGate(retriever=langchain_of(index)), engine(index)
     index.gate = Gate(1.0)
     assert gate.invoke(QUESTION)["decision"] == "abstain"
-    assert gate.report == index.gate.report
     assert asked.query(QUESTION).metadata["uec_decision"] == "abstain"
-
-
-def test_a_view_with_another_gate_leaves_that_of_the_index():
-    index = make()
-    view = index.with_gate(Gate(1.0))
-    assert view.search([QUESTION])[0].decision.action == "abstain"
-    assert index.search([QUESTION])[0].decision.action == "answer"
-    assert view.with_weights({"bm25": 1.0}).gate is None  # it was made for other coefficients
 
 
 def test_with_more_hits_than_asked_for_the_gate_decides_on_its_own_number():

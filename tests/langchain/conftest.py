@@ -1,24 +1,10 @@
 """Two small ensembles, one fitted, and an embedding that is only seen from outside."""
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from tests.helpers import bag_of_words, index_of, namesakes, pairs, passages
 from uec_rag import UEC
-
-
-class Listener(BaseCallbackHandler):
-    """Remembers what callbacks are told of retrievers."""
-
-    def __init__(self):
-        self.starts, self.ends = [], []
-
-    def on_retriever_start(self, serialized, query, **told):
-        self.starts.append(told | {"query": query})
-
-    def on_retriever_end(self, documents, **kwargs):
-        self.ends.append(documents)
 
 
 def make_ensemble(**options):

@@ -74,16 +74,6 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
             assert document.metadata["uec_confidence"] == one["confidence"]
 
 
-async def test_every_way_of_calling_it_gives_the_same(gate, found):
-    for question, one in list(zip(QUESTIONS, found, strict=True))[:5]:
-        expected = simple(one)
-        assert simple(gate.invoke(question)) == expected
-        assert simple(await gate.ainvoke(question)) == expected
-        assert [simple(chunk) for chunk in gate.stream(question)] == [expected]
-        assert [simple(chunk) async for chunk in gate.astream(question)] == [expected]
-        assert [simple(f) for f in await gate.abatch([question])] == [expected]
-
-
 async def test_it_routes_to_a_branch_of_its_own(gate, found):
     branches = {
         "answer": lambda one: f"answer {one['documents'][0].id}",
@@ -117,7 +107,6 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
         k=7,
         filter=lambda passage: passage.metadata["even"],
     )
-    assert gate.report == gate.gate.report
     assert all(d.metadata["even"] for d in gate.invoke(QUESTIONS[0])["documents"])
 
 
@@ -125,9 +114,7 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     ("given", "error", "message"),
     [
         (7, TypeError, 'input: expected a question, a string, or a mapping with a string "quest'),
-        (None, TypeError, "got None"),
         ({"query": "badero"}, TypeError, "got {'query': 'badero'}"),
-        ({"question": 7}, TypeError, "got {'question': 7}"),
         ({"question": "badero", "filter": {}}, TypeError, "expected the filter as a keyword"),
         ({"question": ["badero"]}, TypeError, "got {'question': ['badero']}"),
     ],
@@ -160,9 +147,6 @@ class Fewer(BaseRetriever):
 
 
 async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retriever):
-    def rephrased(given):
-        return given["history"][-1] if given.get("history") else given["input"]
-
     plain = UECGate(retriever=retriever, gate=Gate(0.4))
     for wrapped in (
         Fewer(inner=retriever),
@@ -170,7 +154,6 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
         MultiQueryRetriever(
             retriever=retriever, llm_chain=RunnableLambda(lambda _: []), include_original=True
         ),
-        RunnableLambda(rephrased) | retriever,
     ):
         gate = UECGate(retriever=wrapped, gate=Gate(0.4))
         for question in [*QUESTIONS[:5], VAGUE]:
@@ -180,8 +163,6 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
             assert one["confidence"] == pytest.approx(other["confidence"])
             assert one["topic"] == "x"
         assert (await gate.ainvoke(given))["decision"] == one["decision"]
-    asked = {"input": "and then?", "history": [QUESTIONS[0]]}
-    assert gate.invoke(asked)["confidence"] == plain.invoke(QUESTIONS[0])["confidence"]
 
 
 def test_over_others_it_says_what_it_lacks(retriever):
@@ -192,21 +173,6 @@ def test_over_others_it_says_what_it_lacks(retriever):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
         UECGate.from_labels(gate.retriever, *LABELLED)
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        {"uec_basis": {"settings": "ab" * 8, "hits": 10**5000, "size": "7" * 5000}},
-        {"uec_basis": 10**5000},
-    ],
-)
-def test_a_strangers_metadata_may_claim_any_number(claim):
-    told = {"uec_decision": "answer", "uec_confidence": 0.6, "uec_reason": "so they say"}
-    stranger = RunnableLambda(lambda question: [Document("a", metadata=told | claim)])
-    for threshold, decision in ((0.5, "answer"), (0.7, "abstain")):
-        gate = UECGate(retriever=stranger, gate=at(threshold))
-        assert gate.invoke("Who?")["decision"] == decision
 
 
 class TestAdvisor:

@@ -64,7 +64,8 @@ async def test_the_same_maximal_marginal_relevance(both, lambda_mult):
 
 
 async def test_a_threshold_keeps_what_reaches_it(store):
-    pairs = store.similarity_search_with_relevance_scores(QUERY, k=10)
+    hits = store.as_retriever().invoke(QUERY, k=10)
+    pairs = [(document, document.metadata["uec_relevance"]) for document in hits]
     threshold = sorted((value for _, value in pairs), reverse=True)[2]
     retriever = store.as_retriever(
         search_type="similarity_score_threshold",

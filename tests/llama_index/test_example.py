@@ -1,7 +1,5 @@
 """The example, run on small encoders and LlamaIndex's `MockLLM`."""
 
-import sys
-
 import pytest
 from llama_index.core.llms import MockLLM
 
@@ -23,13 +21,3 @@ def test_the_llm_is_asked_where_the_decision_is_to_answer_and_only_then(index):
         assert response.metadata["uec_decision"] == decision.action
         assert response.metadata["uec_reason"] == decision.reason
         assert (str(response) == "text text") == (decision.action == "answer")
-
-
-def test_it_prints_a_decision_with_its_reason_for_each_question(index, monkeypatch, capsys):
-    monkeypatch.setattr(example, "build_index", lambda: index)
-    monkeypatch.setattr(sys, "argv", ["example"])
-    example.main()
-    printed = capsys.readouterr().out
-    for question in example.QUESTIONS:
-        assert f"\n{question}\n  [" in printed
-    assert sum(printed.count(f"  [{action}: ") for action in ("answer", "clarify", "abstain")) == 3

@@ -2,12 +2,11 @@ import pytest
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from tests.llama_index.conftest import Saying
 from tests.llama_index.decisions import judge
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.sentences import SENTENCES
-from uec_rag.llama_index import UECGatePostprocessor, llm_advisor
+from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, UECSearch, retriever_tool
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import HitMetadata
@@ -47,37 +46,11 @@ def test_the_decision_says_which_nodes_come_through(nodes, gate, through):
     assert [node.node_id for node in left] == through
 
 
-def test_of_several_queries_the_surest_counts():
-    nodes = [*found("abstain", 0.1, "a"), *found("answer", 0.8, "b"), *found("clarify", 0.4, "c")]
-    assert judge(nodes) == Decision("answer", "because of 0.8", ())
-    assert judge(nodes).confidence == 0.8
-
-
-def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
-    with pytest.raises(ValueError, match=r"none has uec_decision.*embed_model=UECEmbedding"):
-        UECGatePostprocessor().postprocess_nodes([NodeWithScore(node=TextNode(text="a"))])
-
-
 def test_no_nodes_are_nothing_to_answer_from():
     [told] = UECGatePostprocessor().postprocess_nodes([])
     assert told.text.endswith(f'Reply with this alone: "{SENTENCES["nothing_found"]}"')
     assert judge([]) == Decision("abstain", SENTENCES["nothing_found"])
     assert judge([]).in_corpus == 0
-
-
-@pytest.mark.parametrize(
-    ("reply", "action"),
-    [
-        ('{"verdict": "answer"}', "answer"),
-        ('{"verdict": "no"}', "abstain"),
-        ("Well ...", "abstain"),
-    ],
-)
-def test_a_language_model_says_if_the_passages_suffice(reply, action):
-    nodes = found("abstain", 0.4, "a", "b")
-    processor = UECGatePostprocessor(gate=Gate(advisor=llm_advisor(Saying(reply))))
-    left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
-    assert left == (["a", "b"] if action == "answer" else [NOTICE])
 
 
 class Told(BaseRetriever):

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery
 from pydantic import ValidationError
@@ -39,18 +38,6 @@ def test_added_nodes_can_be_had_back_by_id_in_the_order_asked_and_by_metadata(st
     assert store.get_nodes() == nodes
     assert store.get_nodes(filters=GERMAN) == nodes[1::2]
     assert store.get_nodes(["n4", "n5"], GERMAN) == [nodes[5]]
-
-
-def test_the_store_knows_the_variance_of_what_it_is_given_as_vectors(store, fitted, nodes, texts):
-    other = UECVectorStore(fitted)
-    vectors = UECEmbedding(uec=fitted).get_text_embedding_batch(texts)
-    other.add([n.model_copy(update={"embedding": v}) for n, v in zip(nodes, vectors, strict=True)])
-    for index in (store.index, other.index):
-        gaussian = index.vectors(ids(nodes))
-        expected = fitted.embed(texts, "passage")
-        np.testing.assert_allclose(gaussian.mean, expected.mean, atol=1e-6)
-        np.testing.assert_allclose(gaussian.variance, expected.variance, rtol=1e-4)
-        assert gaussian.variance.max() > 0
 
 
 def test_delete_removes_the_nodes_of_a_document(store, nodes):
@@ -143,28 +130,12 @@ def test_passages_and_queries_get_the_means_of_their_role(embedding, fitted, tex
     assert {type(number) for number in embedding.get_query_embedding("lumane")} == {float}
 
 
-def test_events_tell_its_name_which_is_of_its_encoders_or_its_own_and_not_its_weights(fitted):
-    for options, name in (({}, "UEC(small, large)"), ({"model_name": "mine"}, "mine")):
-        told = UECEmbedding(uec=fitted, **options).to_payload()
-        known = {"class_name": "UECEmbedding", "embed_batch_size": 10}
-        assert told == known | {"model_name": name}
-
-
 def test_it_is_made_again_from_its_dict_and_its_ensemble(fitted):
     data = json.loads(json.dumps(UECEmbedding(uec=fitted, embed_batch_size=3).to_dict()))
     assert data["uec"] == fitted.fingerprint
     back = UECEmbedding.from_dict(data, uec=fitted)
     assert back.uec is fitted
     assert back.embed_batch_size == 3
-
-
-def test_an_ingestion_pipeline_embeds_with_it_and_remembers_its_work(counting, nodes):
-    uec, encoders = counting
-    pipeline = IngestionPipeline(transformations=[UECEmbedding(uec=uec)])
-    first = pipeline.run(nodes=nodes[:5])
-    again = pipeline.run(nodes=[node.model_copy(update={"embedding": None}) for node in nodes[:5]])
-    assert [node.embedding for node in first] == [node.embedding for node in again]
-    assert len(encoders[0].texts) == 5
 
 
 def test_anything_but_an_ensemble_is_refused():
@@ -182,14 +153,3 @@ def test_what_is_pickled_or_copied_is_whole_or_refused(nodes, texts):
     assert ask(copy.deepcopy(store), texts[3]) == ask(store, texts[3])
     with pytest.raises(TypeError, match="an index cannot be pickled"):
         pickle.dumps(store)
-
-
-@pytest.mark.slow
-def test_a_pipeline_of_several_processes_fills_the_store(nodes, texts):
-    uec = UEC([noise])
-    store = UECVectorStore(uec)
-    pipeline = IngestionPipeline(
-        transformations=[UECEmbedding(uec=uec)], vector_store=store, disable_cache=True
-    )
-    pipeline.run(nodes=nodes, num_workers=2)
-    assert len(store.index) == len(texts)

@@ -5,8 +5,6 @@ from uec_rag.base.environment import missing_extra
 try:
     import langchain_core  # noqa: F401
 except ModuleNotFoundError as error:
-    if error.name != "langchain_core":
-        raise
     raise ImportError(missing_extra("langchain-core", "langchain")) from error
 
 from uec_rag.langchain.gate import UECGate, chat_advisor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -120,15 +120,11 @@ def turns(history: object) -> list[str]:
     """
     if history is None:
         return []
-    try:
-        if isinstance(history, str | Mapping | BaseMessage) or not isinstance(history, Sequence):
-            raise TypeError("not a list")
-        messages = convert_to_messages(cast(Any, history))
-    except (NotImplementedError, TypeError, ValueError) as error:
+    if isinstance(history, str | Mapping | BaseMessage) or not isinstance(history, Sequence):
         raise TypeError(
-            "history: expected a list of messages or strings, oldest first, got "
-            f"{history!r:.60} ({error!s:.80})."
-        ) from error
+            f"history: expected a list of messages or strings, oldest first, got {history!r:.60}."
+        )
+    messages = convert_to_messages(history)
     return turns_of((_speaker(message), message.text) for message in messages)
 
 

@@ -264,11 +264,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         found = self.retriever.index.with_gate(None).search([*questions], gate.k)
         return gate.drift(found.confidence.tolist())
 
-    @property
-    def report(self) -> str:
-        """The description of what the threshold is based on."""
-        return (self._active_gate or Gate()).report
-
     def route(
         self, answer: Runnable[Any, Any], clarify: Runnable[Any, Any], abstain: Runnable[Any, Any]
     ) -> Runnable[Question, Any]:

@@ -40,16 +40,16 @@ from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.adapters import (
+    FitFrom,
     Hits,
     OverIndex,
     as_index,
-    in_thread,
     index_over,
     load_index,
     take_options,
 )
 from uec_rag.retrieval.query import Diversity
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import Passage, Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
@@ -149,13 +149,6 @@ class UECVectorStore(OverIndex, VectorStore):
     >>> retriever.invoke("What is the capital of France?")[0].metadata["uec_decision"]
     'abstain'
 
-    Save and load:
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store.save(f"{folder}/index")
-    ...     len(UECVectorStore.load(f"{folder}/index").index)
-    2
     """
 
     def __init__(
@@ -168,13 +161,8 @@ class UECVectorStore(OverIndex, VectorStore):
     ) -> None:
         self._index = as_index(embedding, store, words=words, fit=fit)
 
-    @property
-    def embeddings(self) -> UECEmbeddings:
-        """The ensemble as `Embeddings`."""
-        return UECEmbeddings(self.index.uec)
-
     @classmethod
-    def from_texts(  # type: ignore[override]
+    def from_texts(
         cls,
         texts: Iterable[str],
         embedding: Embedding = None,
@@ -281,36 +269,9 @@ class UECVectorStore(OverIndex, VectorStore):
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.scores[0].tolist(), strict=True))
 
-    def _similarity_search_with_relevance_scores(  # type: ignore[override]
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None
-    ) -> list[tuple[Document, float]]:
-        result = self._search(query, k, filter)
-        return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
-
-    # LangChain's would want a function of the score, but the relevance of a document depends on the
-    # other documents as well.
-    _asimilarity_search_with_relevance_scores = in_thread(_similarity_search_with_relevance_scores)
-
     def _search(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
         return self.index.search([query], k, filter=passage_filter(filter)).with_copies(k)
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
-    ) -> Self:
-        """Load a store from a folder that `save`, here or of another class, has written.
-
-        Parameters
-        ----------
-        path : path
-        embedding : UEC, UECEmbeddings or Embeddings, optional
-            The embedding that the store was created with, if it cannot be loaded by its name.
-        **kwargs
-            `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are
-            the errors.
-        """
-        return cls(load_index(path, embedding, **kwargs))
 
     def as_retriever(self, **kwargs: Any) -> UECRetriever:
         """Return a retriever over this store, whose documents have their uncertainty.
@@ -330,7 +291,7 @@ def _documents(result: SearchResult) -> list[Document]:
     return [to_document(passage) for passage in result.passages[0]]
 
 
-class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever):
+class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
     """Retriever that adds confidence and a decision to each document.
 
     The input is a question, or a mapping with a "question" or an "input" and optionally its
@@ -522,7 +483,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         ----------
         path : path
         embedding : UEC, UECEmbeddings or Embeddings, optional
-            As in `UECVectorStore.load`, as are the errors.
+            The embedding that the index was made with, if it cannot be loaded by its name.
         **kwargs
             Parameters of the class, and those of `Retriever.load`.
         """
@@ -534,14 +495,9 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         """The underlying index."""
         return self.vectorstore.index
 
-    def fit_from(self, documents: Iterable[Document] | None = None, **options: Any) -> Self:
-        """Fit the ensemble without labels on documents, or its own; see `Retriever.fit_from`."""
-        passages = None
-        if documents is not None:
-            given = check_documents(documents, Document, "Document", "Document(text)")
-            passages = passages_of(given)
-        self.index.fit_from(passages, **options)
-        return self
+    @staticmethod
+    def _passages(documents: Iterable[Document]) -> list[Passage]:
+        return passages_of(check_documents(documents, Document, "Document", "Document(text)"))
 
     # A question may also be a mapping that has its history.
     def invoke(

@@ -5,8 +5,6 @@ from uec_rag.base.environment import missing_extra
 try:
     import llama_index.core  # noqa: F401
 except ModuleNotFoundError as error:
-    if error.name not in ("llama_index", "llama_index.core"):
-        raise
     raise ImportError(missing_extra("llama-index-core", "llama-index")) from error
 
 from uec_rag.llama_index.gate import (

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Annotated, Any, Self
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import (
-    RESPONSE_TYPE,
-    AsyncStreamingResponse,
-    Response,
-    StreamingResponse,
-)
+from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
@@ -114,11 +109,6 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = Field(default=None, exclude=True)
     embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = Field(default=None, exclude=True)
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name for serialisation."""
-        return "UECGatePostprocessor"
-
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
@@ -176,8 +166,8 @@ class UECQueryEngine(BaseQueryEngine):
     Otherwise, the LLM is not called: the response is a clarifying question, with the nodes that the
     query may mean as sources, or an abstention, without sources. `response.metadata` always has
     `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`,
-    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_clarifying_question`. Use
-    `UECQueryBundle` for a query in a conversation.
+    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_clarifying_question`. These responses
+    are not streamed. Use `UECQueryBundle` for a query in a conversation.
 
     Parameters
     ----------
@@ -188,8 +178,6 @@ class UECQueryEngine(BaseQueryEngine):
     gate : Gate, optional
         The gate that decides instead of the search, in which that of the index has decided. If its
         advisor says that the nodes do not answer the query, its rewrite of the query is retrieved.
-    streaming : bool
-        Whether to stream the reply; by default, as `query_engine` does.
 
     Raises
     ------
@@ -218,14 +206,12 @@ class UECQueryEngine(BaseQueryEngine):
         self,
         query_engine: BaseQueryEngine,
         gate: Gate | None = None,
-        streaming: bool = False,
     ) -> None:
         advice = "; for a retriever: UECQueryEngine.from_args"
         expected = "a LlamaIndex query engine"
         check_type(query_engine, BaseQueryEngine, "query_engine", expected, advice)
         self._engine = query_engine
         self._gate = check_gate(gate)
-        self._streaming = streaming
         super().__init__(query_engine.callback_manager)
 
     @classmethod
@@ -234,7 +220,6 @@ class UECQueryEngine(BaseQueryEngine):
         retriever: BaseRetriever,
         llm: LLM | None = None,
         gate: Gate | None = None,
-        streaming: bool = False,
         **kwargs: Any,
     ) -> Self:
         """Create a gated `RetrieverQueryEngine`.
@@ -244,26 +229,24 @@ class UECQueryEngine(BaseQueryEngine):
         retriever : BaseRetriever
         llm : LLM, optional
             `Settings.llm` by default.
-        gate, streaming
+        gate : Gate, optional
             As in the class.
         **kwargs
             Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
             `node_postprocessors`, ...
         """
-        engine = RetrieverQueryEngine.from_args(retriever, llm=llm, streaming=streaming, **kwargs)
-        return cls(engine, gate, streaming)
+        engine = RetrieverQueryEngine.from_args(retriever, llm=llm, **kwargs)
+        return cls(engine, gate)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"query_engine": self._engine}
 
-    def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """Retrieve nodes, before the gate decides."""
-        return self._engine.retrieve(query_bundle)
-
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        [(decision, nodes)] = self._pending(query_bundle, self.retrieve(query_bundle)).finish()
+        [(decision, nodes)] = self._pending(
+            query_bundle, self._engine.retrieve(query_bundle)
+        ).finish()
         if decision.action != "answer":
-            return self._instead(decision, nodes)
+            return _refusal(decision, nodes)
         return _note_decision(self._engine.synthesize(query_bundle, nodes), decision)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -273,7 +256,7 @@ class UECQueryEngine(BaseQueryEngine):
         pending = await asyncio.to_thread(self._pending, query_bundle, found)
         [(decision, nodes)] = await pending.afinish()
         if decision.action != "answer":
-            return self._instead(decision, nodes, asynchronous=True)
+            return _refusal(decision, nodes)
         return _note_decision(await self._engine.asynthesize(query_bundle, nodes), decision)
 
     def _pending(
@@ -284,29 +267,19 @@ class UECQueryEngine(BaseQueryEngine):
         asked = Query.parse(query_bundle.query_str, before).lines
         # A rewrite may be about another reading than the one that was chosen.
         chosen = getattr(query_bundle, "within", None) is not None
-        search = None if chosen else (lambda text: self.retrieve(QueryBundle(text)))
+        search = None if chosen else (lambda text: self._engine.retrieve(QueryBundle(text)))
         return pending_on_nodes(nodes, self._gate, asked, search)
 
-    def _instead(
-        self, decision: Decision, nodes: list[NodeWithScore], *, asynchronous: bool = False
-    ) -> RESPONSE_TYPE:
-        """Return a clarifying question or the reason to abstain, without an LLM."""
-        rivals, told = competing_nodes(nodes, decision), response_metadata(decision)
-        text = decision.clarifying_question or decision.reason
-        if not self._streaming:
-            return Response(text, rivals, told)
-        if asynchronous:
-            return AsyncStreamingResponse(_asaid(text), rivals, told)
-        return StreamingResponse((part for part in [text]), rivals, told)
+
+def _refusal(decision: Decision, nodes: list[NodeWithScore]) -> Response:
+    """Return a clarifying question or the reason to abstain, without an LLM."""
+    text = decision.clarifying_question or decision.reason
+    return Response(text, competing_nodes(nodes, decision), response_metadata(decision))
 
 
 def _note_decision(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE:
     response.metadata = {**(response.metadata or {}), **response_metadata(decision)}
     return response
-
-
-async def _asaid(text: str) -> AsyncGenerator[str, None]:
-    yield text
 
 
 class UECSearch(dict[str, Any]):

@@ -39,11 +39,9 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
 
     Raises
     ------
-    TypeError, ValueError
-        If one is not a node or has no text to embed, or if an id occurs twice.
+    ValueError
+        If one has no text to embed, or if an id occurs twice.
     """
-    for node in nodes:
-        check_type(node, BaseNode, "nodes", "LlamaIndex nodes")
     own = [_without_findings(node, type(node)) for node in nodes]
     return make_passages(
         [node.get_content(metadata_mode=MetadataMode.EMBED) for node in own],
@@ -160,21 +158,15 @@ def turns(history: object) -> list[str]:
 
     `history`: messages, strings, or None; TypeError if it has another type.
     """
-    expected = "history: expected a list of ChatMessages or strings, oldest first"
     if history is None:
         return []
     if isinstance(history, str | Mapping | ChatMessage) or not isinstance(history, Sequence):
-        raise TypeError(f"{expected}, got {history!r:.60}.")
-    said = []
-    for message in history:
-        if not isinstance(message, ChatMessage | str):
-            raise TypeError(f"{expected}, got {message!r:.60} among them.")
-        known = message if isinstance(message, ChatMessage) else ChatMessage(message)
-        said.append((_SPEAKERS.get(known.role.value, known.role.value), known.content or ""))
-    return turns_of(said)
+        raise TypeError(
+            f"history: expected ChatMessages or strings in a list, got {history!r:.60}."
+        )
+    messages = [ChatMessage(one) if isinstance(one, str) else one for one in history]
+    return turns_of((message.role.value, message.content or "") for message in messages)
 
-
-_SPEAKERS = {"chatbot": "assistant", "model": "assistant"}
 
 _OPERATORS = {
     FilterOperator.EQ: "$eq",

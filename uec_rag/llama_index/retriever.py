@@ -9,9 +9,7 @@ from typing import Any, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.indices import VectorStoreIndex
-from llama_index.core.memory import BaseMemory
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.settings import Settings
@@ -30,12 +28,12 @@ from uec_rag.llama_index.nodes import (
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import OverIndex, as_index, index_over, load_index, take_options
+from uec_rag.retrieval.adapters import FitFrom, as_index, index_over, load_index, take_options
 from uec_rag.retrieval.sources import Source, Vectors
 from uec_rag.stores.base import Filter, Passage
 
 
-class UECRetriever(OverIndex, BaseRetriever):
+class UECRetriever(FitFrom, BaseRetriever):
     """Retriever that adds confidence and a decision to each node.
 
     The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
@@ -44,7 +42,7 @@ class UECRetriever(OverIndex, BaseRetriever):
     `uec_confidence` (the probability that they answer it), `uec_in_corpus` (that any node does),
     `uec_decision` ("answer", "clarify" or "abstain") and `uec_reason`. LLMs and embedding models do
     not see these keys. `UECQueryEngine` and `UECGatePostprocessor` act on a low confidence. For a
-    question in a conversation, pass a `UECQueryBundle`, or the `memory` of a chat engine or agent.
+    question in a conversation, pass a `UECQueryBundle`.
 
     Parameters
     ----------
@@ -53,9 +51,6 @@ class UECRetriever(OverIndex, BaseRetriever):
     similarity_top_k : int
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
-    memory : BaseMemory, optional
-        The memory of a chat engine, with the turns before a question unless it is a
-        `UECQueryBundle` with `history`. Engines add a question to it after it is answered.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -97,20 +92,16 @@ class UECRetriever(OverIndex, BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
-        memory: BaseMemory | None = None,
         details: bool = False,
         **kwargs: Any,
     ) -> None:
-        instead = "; for a saved index Retriever.load(path), else see from_texts and from_index"
+        instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
-        instead = "; pass a list of turns as UECQueryBundle(..., history=)"
-        check_type(memory, BaseMemory | None, "memory", "a memory of LlamaIndex", instead)
         check_k(similarity_top_k)
         passage_filter(filters)
         self._index = retriever
         self.similarity_top_k = similarity_top_k
         self.filters = filters
-        self.memory = memory
         self.details = details
         super().__init__(**kwargs)
 
@@ -183,24 +174,6 @@ class UECRetriever(OverIndex, BaseRetriever):
         return cls.from_nodes(nodes, uec, **kwargs)
 
     @classmethod
-    def from_index(cls, index: VectorStoreIndex, **kwargs: Any) -> Self:
-        """Return a retriever over an index whose vector store is a `UECVectorStore`.
-
-        Raises
-        ------
-        TypeError
-            If its store is not a `UECVectorStore`.
-        """
-        store = index.vector_store
-        if not isinstance(store, UECVectorStore):
-            raise TypeError(
-                f"index: expected its vector store to be a UECVectorStore, got "
-                f"{type(store).__name__}; build it with storage_context="
-                "StorageContext.from_defaults(vector_store=UECVectorStore(uec))."
-            )
-        return cls(store.index, **kwargs)
-
-    @classmethod
     def load(
         cls,
         path: str | os.PathLike[str],
@@ -213,7 +186,7 @@ class UECRetriever(OverIndex, BaseRetriever):
         ----------
         path : path
         embedding : UEC, UECEmbedding or LlamaIndex embedding, optional
-            As in `UECVectorStore.load`, as are the errors.
+            The embedding that the index was made with, if it cannot be loaded by its name.
         **kwargs
             Parameters of the class, and those of `Retriever.load`.
         """
@@ -266,7 +239,7 @@ class UECRetriever(OverIndex, BaseRetriever):
         if not isinstance(theirs, VectorStoreIndex | BaseRetriever) or kind == "UECVectorStore":
             raise TypeError(
                 "theirs: expected a retriever or a VectorStoreIndex over another store than "
-                f"UECVectorStore (for which there is from_index), got {kind}."
+                f"UECVectorStore (for which there is UECRetriever(store.index)), got {kind}."
             )
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
         source = _source_of(theirs, count)
@@ -274,49 +247,28 @@ class UECRetriever(OverIndex, BaseRetriever):
         made = index_over(source, uec, own, **take_options(index_over, kwargs))
         return cls(made, similarity_top_k, **kwargs)
 
-    def fit_from(self, nodes: Sequence[BaseNode] | None = None, **options: Any) -> Self:
-        """Fit the ensemble without labels on nodes, or its own; see `Retriever.fit_from`."""
-        passages = None
-        if nodes is not None:
-            given = check_documents(nodes, BaseNode, "node", "TextNode(text=text)")
-            passages = passages_of(given)
-        self.index.fit_from(passages, **options)
-        return self
+    @staticmethod
+    def _passages(documents: Iterable[BaseNode]) -> list[Passage]:
+        return passages_of(check_documents(documents, BaseNode, "node", "TextNode(text=text)"))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        remembered = [] if self.memory is None else self.memory.get_all()
-        asked = self._arguments(query_bundle, remembered)
-        return hits(self.index.search(**asked), self.details)
+        return hits(self.index.search(**self._arguments(query_bundle)), self.details)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        remembered = [] if self.memory is None else await self.memory.aget_all()
-        asked = self._arguments(query_bundle, remembered)
-        return hits(await self.index.asearch(**asked), self.details)
+        return hits(await self.index.asearch(**self._arguments(query_bundle)), self.details)
 
-    def _arguments(
-        self, query_bundle: QueryBundle, remembered: list[ChatMessage]
-    ) -> dict[str, Any]:
+    def _arguments(self, query_bundle: QueryBundle) -> dict[str, Any]:
         """Return the arguments of the index's search.
 
         It is for a question, or for what a query transform such as HyDE wrote.
         """
-        history = getattr(query_bundle, "history", None)
         return {
             "queries": ["\n".join(query_bundle.embedding_strs)],
             "k": self.similarity_top_k,
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
-            "history": [turns(_before(remembered) if history is None else history)],
+            "history": [turns(getattr(query_bundle, "history", None))],
         }
-
-
-def _before(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """Return the messages of a memory without that of the user to which no answer follows.
-
-    It is the question: an agent remembers it before it calls a tool, a chat engine after a search.
-    """
-    unanswered = bool(messages) and messages[-1].role == MessageRole.USER
-    return messages[:-1] if unanswered else messages
 
 
 def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.schema import BaseNode
@@ -25,7 +24,7 @@ from uec_rag.ensemble import UEC
 from uec_rag.ensemble.known_vectors import encode, with_caches
 from uec_rag.llama_index.nodes import hits, node_of, passage_filter, passages_of, with_text
 from uec_rag.retrieval import Retriever, SearchResult
-from uec_rag.retrieval.adapters import OverIndex, as_index, in_thread, load_index
+from uec_rag.retrieval.adapters import OverIndex, as_index, in_thread
 from uec_rag.stores.base import Passage, Store
 
 
@@ -168,11 +167,6 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         super().__init__(stores_text=True)
         self._index = as_index(uec, store)
 
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name for serialisation."""
-        return "UECVectorStore"
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle or copy the index as `Retriever` is, with encoders by name."""
         return type(self), (self.index,)
@@ -181,26 +175,6 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     def client(self) -> Retriever:
         """The underlying index, under LlamaIndex's name for it."""
         return self.index
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        embedding: UEC | BaseEmbedding | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Load a store from a folder that `save`, here or of another class, has written.
-
-        Parameters
-        ----------
-        path : path
-        embedding : UEC, UECEmbedding or LlamaIndex embedding, optional
-            The embedding that the store was created with, if it cannot be loaded by its name.
-        **kwargs
-            `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are
-            the errors.
-        """
-        return cls(load_index(path, embedding, **kwargs))
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes; a node with the id of an existing one replaces it.
@@ -299,8 +273,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         if query.mode != VectorStoreQueryMode.DEFAULT:
             raise ValueError(
                 f'mode: expected "default", got {query.mode!r}; for other weights of words and '
-                "vectors, use a store over Retriever.with_weights(...), and for diverse hits "
-                "Retriever.search(..., diversity=Diversity())."
+                "vectors, use a store over Retriever.with_weights(...)."
             )
         if query.query_str is None:
             raise ValueError("query: expected query_str; for a vector, use index.search_vector.")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -23,13 +23,12 @@ from uec_rag.stores.base import Passage, Store
 class OverIndex:
     """What all classes of the adapters over an index have."""
 
-    _index: Any
+    _index: Retriever
 
     @property
     def index(self) -> Retriever:
         """The underlying index."""
-        index: Retriever = self._index
-        return index
+        return self._index
 
     @property
     def report(self) -> str:
@@ -39,6 +38,21 @@ class OverIndex:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save passages, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
         self.index.save(path)
+
+
+class FitFrom(OverIndex):
+    """What the retrievers of the adapters have."""
+
+    _passages: Callable[[Any], list[Passage]]
+
+    def fit_from(self, documents: object = None, **options: Any) -> Self:
+        """Fit the ensemble without labels on documents, nodes, or its own passages.
+
+        `**options`: as in `Retriever.fit_from`.
+        """
+        passages = None if documents is None else self._passages(documents)
+        self.index.fit_from(passages, **options)
+        return self
 
 
 def in_thread(method: Callable[..., Any]) -> Callable[..., Any]:
