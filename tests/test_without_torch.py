@@ -66,7 +66,8 @@ for command in (["index", folder / "docs", "--out", index], ["ask", index, asked
     assert done.exit_code == 0, done.output
 assert "=> answer" in done.output, done.output
 assert not FORBIDDEN & {name.partition(".")[0] for name in sys.modules}
-for needed in (lambda: langchain.UECGateMiddleware, lambda: UEC(["intfloat/e5-small-v2"])):
+agents = lambda: __import__("uec_rag.langchain.agent")
+for needed in (agents, lambda: UEC(["intfloat/e5-small-v2"])):
     try:
         needed()
     except ImportError as error:

@@ -292,7 +292,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return _output(input, *pending.finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
-        retriever, asked, rule = self._prepare(input, config, options)
+        prepared = await asyncio.to_thread(self._prepare, input, config, options)
+        retriever, asked, rule = prepared
         pending = await asyncio.to_thread(rule, await retriever.ainvoke(asked, config, **options))
         return _output(input, *await pending.afinish())
 
