@@ -20,7 +20,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from uec_rag import UEC
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
-from uec_rag.langchain import UECGateMiddleware, UECRetriever
+from uec_rag.langchain import UECRetriever
+from uec_rag.langchain.agent import UECGateMiddleware
 
 QUESTIONS = [
     "How do I remove the common indentation from all lines of a text?",

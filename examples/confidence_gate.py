@@ -37,7 +37,7 @@ def build_gate(uec: UEC | None = None, passages: int = 1500, max_risk: float = R
     def labelled(pairs):
         return [q for q, _ in pairs], [[ids[p]] if p in ids else [] for _, p in pairs]
 
-    retriever.calibrate(*labelled(calibrate))
+    retriever.index.calibrate(*labelled(calibrate))
     gate = UECGate.from_labels(retriever, *labelled(threshold), max_risk=max_risk)
     return gate, *labelled(rest)
 
@@ -46,7 +46,7 @@ def main() -> None:
     print("Indexing and calibrating on Python's documentation, about half a minute ...")
     gate, questions, answers = build_gate()
     print(gate.retriever.report)
-    print(gate.report)
+    print(gate.gate.report)
     found = gate.batch(questions)
     right = [
         any(d.id in ids for d in f["documents"]) for f, ids in zip(found, answers, strict=True)

@@ -47,7 +47,7 @@ def build_index(uec: UEC | None = None, passages: int = 600) -> VectorStoreIndex
 
 def build_engine(index: VectorStoreIndex, llm: LLM | None = None) -> UECQueryEngine:
     """Gate the index's answers by the retrieval's confidence."""
-    retriever = UECRetriever.from_index(index, similarity_top_k=3)
+    retriever = UECRetriever(index.vector_store.index, similarity_top_k=3)
     if llm is None:
         context_only = ContextOnly(llm=MockLLM())  # shows the passages and does not ask its LLM
         return UECQueryEngine(RetrieverQueryEngine(retriever, context_only))

@@ -26,7 +26,7 @@ def test_it_prints_what_it_found(built, monkeypatch, capsys):
     monkeypatch.setattr(confidence_gate, "build_gate", lambda: built)
     confidence_gate.main()
     printed = capsys.readouterr().out
-    assert built[0].report in printed
+    assert built[0].gate.report in printed
     assert f"On {len(built[1])} other questions" in printed
     assert "'What is the capital of France?': " in printed
     said = ("I do not know (", "answer from: ", "ask back, ")

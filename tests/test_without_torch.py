@@ -52,7 +52,7 @@ for number, options in enumerate([{}, {"dtype": "int8"}]):
     retriever = Retriever.load(folder / str(number))
     assert retriever.search([asked], k=1).ids == [["14"]]
 retriever.calibrate(questions, ids)
-over = langchain.UECVectorStore.load(folder / "0").as_retriever()
+over = langchain.UECRetriever.load(folder / "0")
 gate = langchain.UECGate.from_labels(over, questions, ids, max_risk=0.5)
 assert gate.invoke(asked)
 state = langchain.retrieval_node(over).invoke({"question": asked})
@@ -66,7 +66,8 @@ for command in (["index", folder / "docs", "--out", index], ["ask", index, asked
     assert done.exit_code == 0, done.output
 assert "=> answer" in done.output, done.output
 assert not FORBIDDEN & {name.partition(".")[0] for name in sys.modules}
-for needed in (lambda: langchain.UECGateMiddleware, lambda: UEC(["intfloat/e5-small-v2"])):
+agents = lambda: __import__("uec_rag.langchain.agent")
+for needed in (agents, lambda: UEC(["intfloat/e5-small-v2"])):
     try:
         needed()
     except ImportError as error:

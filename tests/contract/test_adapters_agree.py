@@ -101,19 +101,6 @@ class LangChain:
         self.retriever.vectorstore.delete([id_])
 
 
-class LangChainStore(LangChain):
-    """The scores that the vector store itself gives."""
-
-    def search(self, question, k=4, lang=None):
-        store, where = self.retriever.vectorstore, lang and {"lang": lang}
-        found = store.similarity_search_with_score(question, k, where)
-        told = store.similarity_search_with_uncertainty(question, k, where)
-        return [
-            Hit(d.id, d.page_content, score, about.metadata)
-            for (d, score), about in zip(found, told, strict=True)
-        ]
-
-
 class LlamaIndex:
     def __init__(self, uec, texts, ids, metadatas):
         self.retriever = llama_index.UECRetriever.from_texts(
@@ -138,10 +125,10 @@ class LlamaIndex:
         return [Hit(n.node_id, n.text, n.score, n.metadata) for n in nodes]
 
     def put(self, text, id_, metadata):
-        self.retriever.retriever.add([text], [id_], [metadata])
+        self.retriever.index.add([text], [id_], [metadata])
 
     def remove(self, id_):
-        self.retriever.retriever.delete([id_])
+        self.retriever.index.delete([id_])
 
 
 class LlamaIndexIndex(LlamaIndex):
@@ -172,7 +159,7 @@ class LlamaIndexIndex(LlamaIndex):
         self.index.delete_nodes([id_])
 
 
-ADAPTERS = [LangChain, LangChainStore, LlamaIndex, LlamaIndexIndex]
+ADAPTERS = [LangChain, LlamaIndex, LlamaIndexIndex]
 
 
 def make_ensemble(kind):
@@ -267,12 +254,7 @@ def test_what_was_replaced_and_removed_is_so_for_all(uec, adapter):
         assert {hit.text for hit in found if hit.id == "p4"} == {"lumane bafima degopi"}
 
 
-SAVED = [
-    langchain.UECVectorStore,
-    langchain.UECRetriever,
-    llama_index.UECVectorStore,
-    llama_index.UECRetriever,
-]
+SAVED = [langchain.UECRetriever, llama_index.UECRetriever]
 
 
 @pytest.mark.parametrize("kind", SAVED)
@@ -371,9 +353,3 @@ def test_hits_that_were_written_down_are_decided_on_by_what_is_left(ambiguous):
             notice, *shown = llama_index.UECGatePostprocessor().postprocess_nodes(read)
             assert (notice.node_id, len(shown)) == ("uec-gate", len(read))
     assert seen == {"answer", "clarify", "abstain"}
-
-
-def test_an_embedding_without_an_ensemble_is_of_the_one_that_comes_with_the_package():
-    usual = UEC().fingerprint
-    assert langchain.UECEmbeddings().uec.fingerprint == usual
-    assert llama_index.UECEmbedding().uec.fingerprint == usual

@@ -60,23 +60,6 @@ def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong, error):
             search()
 
 
-def test_a_reading_is_chosen_by_its_label_in_whatever_case(index):
-    [asked] = index.search([VAGUE])
-    chosen = {reading.title: reading for reading in asked.decision.readings}["git push"]
-    expected = index.search([VAGUE], within=chosen)
-    store = langchain.UECVectorStore(index)
-    bundle = llama_index.UECQueryBundle(VAGUE, within="Git  push")
-    found = [one.id for one in store.as_retriever().invoke(VAGUE, within="Git  push")]
-    nodes = [node.node_id for node in llama_index.UECRetriever(index).retrieve(bundle)]
-    assert found == nodes == index.search([VAGUE], within="git push").ids[0] == expected.ids[0]
-    assert index.search([VAGUE], within="git push")[0].decision == expected[0].decision
-
-
-def test_a_label_is_of_a_question_that_has_readings(index):
-    with pytest.raises(UnknownReading, match="of one that this question has, which has none"):
-        index.search(["Does git add stage changes for the next commit?"], within="git push")
-
-
 def test_a_reading_is_joined_with_the_filter(index):
     found = index.search([VAGUE], within=["rsync", "git push"], filter={"title": "rsync"})
     assert found.ids == [["rsync"]]

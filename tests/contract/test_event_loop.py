@@ -2,22 +2,17 @@
 
 import asyncio
 import threading
-from typing import TypedDict
 
 import pytest
-from langchain.agents import create_agent
-from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
-from langgraph.graph import START, StateGraph
 from llama_index.core import StorageContext, VectorStoreIndex
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 
 from tests.helpers import index_of, noise, passages
 from uec_rag import UEC, Advice, Gate, langchain, llama_index
-from uec_rag.langchain import UECEmbeddings, UECGateMiddleware
-from uec_rag.llama_index.agent import retriever_tool as llama_index_tool
+from uec_rag.langchain import UECEmbeddings
+from uec_rag.llama_index import retriever_tool as llama_index_tool
 
 
 def of_llama_index(uec):
@@ -56,37 +51,6 @@ class OfOneLoop:
         return self.verdict
 
 
-class Scripted(GenericFakeChatModel):
-    """A model that looks the question up, and then says what it is told to."""
-
-    def bind_tools(self, tools, **kwargs):
-        return self
-
-
-def agent(tool):
-    async def run(question):
-        call = {"name": tool.name, "args": {"query": question}, "id": "1"}
-        model = Scripted(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("So it is.")]))
-        made = create_agent(model, tools=[tool], middleware=[UECGateMiddleware()])
-        said = await made.ainvoke({"messages": [("user", question)]})
-        assert said["messages"][-1].text == "So it is."
-
-    return run
-
-
-def in_a_graph(node):
-    graph = StateGraph(Looked)
-    graph.add_node("retrieve", node)
-    graph.add_edge(START, "retrieve")
-    compiled = graph.compile()
-    return lambda question: compiled.ainvoke({"question": question})
-
-
-class Looked(TypedDict, total=False):
-    question: str
-    decision: str
-
-
 def langchain_retriever(index, **options):
     return langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index), k=3, **options)
 
@@ -99,10 +63,6 @@ def vector_index(index):
     storage = StorageContext.from_defaults(vector_store=llama_index.UECVectorStore(index))
     embedding = llama_index.UECEmbedding(uec=index.uec)
     return VectorStoreIndex([], storage_context=storage, embed_model=embedding)
-
-
-async def drained(stream):
-    return [chunk async for chunk in stream]
 
 
 def gated(index, advisor):
@@ -118,35 +78,25 @@ def doubting(advisor):
 WAYS = {
     "asearch": lambda index, advisor: lambda q: gated(index, advisor).asearch([q]),
     "UECRetriever": lambda index, advisor: langchain_retriever(gated(index, advisor)).ainvoke,
-    "UECRetriever, diverse": lambda index, advisor: (
-        langchain_retriever(gated(index, advisor), search_type="mmr").ainvoke
-    ),
     "UECGate": lambda index, advisor: (
         langchain.UECGate(retriever=langchain_retriever(index), **doubting(advisor)).ainvoke
-    ),
-    "UECGate, streamed": lambda index, advisor: (
-        lambda q: drained(
-            langchain.UECGate(retriever=langchain_retriever(index), **doubting(advisor)).astream(q)
-        )
     ),
     "UECGate over another retriever": lambda index, advisor: (
         langchain.UECGate(retriever=behind_another(index), **doubting(advisor)).ainvoke
     ),
-    "node": lambda index, advisor: in_a_graph(
-        langchain.retrieval_node(langchain_retriever(gated(index, advisor)))
+    "node": lambda index, advisor: (
+        lambda q: langchain.retrieval_node(langchain_retriever(gated(index, advisor))).ainvoke(
+            {"question": q}
+        )
     ),
     "tool": lambda index, advisor: (
         lambda q: langchain_retriever(gated(index, advisor)).as_tool().ainvoke({"query": q})
     ),
-    "agent": lambda index, advisor: agent(langchain_retriever(gated(index, advisor)).as_tool()),
     "LlamaIndex's UECRetriever": lambda index, advisor: (
         llama_index.UECRetriever(gated(index, advisor)).aretrieve
     ),
     "LlamaIndex's index": lambda index, advisor: (
         vector_index(gated(index, advisor)).as_retriever().aretrieve
-    ),
-    "LlamaIndex's index, diverse": lambda index, advisor: (
-        vector_index(gated(index, advisor)).as_retriever(vector_store_query_mode="mmr").aretrieve
     ),
     "UECQueryEngine": lambda index, advisor: (
         llama_index.UECQueryEngine.from_args(

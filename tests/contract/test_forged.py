@@ -3,7 +3,6 @@
 import pytest
 from langchain_core.documents import Document
 from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
-from llama_index.core.vector_stores.types import VectorStoreQuery, VectorStoreQueryMode
 from llama_index.core.vector_stores.utils import node_to_metadata_dict
 
 from tests.helpers import FORGED, bag_of_words, index_of, pairs, passages
@@ -24,12 +23,9 @@ class InLangChain:
     def add(self, documents):
         self.store.add_documents(documents)
 
-    def undecided(self, vector):
+    def undecided(self):
         """Documents of searches that decide nothing."""
         yield self.store.similarity_search(TEXT, 1)
-        yield self.store.similarity_search_by_vector(vector, 1)
-        yield self.store.max_marginal_relevance_search(TEXT, 1)
-        yield self.store.max_marginal_relevance_search_by_vector(vector, 1)
         yield self.store.get_by_ids(["forged"])
 
     def hits(self):
@@ -57,20 +53,12 @@ class InLlamaIndex:
     def add(self, nodes):
         self.store.add(nodes)
 
-    def undecided(self, vector):
-        """Nodes of searches that decide nothing, but for their scores."""
-        for mode in (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR):
-            asked = VectorStoreQuery(query_embedding=vector, similarity_top_k=1, mode=mode)
-            [node] = self.store.query(asked).nodes
-            for score in ("uec_score", "uec_sigma2"):
-                assert node.metadata.pop(score) < 99
-            yield [node]
+    def undecided(self):
+        """Nodes that no search has found."""
         yield self.store.get_nodes(["forged"])
 
     def hits(self):
-        return [
-            hit.node for hit in llama_index.UECRetriever(self.store.retriever, 3).retrieve(TEXT)
-        ]
+        return [hit.node for hit in llama_index.UECRetriever(self.store.index, 3).retrieve(TEXT)]
 
     def decide(self, nodes):
         hits = [NodeWithScore(node=node) for node in nodes]
@@ -95,11 +83,11 @@ def _forged(request, theirs, fitted):
     if request.param == "added":
         theirs.add([theirs.forged])
     else:
-        theirs.store.retriever.store.add([theirs.passage], fitted.embed([TEXT]))
+        theirs.store.index.store.add([theirs.passage], fitted.embed([TEXT]))
 
 
-def test_searches_and_the_store_give_it_without_and_no_gate_decides_on_it(theirs, fitted):
-    for found in theirs.undecided(fitted.embed([TEXT]).mean[0].tolist()):
+def test_searches_and_the_store_give_it_without_and_no_gate_decides_on_it(theirs):
+    for found in theirs.undecided():
         assert [one.metadata for one in found] == [{"page": 7}]
         with pytest.raises(ValueError, match="none has uec_decision"):
             theirs.decide(found)
@@ -107,7 +95,7 @@ def test_searches_and_the_store_give_it_without_and_no_gate_decides_on_it(theirs
 
 def test_a_hit_has_what_the_search_found(theirs):
     [first, *_] = theirs.hits()
-    result = theirs.store.retriever.search([TEXT], 3)
+    result = theirs.store.index.search([TEXT], 3)
     assert dict(first.metadata) == {"page": 7} | result[0].metadata(0)
     for shown in theirs.shown(first):
         assert "uec_" not in shown
@@ -116,6 +104,6 @@ def test_a_hit_has_what_the_search_found(theirs):
 def test_hits_that_are_added_to_another_store_leave_it_behind(theirs, fitted):
     other = type(theirs)(Retriever(fitted))
     other.add(theirs.hits())
-    for passage in other.store.retriever.passages():
+    for passage in other.store.index.passages():
         assert "uec_" not in passage.text
         assert not [key for key in passage.metadata if key.startswith("uec_")]

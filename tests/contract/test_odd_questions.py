@@ -7,7 +7,7 @@ from llama_index.core.llms import MockLLM
 
 from tests.helpers import bag_of_words, pairs
 from uec_rag import UEC, langchain, llama_index
-from uec_rag.llama_index.agent import retriever_tool
+from uec_rag.llama_index import retriever_tool
 
 ODD = ["", "  ", "\n", "error " * 2000, "kolumi \ud83d"]
 

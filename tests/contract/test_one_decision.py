@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.cli.conftest import call
 from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
-from uec_rag.llama_index.agent import retriever_tool
+from uec_rag.llama_index import retriever_tool
 from uec_rag.retrieval.query import Diversity
 from uec_rag.server.mcp import create_mcp, http_app
 
@@ -54,9 +54,8 @@ def of_llama_index_store(index):
     return VectorStoreIndex.from_vector_store(store, embed_model=embedding)
 
 
-def engine(index, **options):
-    nodes = llama_index.UECRetriever(index, **options)
-    return llama_index.UECQueryEngine.from_args(nodes, MockLLM())
+def engine(index):
+    return llama_index.UECQueryEngine.from_args(llama_index.UECRetriever(index), MockLLM())
 
 
 def nodes_of(index, k):
@@ -141,35 +140,7 @@ def test_a_gate_that_is_set_later_decides_in_what_was_made_before():
     gate, asked = langchain.UECGate(retriever=langchain_of(index)), engine(index)
     index.gate = Gate(1.0)
     assert gate.invoke(QUESTION)["decision"] == "abstain"
-    assert gate.report == index.gate.report
     assert asked.query(QUESTION).metadata["uec_decision"] == "abstain"
-
-
-def test_a_retrievers_threshold_is_before_the_gate_of_the_index_and_an_empty_answer_abstains():
-    index = make()
-    index.gate = Gate(1.0)
-    for threshold, found in ((None, False), (0.1, True), (1.0, False)):
-        documents = langchain_of(index, threshold=threshold, on_abstain="empty")
-        nodes = llama_index.UECRetriever(index, threshold=threshold, on_abstain="empty")
-        for hits in (
-            documents.invoke(QUESTION),
-            asyncio.run(documents.ainvoke(QUESTION)),
-            documents.batch([QUESTION])[0],
-            nodes.retrieve(QUESTION),
-            asyncio.run(nodes.aretrieve(QUESTION)),
-        ):
-            assert bool(hits) == found
-    assert engine(index, threshold=0.1).query(QUESTION).metadata["uec_decision"] == "answer"
-    gate = langchain.UECGate(retriever=langchain_of(index, threshold=0.1))
-    assert gate.invoke(QUESTION)["decision"] == "answer"
-
-
-def test_a_view_with_another_gate_leaves_that_of_the_index():
-    index = make()
-    view = index.with_gate(Gate(1.0))
-    assert view.search([QUESTION])[0].decision.action == "abstain"
-    assert index.search([QUESTION])[0].decision.action == "answer"
-    assert view.with_weights({"bm25": 1.0}).gate is None  # it was made for other coefficients
 
 
 def test_with_more_hits_than_asked_for_the_gate_decides_on_its_own_number():
@@ -231,16 +202,12 @@ def test_a_gate_that_is_handed_fewer_hits_than_its_guarantee_is_of_abstains_and_
 @pytest.mark.parametrize(
     ("make_it", "error"),
     [
-        (lambda index: langchain_of(index, threshold="0.1"), "threshold: expected a confidence"),
-        (lambda index: llama_index.UECRetriever(index, threshold=2), "threshold: expected a conf"),
-        (lambda index: llama_index.UECRetriever(index, on_abstain="none"), "expected 'nodes' or"),
-        (lambda index: langchain_of(index, on_abstain="none"), "'documents' or 'empty'"),
         (
             lambda index: llama_index.UECQueryEngine(engine(index), gate="gate.json"),
             r"load a saved gate with Gate.load\('gate.json'\)",
         ),
         *(
-            (make_it, r"gate: expected a Gate, got 0.1; .*UECRetriever\(threshold=0.1\), or Gate\(")
+            (make_it, r"gate: expected a Gate, got 0.1; .*Gate\(0.1\)")
             for make_it in (
                 lambda index: langchain.UECGate(retriever=langchain_of(index), gate=0.1),
                 lambda index: llama_index.UECGatePostprocessor(gate=0.1),
@@ -250,6 +217,6 @@ def test_a_gate_that_is_handed_fewer_hits_than_its_guarantee_is_of_abstains_and_
         ),
     ],
 )
-def test_a_gate_is_a_gate_and_a_threshold_is_a_number(make_it, error):
+def test_a_gate_is_a_gate(make_it, error):
     with pytest.raises((TypeError, ValueError), match=error):
         make_it(make())

@@ -181,7 +181,7 @@ class LlamaIndex:
         return self.over(found, uec, filters=even)
 
     def index(self, over):
-        return over.retriever
+        return over.index
 
     def hits(self, over, query):
         return [(n.text, dict(n.metadata)) for n in over.retrieve(query)]
@@ -336,7 +336,7 @@ def test_labels_make_a_gate_and_a_calibration_over_any_store(theirs, fitted):
     gate = Gate.from_labels(theirs.index(over), asked, labels, max_wrong=0.2)
     assert gate.guarantee.queries == 24
     assert gate.fits(theirs.index(over))
-    over.calibrate(asked, labels)
+    over.index.calibrate(asked, labels)
     assert theirs.index(over).search(QUERIES).confidence.max() <= 1
     assert "24 labelled queries" in over.report
     assert not gate.fits(theirs.index(over))  # another calibration
@@ -441,7 +441,7 @@ def test_a_gate_over_a_store_is_saved_with_its_fit_and_without_passages(tmp_path
     one, two = (each.invoke(asked[3]) for each in (gate, again))
     assert one["decision"] == two["decision"]
     assert one["confidence"] == pytest.approx(two["confidence"], abs=1e-6)
-    assert again.report == gate.report
+    assert again.gate.report == gate.gate.report
     assert not any(
         LONG[0].encode() in file.read_bytes() for file in (tmp_path / "gate").rglob("*.*")
     )
@@ -451,18 +451,10 @@ def test_a_gate_over_a_store_is_saved_with_its_fit_and_without_passages(tmp_path
     assert "not like those" in again.drift(["Nothing of the kind"] * 64)
 
 
-async def test_nodes_keep_their_documents_and_keys_are_hidden_from_models(fitted):
-    over = llama_index.UECRetriever.over(LlamaIndex().store(LlamaIndex.Member()), fitted)
-    found = over.retrieve(QUERIES[2])
-    assert [n.node_id for n in await over.aretrieve(QUERIES[2])] == [n.node_id for n in found]
-    assert (found[0].node_id, found[0].node.ref_doc_id) == (IDS[2], "doc")
-    assert "uec_score" in found[0].node.excluded_llm_metadata_keys
-
-
 def test_a_store_of_ours_needs_none(fitted):
     with pytest.raises(TypeError, match="for which there is from_store"):
         langchain.UECRetriever.over(langchain.UECVectorStore(fitted), fitted)
     embedding, ours = llama_index.UECEmbedding(uec=fitted), llama_index.UECVectorStore(fitted)
     index = VectorStoreIndex.from_vector_store(ours, embed_model=embedding)
-    with pytest.raises(TypeError, match="for which there is from_index"):
+    with pytest.raises(TypeError, match=r"for which there is UECRetriever\(store.index\)"):
         llama_index.UECRetriever.over(index, fitted)

@@ -92,7 +92,7 @@ async def test_hits_of_any_retriever_are_judged_in_its_order(uec, texts, queries
         with pytest.raises(TypeError, match="with embedding=, any retriever is judged"):
             UECGate(retriever=theirs)
         return
-    nodes = [TextNode(text=text) for text in texts]
+    nodes = [TextNode(text=text, id_=f"n{at}") for at, text in enumerate(texts)]
     theirs = VectorStoreIndex(nodes, embed_model=MockEmbedding(8)).as_retriever(similarity_top_k=30)
     for threshold, action in GATES:
         gate = UECGatePostprocessor(gate=Gate(threshold), embedding=uec)

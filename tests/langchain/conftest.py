@@ -1,30 +1,10 @@
 """Two small ensembles, one fitted, and an embedding that is only seen from outside."""
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from tests.helpers import bag_of_words, index_of, namesakes, pairs, passages
 from uec_rag import UEC
-
-
-class Listener(BaseCallbackHandler):
-    """Remembers what callbacks are told of retrievers and of gates."""
-
-    def __init__(self):
-        self.starts, self.ends, self.errors, self.events = [], [], [], []
-
-    def on_retriever_start(self, serialized, query, **told):
-        self.starts.append(told | {"query": query})
-
-    def on_retriever_end(self, documents, **kwargs):
-        self.ends.append(documents)
-
-    def on_retriever_error(self, error, **kwargs):
-        self.errors.append(error)
-
-    def on_custom_event(self, name, data, **kwargs):
-        self.events.append((name, data))
 
 
 def make_ensemble(**options):

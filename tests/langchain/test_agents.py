@@ -10,19 +10,18 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import END, START, StateGraph
 
 from tests.helpers import FORGED, VAGUE, passages
-from uec_rag import Gate
 from uec_rag.langchain import (
     Gated,
     UECGate,
-    UECGateMiddleware,
     UECRetriever,
     UECVectorStore,
     retrieval_node,
     route_on_decision,
 )
+from uec_rag.langchain.agent import UECGateMiddleware
 
 TEXTS = passages(120)
 WAYS = ("answer", "clarify", "abstain")
@@ -110,13 +109,6 @@ class TestTool:
             with pytest.raises(ValueError, match="none has uec_decision"):
                 retrieval_node(alone).invoke({"question": "tavone"})
 
-    def test_a_gates_own_threshold_counts(self, retriever, questions):
-        never = UECGate(retriever=retriever, gate=Gate(1.0))
-        tool = never.as_tool(name="look_up", description="Looks")
-        assert (tool.name, tool.description) == ("look_up", "Looks")
-        assert list(tool.args) == ["query"]
-        assert call(tool, questions["answer"]).artifact["decision"] != "answer"
-
 
 class State(Gated):
     reply: str
@@ -151,21 +143,6 @@ class TestGraph:
                 state["documents"][0].metadata["uec_score"]
             )
         assert "unregistered" not in caplog.text
-
-    def test_the_last_human_message_is_the_question_where_there_is_no_other(
-        self, retriever, questions
-    ):
-        class Chat(MessagesState, Gated):
-            pass
-
-        built = StateGraph(Chat)
-        built.add_node("retrieve", retrieval_node(retriever))
-        built.add_edge(START, "retrieve")
-        given = [HumanMessage("hello"), AIMessage("hi"), HumanMessage(questions["answer"])]
-        state = built.compile().invoke({"messages": given})
-        assert state["question"] == questions["answer"]
-        assert route_on_decision(state) == "answer"
-        assert len(state["messages"]) == 3
 
     def test_a_state_without_question_or_decision_is_refused(self, retriever):
         with pytest.raises(ValueError, match='expected a "question"'):

@@ -1,7 +1,6 @@
 """The gate as a runnable: it composes, goes three ways, and tells the callbacks."""
 
 import asyncio
-import copy
 import re
 from functools import partial
 
@@ -14,9 +13,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from tests.helpers import VAGUE, index_of, labelled, noise, passages
-from tests.langchain.conftest import Listener
-from uec_rag import UEC, Advice
+from tests.helpers import VAGUE, labelled, passages
+from uec_rag import Advice
 from uec_rag.confidence.risk import Guarantee
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
@@ -76,16 +74,6 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
             assert document.metadata["uec_confidence"] == one["confidence"]
 
 
-async def test_every_way_of_calling_it_gives_the_same(gate, found):
-    for question, one in list(zip(QUESTIONS, found, strict=True))[:5]:
-        expected = simple(one)
-        assert simple(gate.invoke(question)) == expected
-        assert simple(await gate.ainvoke(question)) == expected
-        assert [simple(chunk) for chunk in gate.stream(question)] == [expected]
-        assert [simple(chunk) async for chunk in gate.astream(question)] == [expected]
-        assert [simple(f) for f in await gate.abatch([question])] == [expected]
-
-
 async def test_it_routes_to_a_branch_of_its_own(gate, found):
     branches = {
         "answer": lambda one: f"answer {one['documents'][0].id}",
@@ -105,19 +93,6 @@ async def test_a_mapping_is_handed_on_with_all_its_keys(gate, found):
     assert set(given) == {"question", "topic", "user"}
 
 
-async def test_every_decision_reaches_the_callbacks_(gate, found):
-    listener, other = Listener(), Listener()
-    gate.invoke(QUESTIONS[0], config={"callbacks": [listener]})
-    await gate.ainvoke(QUESTIONS[0], config={"callbacks": [other]})
-    assert listener.events == other.events
-    [(name, data)] = listener.events
-    assert name == "uec_gate"
-    for key in ("question", "decision", "reason", "confidence"):
-        assert data[key] == found[0][key]
-    hits = found[0]["documents"]
-    assert data["ids"] == [hit.id for hit in hits]
-
-
 def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_and_filter(retriever):
     asked = labelled(TEXTS, 120, seed=1)
     filtered = UECRetriever.from_store(
@@ -132,7 +107,6 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
         k=7,
         filter=lambda passage: passage.metadata["even"],
     )
-    assert gate.report == gate.gate.report
     assert all(d.metadata["even"] for d in gate.invoke(QUESTIONS[0])["documents"])
 
 
@@ -140,9 +114,7 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     ("given", "error", "message"),
     [
         (7, TypeError, 'input: expected a question, a string, or a mapping with a string "quest'),
-        (None, TypeError, "got None"),
         ({"query": "badero"}, TypeError, "got {'query': 'badero'}"),
-        ({"question": 7}, TypeError, "got {'question': 7}"),
         ({"question": "badero", "filter": {}}, TypeError, "expected the filter as a keyword"),
         ({"question": ["badero"]}, TypeError, "got {'question': ['badero']}"),
     ],
@@ -175,9 +147,6 @@ class Fewer(BaseRetriever):
 
 
 async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retriever):
-    def rephrased(given):
-        return given["history"][-1] if given.get("history") else given["input"]
-
     plain = UECGate(retriever=retriever, gate=Gate(0.4))
     for wrapped in (
         Fewer(inner=retriever),
@@ -185,7 +154,6 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
         MultiQueryRetriever(
             retriever=retriever, llm_chain=RunnableLambda(lambda _: []), include_original=True
         ),
-        RunnableLambda(rephrased) | retriever,
     ):
         gate = UECGate(retriever=wrapped, gate=Gate(0.4))
         for question in [*QUESTIONS[:5], VAGUE]:
@@ -195,8 +163,6 @@ async def test_it_goes_over_retrievers_whose_documents_carry_the_decision(retrie
             assert one["confidence"] == pytest.approx(other["confidence"])
             assert one["topic"] == "x"
         assert (await gate.ainvoke(given))["decision"] == one["decision"]
-    asked = {"input": "and then?", "history": [QUESTIONS[0]]}
-    assert gate.invoke(asked)["confidence"] == plain.invoke(QUESTIONS[0])["confidence"]
 
 
 def test_over_others_it_says_what_it_lacks(retriever):
@@ -207,25 +173,6 @@ def test_over_others_it_says_what_it_lacks(retriever):
         gate.invoke(QUESTIONS[0], k=3)
     with pytest.raises(TypeError, match="make the gate with the UECRetriever below it"):
         UECGate.from_labels(gate.retriever, *LABELLED)
-
-
-def agreeing(question, texts):
-    return Advice("answer")
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        {"uec_basis": {"settings": "ab" * 8, "hits": 10**5000, "size": "7" * 5000}},
-        {"uec_basis": 10**5000},
-    ],
-)
-def test_a_strangers_metadata_may_claim_any_number(claim):
-    told = {"uec_decision": "answer", "uec_confidence": 0.6, "uec_reason": "so they say"}
-    stranger = RunnableLambda(lambda question: [Document("a", metadata=told | claim)])
-    for threshold, decision in ((0.5, "answer"), (0.7, "abstain")):
-        gate = UECGate(retriever=stranger, gate=at(threshold))
-        assert gate.invoke("Who?")["decision"] == decision
 
 
 class TestAdvisor:
@@ -256,18 +203,3 @@ class TestAdvisor:
             assert found["documents"][0].page_content == best.page_content
             assert found["documents"][0].metadata["uec_searched_as"] == best.page_content
             assert found["question"] == "something in other words"
-
-    def test_it_is_calibrated_with_the_model_that_it_asks(self, retriever):
-        reader = FakeListChatModel(responses=['{"verdict": "answer"}'])
-        gate = UECGate.from_labels(retriever, *LABELLED, max_wrong=0.2, advisor=reader)
-        assert gate.gate.guarantee.queries == 40
-        assert "An advisor is asked" in gate.report
-        assert gate.invoke(QUESTIONS[0])["decision"] in ("answer", "clarify", "abstain")
-
-    def test_it_is_copied_also_after_it_has_decided(self):
-        index = index_of(UEC([noise]), TEXTS[:20])
-        retriever = UECRetriever(vectorstore=UECVectorStore(index))
-        gate = UECGate(retriever=retriever, gate=Gate(doubt=(0.0, 1.0)), advisor=agreeing)
-        assert gate.invoke(QUESTIONS[0])["decision"] == "answer"
-        other = copy.deepcopy(gate)
-        assert simple(other.invoke(QUESTIONS[0])) == simple(gate.invoke(QUESTIONS[0]))

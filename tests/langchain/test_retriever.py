@@ -1,23 +1,18 @@
-"""The retriever, and what it has in common with the gate over it: batches, runs and callbacks."""
+"""The retriever: its options, and its documents."""
 
 import pickle
 
 import pytest
-from langchain_classic.retrievers import MultiQueryRetriever
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
-from langchain_core.runnables import RunnableLambda
-from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStoreRetriever
+from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import ValidationError
 
-from tests.helpers import labelled, passages, titled
-from tests.langchain.conftest import Listener
-from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
-from uec_rag.langchain.documents import with_uncertainty
+from tests.helpers import passages
+from uec_rag.langchain import UECRetriever, UECVectorStore
 
 TEXTS = list(dict.fromkeys(passages(30)))
-QUERY, QUERIES = "bafima degopi lumane", passages(3, seed=9)
+QUERY = "bafima degopi lumane"
 
 
 @pytest.fixture(scope="module")
@@ -26,56 +21,19 @@ def store(fitted):
     return UECVectorStore.from_texts(TEXTS, fitted, metadatas, ids=map(str, range(30)))
 
 
-@pytest.fixture
-def retriever(store):
-    return UECRetriever.from_store(store)
-
-
-@pytest.mark.parametrize("gated", [False, True])
-async def test_a_batch_gives_what_each_question_gives_and_tells_each_run(retriever, gated):
-    runnable = UECGate(retriever=retriever) if gated else retriever
-    one_by_one = [runnable.invoke(query) for query in QUERIES]
-    for ask in (runnable.batch, runnable.abatch):
-        heard, runs = Listener(), RunCollectorCallbackHandler()
-        rows = ask(QUERIES, {"callbacks": [heard, runs], "metadata": {"user": 1}})
-        assert (await rows if ask == runnable.abatch else rows) == one_by_one
-        assert {one["query"] for one in heard.starts} == {*QUERIES}
-        assert len(heard.ends) == len(QUERIES)
-        for run in runs.traced_runs:
-            told = [run, *run.child_runs][-1]
-            [first, *_] = told.outputs["documents"]
-            assert told.metadata["user"] == 1
-            for key in ("uec_decision", "uec_confidence"):
-                assert told.metadata[key] == first.metadata[key]
-
-
-@pytest.mark.parametrize("question", ["", " \n", "\ud83d", "error " * 2000])
-async def test_whatever_is_asked_gets_a_decision(retriever, question):
-    gate = UECGate(retriever=retriever)
-    for found in (gate.invoke(question), await gate.ainvoke(question)):
-        assert found["reason_code"]
-        assert bool(found["documents"]) == bool(question.strip())
-        assert found["documents"] or found["decision"] == "abstain"
-
-
-async def test_a_call_has_its_own_k_filter_name_and_tags(store):
-    retriever = UECRetriever.from_store(store, k=10, filter={"parity": 1}, tags=["own"])
+async def test_a_call_has_its_own_k_and_filter(store):
+    retriever = UECRetriever.from_store(store, k=10, filter={"parity": 1})
     even = lambda document: document.metadata["parity"] == 0  # noqa: E731
     assert {document.metadata["parity"] for document in retriever.invoke(QUERY)} == {1}
-    heard = Listener()
-    config = {"callbacks": [heard], "tags": ["call"], "run_name": "look up"}
     for found in (
-        retriever.invoke(QUERY, config, filter=even, k=3),
-        await retriever.ainvoke(QUERY, config, filter=even, k=3),
+        retriever.invoke(QUERY, filter=even, k=3),
+        await retriever.ainvoke(QUERY, filter=even, k=3),
     ):
         assert [document.metadata["parity"] for document in found] == [0] * 3
-    for one in heard.starts:
-        assert one["name"] == "look up"
-        assert {"own", "call"} <= {*one["tags"]}
 
 
 class TestAsLangChainsStoresGiveIt:
-    async def test_it_has_langchains_own_options(self, store):
+    def test_it_has_langchains_own_options(self, store):
         retriever = store.as_retriever(search_kwargs={"k": 2, "filter": {"parity": 1}}, tags=["t"])
         assert isinstance(retriever, UECRetriever)
         assert isinstance(retriever, VectorStoreRetriever)
@@ -83,12 +41,6 @@ class TestAsLangChainsStoresGiveIt:
         assert found == UECRetriever.from_store(store, k=2, filter={"parity": 1}).invoke(QUERY)
         retriever.search_kwargs = {"k": 3}  # as people do
         assert len(retriever.invoke(QUERY)) == 3
-        options = {"k": 5, "fetch_k": 12, "lambda_mult": 0.2}
-        diverse = store.as_retriever(search_type="mmr", search_kwargs=options)
-        expected = [d.id for d in store.max_marginal_relevance_search(QUERY, **options)]
-        for found in (diverse.invoke(QUERY), await diverse.ainvoke(QUERY)):
-            assert [document.id for document in found] == expected
-            assert all("uec_relevance" in document.metadata for document in found)
 
     @pytest.mark.parametrize(
         ("options", "error", "message"),
@@ -106,36 +58,6 @@ class TestAsLangChainsStoresGiveIt:
         with pytest.raises(error, match=message):
             store.as_retriever(**options).invoke(QUERY)
 
-    def test_a_subclass_of_the_store_may_say_more_in_every_search(self, fitted):
-        class Telling(UECVectorStore):
-            def documents(self, result):
-                return with_uncertainty(result)
-
-        store = Telling.from_texts(TEXTS, fitted)
-        assert "uec_confidence" in store.similarity_search(QUERY)[0].metadata
-        assert "uec_confidence" in store.similarity_search_with_score(QUERY)[0][0].metadata
-
-
-def test_anything_but_our_store_is_refused(plain):
-    with pytest.raises(ValidationError, match="UECVectorStore"):
-        UECRetriever.from_store(InMemoryVectorStore(plain))
-
-
-def test_one_document_found_by_two_questions_is_one_to_a_multi_query_retriever(store):
-    queries = [" ".join(TEXTS[3].split()[:6]), " ".join(TEXTS[3].split()[4:])]
-    several = MultiQueryRetriever(
-        retriever=store.as_retriever(search_kwargs={"k": 5}),
-        llm_chain=RunnableLambda(lambda _: queries),
-    )
-    found = several.invoke(TEXTS[3])
-    assert [document.id for document in found].count("3") == 1
-    assert len({document.id for document in found}) == len(found) < 10
-    assert "uec_score" in found[0].metadata
-    one, other = store.as_retriever().batch([TEXTS[3], queries[0]], k=1)
-    assert one == other
-    assert one[0].metadata["uec_score"] != other[0].metadata["uec_score"]
-    assert one[0] != store.get_by_ids(["3"])[0]
-
 
 @pytest.mark.filterwarnings("ignore:The function `loads` is in beta")
 def test_a_hit_is_serialised_as_any_document(store):
@@ -144,11 +66,3 @@ def test_a_hit_is_serialised_as_any_document(store):
     assert type(back) is Document
     assert back.metadata == dict(hit.metadata)
     assert pickle.loads(pickle.dumps(hit)) == hit
-
-
-def test_it_is_calibrated_on_labels(fitted):
-    texts = passages(120)
-    ids = [f"p{i}" for i in range(120)]
-    retriever = UECRetriever.from_texts(texts, fitted, titled(texts), ids)
-    assert retriever.calibrate(*labelled(texts, 40), k=4) is retriever
-    assert "40 labelled queries" in retriever.report == retriever.index.report

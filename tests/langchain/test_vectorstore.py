@@ -1,11 +1,11 @@
 """What goes into the store and comes back as it was, and where it is kept."""
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.indexing import InMemoryRecordManager, index
-from langchain_core.vectorstores import InMemoryVectorStore
 
-from uec_rag.langchain import UECVectorStore
+from uec_rag.langchain import UECEmbeddings, UECVectorStore
 
 TEXTS = ["bafima degopi", "lumane bafima", "rosuta voneba"]
 
@@ -16,12 +16,7 @@ def store(fitted):
 
 
 def ids_of(store):
-    return [passage.id for passage in store.retriever.passages()]
-
-
-def test_every_method_of_the_in_memory_store_is_there():
-    public = [name for name in dir(InMemoryVectorStore) if not name.startswith("_")]
-    assert [name for name in public if not hasattr(UECVectorStore, name)] == ["dump"]  # `save`
+    return [passage.id for passage in store.index.passages()]
 
 
 class TestAdding:
@@ -52,7 +47,7 @@ class TestAdding:
         given.metadata["tags"].append("given")
         store.get_by_ids(["a"])[0].metadata["tags"].append("got")
         store.similarity_search("lumane")[0].metadata["more"] = 1
-        store.similarity_search_with_uncertainty("lumane")[0].metadata["tags"].append("found")
+        store.as_retriever().invoke("lumane")[0].metadata["tags"].append("found")
         store.similarity_search("lumane", filter=lambda d: d.metadata.pop("tags", True) is not None)
         assert store.get_by_ids(["a"]) == [Document("lumane", id="a", metadata={"tags": ["x"]})]
 
@@ -106,7 +101,7 @@ class TestBlankDocuments:
         records.create_schema()
         with pytest.warns(UserWarning, match=r"'80\.txt'"):
             index(pages, records, store, source_id_key="source", cleanup="full")
-        assert len(store.retriever) == 247
+        assert len(store.index) == 247
         again = index(pages, records, store, source_id_key="source", cleanup="full")
         assert (again["num_added"], again["num_deleted"]) == (0, 0)
 
@@ -120,3 +115,22 @@ def test_to_delete_nothing_given_means_all_and_an_empty_list_means_none(fitted):
     assert len(ids_of(store)) == 3
     store.delete()
     assert ids_of(store) == []
+
+
+def test_documents_get_the_means_of_passages_and_queries_those_of_queries(fitted):
+    embeddings = UECEmbeddings(uec=fitted)
+    documents = np.array(embeddings.embed_documents(TEXTS), dtype=np.float32)
+    query = np.array(embeddings.embed_query(TEXTS[0]), dtype=np.float32)
+    assert (documents == fitted.embed(TEXTS, "passage").mean).all()
+    assert (query == fitted.embed(TEXTS[:1], "query").mean[0]).all()
+    assert not np.allclose(documents[0], query)
+
+
+def test_what_is_no_ensemble_no_text_or_no_list_of_texts_is_refused(fitted, plain):
+    for call, message in (
+        (lambda: UECEmbeddings(uec=plain), "uec: expected a UEC, got DeterministicFakeEmbedding"),
+        (lambda: UECEmbeddings(fitted).embed_query(["a"]), "^text: expected a string, got"),
+        (lambda: UECEmbeddings(fitted).embed_documents("a"), "texts must be a list of strings"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            call()

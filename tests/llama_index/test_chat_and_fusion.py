@@ -3,7 +3,6 @@
 import pytest
 from llama_index.core.chat_engine import (
     CondensePlusContextChatEngine,
-    CondenseQuestionChatEngine,
     ContextChatEngine,
 )
 from llama_index.core.llms import MockLLM
@@ -12,7 +11,7 @@ from llama_index.core.retrievers import QueryFusionRetriever
 
 from tests.llama_index.conftest import Saying, always
 from uec_rag.confidence.languages import SENTENCES
-from uec_rag.llama_index import UECGatePostprocessor, UECQueryBundle, UECQueryEngine
+from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine
 from uec_rag.llama_index.gate import NOTICE
 
 LLM = MockLLM(max_tokens=3)
@@ -60,14 +59,6 @@ async def test_in_engines_the_decision_reaches_the_response_and_the_llm(
         assert (SAID.get(action, "Reply with") in streamed) == (action != "answer")
 
 
-async def test_a_chat_engine_over_our_query_engine_asks_back(retriever, question):
-    engine = UECQueryEngine.from_args(retriever, LLM, gate=always("clarify"))
-    chat = CondenseQuestionChatEngine.from_defaults(engine, llm=LLM)
-    assert "Do you mean " in chat.chat(question).response
-    assert "Do you mean " in (await chat.achat(question)).response
-    assert [message.role.value for message in chat.chat_history] == ["user", "assistant"] * 2
-
-
 @pytest.fixture(params=MODES)
 def fusion(request, retriever, texts):
     llm = Saying(" ".join(texts[3].split()[:6]))  # a question that the same passage answers
@@ -80,17 +71,6 @@ def test_fusion_joins_what_two_queries_found(fusion, question):
     found = fusion.retrieve(question)
     assert found[0].node_id == "n3"
     assert len({hit.node_id for hit in found}) == len(found) == 4
-
-
-def test_fusion_hands_on_the_turns_with_the_question_and_none_with_those_it_writes(retriever):
-    asked, search = [], retriever.retriever.search
-    retriever.retriever.search = lambda queries, k, **options: (
-        asked.append((*queries, *options["history"])) or search(queries, k, **options)
-    )
-    llm = Saying("How long does the repair take?")
-    fusion = QueryFusionRetriever([retriever], llm=llm, num_queries=2, use_async=False)
-    fusion.retrieve(UECQueryBundle("And how long?", history=["Who repairs the door?"]))
-    assert asked == [("And how long?", ["Who repairs the door?"]), (llm.words, [])]
 
 
 async def test_fused_nodes_pass_the_gate(fusion, question):

@@ -1,15 +1,13 @@
 import pytest
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from tests.llama_index.conftest import Saying
 from tests.llama_index.decisions import judge
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import Reading
-from uec_rag.llama_index import UECGateEvent, UECGatePostprocessor
-from uec_rag.llama_index.gate import NOTICE
+from uec_rag.llama_index import UECGatePostprocessor
+from uec_rag.llama_index.gate import NOTICE, UECSearch, retriever_tool
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import HitMetadata
 
@@ -48,17 +46,6 @@ def test_the_decision_says_which_nodes_come_through(nodes, gate, through):
     assert [node.node_id for node in left] == through
 
 
-def test_of_several_queries_the_surest_counts():
-    nodes = [*found("abstain", 0.1, "a"), *found("answer", 0.8, "b"), *found("clarify", 0.4, "c")]
-    assert judge(nodes) == Decision("answer", "because of 0.8", ())
-    assert judge(nodes).confidence == 0.8
-
-
-def test_nodes_without_any_confidence_are_refused_rather_than_let_through():
-    with pytest.raises(ValueError, match=r"none has uec_decision.*embed_model=UECEmbedding"):
-        UECGatePostprocessor().postprocess_nodes([NodeWithScore(node=TextNode(text="a"))])
-
-
 def test_no_nodes_are_nothing_to_answer_from():
     [told] = UECGatePostprocessor().postprocess_nodes([])
     assert told.text.endswith(f'Reply with this alone: "{SENTENCES["nothing_found"]}"')
@@ -66,45 +53,31 @@ def test_no_nodes_are_nothing_to_answer_from():
     assert judge([]).in_corpus == 0
 
 
-@pytest.mark.parametrize(
-    ("reply", "action"),
-    [
-        ('{"verdict": "answer"}', "answer"),
-        ('{"verdict": "no"}', "abstain"),
-        ("Well ...", "abstain"),
-    ],
-)
-def test_a_language_model_says_if_the_passages_suffice(reply, action):
-    nodes = found("abstain", 0.4, "a", "b")
-    processor = UECGatePostprocessor(advisor=Saying(reply))
-    left = [one.node_id for one in processor.postprocess_nodes(nodes, query_str="?")]
-    assert left == (["a", "b"] if action == "answer" else [NOTICE])
-    restored = UECGatePostprocessor(**processor.model_dump())
-    assert (restored.gate, restored.advisor) == (Gate(), None)
+class Told(BaseRetriever):
+    """Finds nodes with a decision, whatever it is asked."""
+
+    def __init__(self, nodes):
+        super().__init__()
+        self.nodes = nodes
+
+    def _retrieve(self, query_bundle):
+        return self.nodes
 
 
-class Recorder(BaseEventHandler):
-    events: list
-
-    def handle(self, event, **kwargs):
-        self.events.append(event)
-
-
-@pytest.fixture
-def events():
-    """Everything that LlamaIndex's root dispatcher hears."""
-    recorder = Recorder(events=[])
-    root = get_dispatcher()
-    root.add_event_handler(recorder)
-    yield recorder.events
-    root.event_handlers.remove(recorder)
-
-
-def test_a_gate_tells_its_verdict(events):
-    nodes = found("clarify", 0.6, *"abcd", readings=TWO)
-    UECGatePostprocessor().postprocess_nodes(nodes, query_str="How do I clean it?")
-    (event,) = [one for one in events if isinstance(one, UECGateEvent)]
-    assert UECGateEvent.model_validate_json(event.model_dump_json()) == event
-    assert (event.query, event.decision) == ("How do I clean it?", "clarify")
-    assert event.candidates == ["a", "c"]
-    assert event.confidence == 0.6
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(action):
+    nodes = found(action, 0.7, "a", "b", readings=TWO)
+    for node in nodes:
+        node.metadata["file_path"] = "docs/a.md"
+    tool = retriever_tool(Told(nodes))
+    output, again = tool.call(query="How?"), await tool.acall(query="How?")
+    assert output.content == again.content
+    assert output.content.startswith(f"Decision: {action}. Reason: ")
+    search = output.raw_output
+    assert isinstance(search, UECSearch)
+    told = [search[key] for key in ("query", "decision", "confidence", "nodes")]
+    assert told == ["How?", action, 0.7, nodes]
+    assert bool(search["candidates"]) == (action == "clarify")
+    shown = '[1] ("docs/a.md") "a"' in output.content
+    assert shown == (action != "clarify")
+    assert ('- "the printer"' in output.content) == (action == "clarify")

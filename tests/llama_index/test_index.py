@@ -1,13 +1,14 @@
 """Inside LlamaIndex's own `VectorStoreIndex`."""
 
+import numpy as np
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
-from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import IndexNode, QueryBundle
+from llama_index.core.schema import QueryBundle
 
+from tests.helpers import bag_of_words
 from tests.llama_index.conftest import build
+from uec_rag import UEC, Retriever
 from uec_rag.llama_index import UECEmbedding, UECRetriever, UECVectorStore
 
 
@@ -31,14 +32,6 @@ async def test_every_text_and_every_question_is_encoded_once(
     assert encoders[0].texts == [question]
 
 
-def test_a_pipeline_that_ends_in_the_store_encodes_every_text_once(counting, nodes, texts):
-    uec, encoders = counting
-    store = UECVectorStore(uec)
-    IngestionPipeline(transformations=[UECEmbedding(uec=uec)], vector_store=store).run(nodes=nodes)
-    assert sorted(encoders[0].texts) == sorted(texts)
-    assert len(store.get_nodes()) == 40
-
-
 def test_documents_can_be_added_replaced_and_removed(fitted, texts):
     parser = SentenceSplitter()
     index = build(fitted, parser.get_nodes_from_documents([Document(text=texts[0], id_="a")]))
@@ -53,7 +46,7 @@ def test_documents_can_be_added_replaced_and_removed(fitted, texts):
 
 def test_an_index_persisted_with_its_storage_context_comes_back(index, fitted, tmp_path, question):
     index.storage_context.persist(str(tmp_path))
-    store = UECVectorStore.from_persist_dir(str(tmp_path), uec=fitted)
+    store = UECVectorStore(Retriever.load(tmp_path / "default__vector_store.json", fitted))
     storage = StorageContext.from_defaults(persist_dir=str(tmp_path), vector_store=store)
     embedding = UECEmbedding(uec=fitted)
     before = index.as_retriever().retrieve(question)
@@ -69,19 +62,13 @@ def test_an_index_persisted_with_its_storage_context_comes_back(index, fitted, t
 def test_a_foreign_retriever_of_the_same_question_does_not_disturb(index, question):
     bundle = QueryBundle(question, embedding=[0.1] * 7)  # as LlamaIndex leaves it on the question
     assert index.as_retriever().retrieve(bundle)[0].node_id == "n3"
-    assert UECRetriever.from_index(index).retrieve(bundle)[0].node_id == "n3"
+    assert UECRetriever(index.vector_store.index).retrieve(bundle)[0].node_id == "n3"
 
 
-def test_an_index_node_leads_to_what_it_stands_for(fitted, nodes, texts):
-    inner = UECRetriever.from_nodes(nodes[20:], fitted, 1)
-    outer = IndexNode(text=texts[3], index_id="inner", obj=inner)
-    index = build(fitted, nodes[:3], objects=[outer], store_nodes_override=True)
-    for retriever in (index.as_retriever(), UECRetriever.from_index(index, 1)):
-        found = retriever.retrieve(texts[3])
-        assert found[0].node_id in {node.node_id for node in nodes[20:]}
-
-
-def test_vectors_of_another_model_change_nothing(fitted, nodes, question):
-    storage = StorageContext.from_defaults(vector_store=UECVectorStore(fitted))
-    index = VectorStoreIndex(nodes, storage_context=storage, embed_model=MockEmbedding(7))
-    assert index.as_retriever().retrieve(question)[0].node_id == "n3"
+def test_fitting_again_changes_what_is_made_of_what_is_remembered(texts):
+    uec = UEC([bag_of_words(12, "a")], structure="diag")
+    with pytest.warns(UserWarning, match="not fitted"):
+        assert not uec.with_cache().encode(texts, "passage")[0].variance.any()
+    uec.fit([(" ".join(text.split()[:4]), text) for text in texts])
+    [remembered], [new] = uec.with_cache().encode(texts, "passage"), uec.encode(texts, "passage")
+    np.testing.assert_allclose(remembered.variance, new.variance, rtol=1e-4)

@@ -1,9 +1,5 @@
 import pytest
-from llama_index.core.base.response.schema import (
-    AsyncStreamingResponse,
-    Response,
-    StreamingResponse,
-)
+from llama_index.core.base.response.schema import Response
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
@@ -28,10 +24,6 @@ class CountingLLM(MockLLM):
         self.calls += 1
         return super().complete(*args, **kwargs)
 
-    def stream_complete(self, *args, **kwargs):
-        self.calls += 1
-        return super().stream_complete(*args, **kwargs)
-
 
 @pytest.fixture
 def llm():
@@ -55,29 +47,6 @@ async def test_the_decision_is_said_in_every_way_of_asking_and_only_an_answer_as
     shown = [] if action == "abstain" else [hit.node_id for hit in retriever.retrieve(question)]
     assert [node.node_id for node in said.source_nodes] == shown
     assert llm.calls == (2 if action == "answer" else 0)
-    engine = UECQueryEngine.from_args(retriever, llm, gate=always(action), streaming=True)
-    stream, later = engine.query(question), await engine.aquery(question)
-    assert isinstance(stream, StreamingResponse)
-    assert isinstance(later, AsyncStreamingResponse)
-    for one in (stream, later):  # before it starts
-        assert (one.metadata["uec_decision"], one.metadata["uec_reason"]) == (
-            action,
-            known["uec_reason"],
-        )
-    assert "".join(stream.response_gen) == str(said)
-    assert "".join([token async for token in later.async_response_gen()]) == str(said)
-
-
-def test_an_advisor_is_asked_in_the_doubt_of_the_gate_of_the_index(retriever, llm, question):
-    retriever.retriever.gate, asked = Gate(0.99, doubt=(0.0, 1.0)), []
-
-    def advisor(question, texts):
-        asked.append(question)
-        return False
-
-    engine = UECQueryEngine.from_args(retriever, llm, advisor=advisor)
-    assert engine.query(question).metadata["uec_decision"] == "abstain"
-    assert asked == [question]
 
 
 def test_in_a_chosen_reading_no_rewrite_is_retrieved(retriever, llm, question):

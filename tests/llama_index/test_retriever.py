@@ -1,12 +1,9 @@
 import pytest
-from llama_index.core import Document, VectorStoreIndex
-from llama_index.core.embeddings import MockEmbedding
+from llama_index.core import Document
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import QueryBundle, TextNode
 
-from uec_rag import Retriever
-from uec_rag.llama_index import UECQueryBundle, UECRetriever, UECVectorStore
-from uec_rag.llama_index.agent import retriever_tool
+from uec_rag.llama_index import UECRetriever, UECVectorStore, retriever_tool
 
 
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
@@ -25,7 +22,7 @@ def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
     found = retriever.retrieve(texts[1])
     assert found[0].node.ref_doc_id == "two"
     assert {hit.node.ref_doc_id for hit in found} == {"one", "two"}
-    assert len(retriever.retriever) > 2
+    assert len(retriever.index) > 2
     assert UECRetriever.from_documents(documents[2:], fitted).retrieve("a")[0].metadata["page"] == 3
 
 
@@ -60,23 +57,7 @@ def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(co
             lambda uec: UECRetriever.from_documents(Document(text="a"), uec),
             r"expected a list of Documents, got one; pass \[document\]",
         ),
-        (
-            lambda uec: UECRetriever.from_index(
-                VectorStoreIndex([TextNode(text="a")], embed_model=MockEmbedding(embed_dim=4))
-            ),
-            "expected its vector store to be a UECVectorStore, got Si",
-        ),
         (UECRetriever, r"expected a uec_rag\.Retriever, got UEC; for a saved"),
-        (
-            lambda uec: UECRetriever(Retriever(uec), memory=["Who pays?"]),
-            r"memory: .* got list; .*UECQueryBundle",
-        ),
-        (
-            lambda uec: UECRetriever(Retriever(uec)).retrieve(
-                UECQueryBundle("a", history=["b", 3])
-            ),
-            "history: expected a list of ChatMessages or strings",
-        ),
         (
             lambda uec: retriever_tool("index"),
             "retriever: expected a retriever of LlamaIndex, got str",

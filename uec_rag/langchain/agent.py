@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain_core.messages import AIMessage
-from langgraph.runtime import Runtime
 
-from uec_rag.langchain.graph import best, searches
+from uec_rag.base.errors import missing_extra
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
+    from langgraph.runtime import Runtime
+except ModuleNotFoundError as error:
+    raise ImportError(missing_extra("langchain", "agents")) from error
+
+from uec_rag.langchain.gated import best, searches
 
 
 class UECGateMiddleware(AgentMiddleware[AgentState[Any], Any]):

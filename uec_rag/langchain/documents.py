@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ChatMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
 from uec_rag.base.errors import warn
@@ -14,7 +14,7 @@ from uec_rag.base.text import headings_of, is_heading
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter, Passage, content_id
 
 DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
 """Metadata values that must be equal, or a predicate on the document."""
@@ -29,9 +29,20 @@ def to_document(passage: Passage) -> Document:
     return Document(id=passage.id, page_content=passage.text, metadata=metadata)
 
 
-def with_uncertainty(result: SearchResult, row: int = 0, details: bool = False) -> list[Document]:
+def passages_of(documents: Sequence[Document]) -> list[Passage]:
+    """Convert documents of another store to passages; langchain-qdrant has ids in the metadata."""
+    passages = []
+    for document in documents:
+        text, metadata = document.page_content, document.metadata
+        id_ = document.id or metadata.get("_id")
+        id_ = content_id(text, metadata) if id_ is None else str(id_)
+        passages.append(Passage(id_, text, metadata))
+    return passages
+
+
+def with_uncertainty(result: SearchResult, details: bool = False) -> list[Document]:
     """Convert the hits of one query to documents, with the keys of `Result.metadata`."""
-    found = result[row]
+    [found] = result
     decision = found.decision if found.judged else None
     documents = []
     for rank, hit in enumerate(found.passages):
@@ -109,39 +120,15 @@ def turns(history: object) -> list[str]:
     """
     if history is None:
         return []
-    try:
-        if isinstance(history, str | Mapping | BaseMessage) or not isinstance(history, Sequence):
-            raise TypeError("not a list")
-        messages = convert_to_messages(cast(Any, history))
-    except (NotImplementedError, TypeError, ValueError) as error:
+    if isinstance(history, str | Mapping | BaseMessage) or not isinstance(history, Sequence):
         raise TypeError(
-            "history: expected a list of messages or strings, oldest first, got "
-            f"{history!r:.60} ({error!s:.80})."
-        ) from error
+            f"history: expected a list of messages or strings, oldest first, got {history!r:.60}."
+        )
+    messages = convert_to_messages(history)
     return turns_of((_speaker(message), message.text) for message in messages)
 
 
 def _speaker(message: BaseMessage) -> str:
-    asks = isinstance(message, HumanMessage)
-    if asks or (isinstance(message, ChatMessage) and message.role == "user"):
+    if isinstance(message, HumanMessage):
         return "user"
     return "assistant" if isinstance(message, AIMessage) else message.type
-
-
-def messages_of(state: object) -> Sequence[AnyMessage]:
-    """Return the messages of a graph's state: its "messages", or the state if it is a list."""
-    found = state if isinstance(state, list) else state_value(state, "messages")
-    return cast(Sequence[AnyMessage], found or [])
-
-
-def state_value(state: object, key: str) -> object:
-    """Return a value of a graph's state, a mapping or an object; None if it is missing."""
-    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-
-
-def place_of_question(messages: Sequence[AnyMessage]) -> int:
-    """Return the position of the last human message, or the number of messages if none is."""
-    asked = [
-        position for position, message in enumerate(messages) if isinstance(message, HumanMessage)
-    ]
-    return asked[-1] if asked else len(messages)

@@ -10,11 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeGuard, cast
 
-from langchain_core.callbacks import (
-    CallbackManagerForRetrieverRun,
-    adispatch_custom_event,
-    dispatch_custom_event,
-)
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
@@ -36,20 +32,17 @@ from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     Question,
     passage_filter,
+    passages_of,
     question_and_history,
     turns,
     with_uncertainty,
 )
-from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated, warn_of_turns
-from uec_rag.langchain.sources import passages_of
+from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.adapters import as_judge, judge, pending_on
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
-
-EVENT = "uec_gate"
-"""Name of the custom callback event that every decision sends."""
 
 
 def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
@@ -101,9 +94,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
     Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
-    returns the keys of `Gated`. Callbacks receive each decision as the custom event "uec_gate". A
-    call may set `k`, `filter` (the guarantee is for the retriever's filter), `history` (or the
-    mapping's "chat_history") and `within`, as in `UECRetriever`.
+    returns the keys of `Gated`. A call may set `k`, `filter` (the guarantee is for the retriever's
+    filter), `history` (or the mapping's "chat_history") and `within`, as in `UECRetriever`.
 
     Parameters
     ----------
@@ -118,7 +110,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         as many as it returns otherwise are handed on. Confidence is unreliable if the ensemble is
         not fitted; `UECRetriever.over(...).fit_from(documents).index.uec` is.
     gate : Gate, optional
-        A gate from `Gate.from_labels`; by default, that of the retriever (`UECRetriever.gate`).
+        A gate from `Gate.from_labels`; by default, that of the retriever's index.
     advisor : BaseChatModel or callable(question, texts) -> Advice, optional
         LLM or callable consulted once per borderline question (`Gate.advisor`); a chat model
         receives the prompt of `chat_advisor`. If it says that the documents found do not answer the
@@ -161,13 +153,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     @field_validator("retriever", mode="before")
     @classmethod
     def _check_retriever(cls, retriever: object, known: ValidationInfo) -> object:
-        if known.data.get("embedding") is not None and isinstance(retriever, BaseRetriever):
-            return retriever
-        store = getattr(retriever, "vectorstore", None)
+        judged = known.data.get("embedding") is not None and isinstance(retriever, BaseRetriever)
         elsewhere = isinstance(retriever, VectorStoreRetriever)
-        if not isinstance(retriever, Runnable) or (
-            elsewhere and not isinstance(store, UECVectorStore)
-        ):
+        decides = isinstance(retriever, UECRetriever) or not elsewhere
+        if not judged and not (isinstance(retriever, Runnable) and decides):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; as_retriever "
                 "of a UECVectorStore makes one, and UECRetriever.over(store, UEC()) one over "
@@ -188,7 +177,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _active_gate(self) -> Gate | None:
         """The gate that decides: its own, else that of the retriever now; None for 0.5."""
         if self.gate is None and isinstance(self.retriever, UECRetriever):
-            return self.retriever.gate
+            return self.retriever.index.gate
         return self.gate
 
     @classmethod
@@ -261,7 +250,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if _is_over_a_source(retriever):
             known = dict(zip(retriever.index.uec.names, retriever.index.uec.encoders, strict=True))
             index = Retriever.load(path, store=retriever.index.store, encoders=known)
-            retriever = retriever.model_copy(update={"vectorstore": UECVectorStore(index)})
+            retriever = _with_index(retriever, index)
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:
@@ -274,11 +263,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             raise ValueError("gate: expected one from from_labels, over a UECRetriever.")
         found = self.retriever.index.with_gate(None).search([*questions], gate.k)
         return gate.drift(found.confidence.tolist())
-
-    @property
-    def report(self) -> str:
-        """The description of what the threshold is based on."""
-        return (self._active_gate or Gate()).report
 
     def route(
         self, answer: Runnable[Any, Any], clarify: Runnable[Any, Any], abstain: Runnable[Any, Any]
@@ -304,60 +288,58 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
-        [(decision, documents)] = rule(retriever.invoke(asked, config, **options)).finish()
-        output, event = self._output(input, documents, decision)
-        dispatch_custom_event(EVENT, event, config=config)
-        return output
+        pending = rule(retriever.invoke(asked, config, **options))
+        return _output(input, *pending.finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
-        retriever, asked, rule = self._prepare(input, config, options)
-        found = await retriever.ainvoke(asked, config, **options)
-        pending = await asyncio.to_thread(rule, found)
-        [(decision, documents)] = await pending.afinish()
-        output, event = self._output(input, documents, decision)
-        await adispatch_custom_event(EVENT, event, config=config)
-        return output
+        prepared = await asyncio.to_thread(self._prepare, input, config, options)
+        retriever, asked, rule = prepared
+        pending = await asyncio.to_thread(rule, await retriever.ainvoke(asked, config, **options))
+        return _output(input, *await pending.afinish())
 
     def _prepare(
         self, input: Question, config: RunnableConfig, options: Mapping[str, Any]
     ) -> tuple[Runnable[Any, Any], Question, Callable[[list[Document]], Pending[list[Document]]]]:
         """Return the retriever, its input, and what decides on its documents."""
         question, history = question_and_history(input)
-        retriever = self.retriever
-        expected = f"{DECIDED[:-1]}; those of this {type(retriever).__name__} have none."
-        text_of = attrgetter("page_content")
+        retriever, gate, search = self.retriever, self.gate, None
+        asked, text = input, question
         if isinstance(retriever, UECRetriever):  # in which the gate decides
-            gated = retriever.with_gate(self.gate)
-            return gated, input, lambda hits: pending_on(hits, None, question, text_of, expected)
-        if options:
+            if gate is not None:
+                retriever = _with_index(retriever, retriever.index.with_gate(gate))
+            gate = None
+        elif options:
             raise TypeError(
                 f"a UECGate over {type(retriever).__name__} takes no options, got "
                 f"{', '.join(options)}; set them in the UECRetriever below it."
             )
-        before = turns(history)
-        text = Query.parse(question, before).lines
+        else:
+            text = Query.parse(question, turns(history)).lines
+            in_chain = isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever)
+            asked = {"input": question, **cast(Mapping[str, Any], input)} if in_chain else question
 
-        def search(rewrite: str) -> list[Document]:
-            return cast(list[Document], retriever.invoke(rewrite, config))
+            def search(rewrite: str) -> list[Document]:
+                return cast(list[Document], retriever.invoke(rewrite, config))
 
-        def rule(hits: list[Document]) -> Pending[list[Document]]:
-            return pending_on(hits, self.gate, text, text_of, expected, search)
+        expected = f"{DECIDED[:-1]}; those of this {type(retriever).__name__} have none."
+        text_of = attrgetter("page_content")
+        return (
+            retriever,
+            asked,
+            lambda hits: pending_on(hits, gate, text, text_of, expected, search),
+        )
 
-        if isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever):
-            return retriever, {"input": question, **input}, rule
-        if before:
-            warn_of_turns(retriever)
-        return retriever, question, rule
 
-    def _output(
-        self, input: Question, documents: Sequence[Document], decision: Decision
-    ) -> tuple[Gated, dict[str, Any]]:
-        """Return the output, and what callbacks are told of it."""
-        question = question_and_history(input)[0]
-        output = to_gated(question, documents, decision)
-        told = {"question": question, "ids": [document.id for document in documents]}
-        others = input if isinstance(input, Mapping) else {}
-        return cast(Gated, {**others, **output}), told | decision.metadata()
+def _output(input: Question, found: tuple[Decision, list[Document]]) -> Gated:
+    """Return the output, with the other keys of the input."""
+    decision, documents = found
+    others = input if isinstance(input, Mapping) else {}
+    output = to_gated(question_and_history(input)[0], documents, decision)
+    return cast(Gated, {**others, **output})
+
+
+def _with_index(retriever: UECRetriever, index: Retriever) -> UECRetriever:
+    return retriever.model_copy(update={"vectorstore": UECVectorStore(index)})
 
 
 def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from uec_rag.base.errors import warn
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action, Decision
-from uec_rag.langchain.documents import Question, messages_of, place_of_question, turns
+from uec_rag.langchain.documents import Question, turns
 from uec_rag.retrieval.adapters import decision_on
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
@@ -25,8 +25,8 @@ DECIDED = "expected documents of a UECRetriever, or of a retriever over one that
 """Which documents have a decision."""
 
 
-class GateOutput(TypedDict):
-    """The output of a gate.
+class Gated(TypedDict, total=False):
+    """The output of a gate and, for the state of a graph, the reading to search next.
 
     Attributes
     ----------
@@ -48,6 +48,8 @@ class GateOutput(TypedDict):
     clarifying_question : str
         "Do you mean A or B?" if the decision is "clarify", else "".
     confidence : float
+    within : a reading, its ids, its label or a place ("2"), or None
+        The chosen reading; it applies to the next search alone. A gate's output has none.
     """
 
     question: str
@@ -59,23 +61,10 @@ class GateOutput(TypedDict):
     readings: list[dict[str, Any]]
     clarifying_question: str
     confidence: float
-
-
-class Gated(GateOutput, total=False):
-    """The output of a gate and, for the state of a graph, the reading to search next.
-
-    Attributes
-    ----------
-    within : a reading, its ids, its label or a place ("2"), or None
-        The chosen reading; it applies to the next search alone.
-    """
-
     within: object
 
 
-def is_gated(output: object) -> bool:
-    """Return whether something is the output of a gate, also from a checkpoint."""
-    return isinstance(output, Mapping) and GateOutput.__annotations__.keys() <= output.keys()
+_TOLD = Gated.__annotations__.keys() - {"within"}
 
 
 def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
@@ -102,8 +91,27 @@ def to_gated(question: str, documents: Sequence[Document], decision: Decision) -
 def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
     if isinstance(found, Mapping):
-        return cast(Gated, {key: found[key] for key in GateOutput.__annotations__})
+        return cast(Gated, {key: found[key] for key in _TOLD})
     return to_gated(question, found, decision_on(found, DECIDED))
+
+
+class AsTool(Runnable[Input, Output]):
+    """A gate or a retriever of this package: it takes turns, and is a tool with a decision."""
+
+    def as_tool(  # type: ignore[override]
+        self, *, name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
+    ) -> BaseTool:
+        """Create the tool of `retriever_tool`: passages, decision, reason and confidence."""
+        return retriever_tool(self, name, description)
+
+
+def _in_context(retriever: Runnable[Any, Any], question: str, messages: Sequence[Any]) -> Question:
+    """Add the turns before a question if the retriever or gate is of this package."""
+    ours, before = retriever, turns(messages)
+    while isinstance(ours, RunnableBindingBase):
+        ours = ours.bound
+    takes_turns = isinstance(ours, AsTool) and before
+    return {"question": question, "chat_history": before} if takes_turns else question
 
 
 class ToolInput(BaseModel):
@@ -120,7 +128,7 @@ def retriever_tool(
     The content for the model is the decision with its reason and an instruction, followed by the
     passages, each with its source, or the readings of the question. The artifact for programs is a
     `Gated` mapping. In a LangGraph agent, `UECGate` and `UECRetriever` search with the turns before
-    the user's last one.
+    the user's last one; other retrievers take only the question.
 
     Parameters
     ----------
@@ -131,20 +139,20 @@ def retriever_tool(
         documents.
     """
 
+    def asked(query: str, runtime: object) -> Question:
+        messages = _messages_of(getattr(runtime, "state", None))
+        return _in_context(retriever, query, messages[: _place_of_question(messages)])
+
     # LangGraph passes the state of its graph to a parameter named "runtime".
     def search(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
-        messages = messages_of(getattr(runtime, "state", None))
-        question = in_context(retriever, query, messages[: place_of_question(messages)])
-        return _reply(query, retriever.invoke(question, config))
+        return _reply(query, retriever.invoke(asked(query, runtime), config))
 
     async def asearch(
         query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
     ) -> tuple[str, Gated]:
-        messages = messages_of(getattr(runtime, "state", None))
-        question = in_context(retriever, query, messages[: place_of_question(messages)])
-        return _reply(query, await retriever.ainvoke(question, config))
+        return _reply(query, await retriever.ainvoke(asked(query, runtime), config))
 
     return StructuredTool.from_function(
         search,
@@ -159,45 +167,137 @@ def retriever_tool(
 def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
     """Return what the model reads, and what programs get."""
     output = read_decision(query, found)
-    reply = tool_reply(
-        output["decision"],
-        output["reason"],
-        [reading["title"] for reading in output["readings"]],
-        [
-            (document.page_content, first_value(document.metadata, SOURCE_KEYS) or None)
-            for document in output["documents"]
-        ],
-    )
-    return reply, output
+    hits = [
+        (document.page_content, first_value(document.metadata, SOURCE_KEYS) or None)
+        for document in output["documents"]
+    ]
+    titles = [reading["title"] for reading in output["readings"]]
+    return tool_reply(output["decision"], output["reason"], titles, hits), output
 
 
-def in_context(retriever: Runnable[Any, Any], question: str, messages: Sequence[Any]) -> Question:
-    """Add the turns before a question if the retriever or gate is of this package; else warn."""
-    ours, before = retriever, turns(messages)
-    while isinstance(ours, RunnableBindingBase):
-        ours = ours.bound
-    if not before:
-        return question
-    if not isinstance(ours, AsTool):
-        warn_of_turns(ours)
-        return question
-    return {"question": question, "chat_history": before}
+def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
+    """Create a node that retrieves and writes the keys of `Gated` into a graph's state.
+
+    The question is the state's "question" or, if there is none or it was left by an earlier turn,
+    the last human message. A `UECGate` or a `UECRetriever` searches with the turns before it in the
+    state's "messages", and within the chosen reading in the state's "within", which applies to one
+    question; other retrievers take only the question.
+
+    Parameters
+    ----------
+    retriever : Runnable
+        A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one.
+
+    Examples
+    --------
+    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+    >>> from uec_rag.langchain import UECRetriever
+    >>> embedding = DeterministicFakeEmbedding(size=8)
+    >>> node = retrieval_node(UECRetriever.from_texts(["cats purr", "dogs bark"], embedding))
+    >>> state = node.invoke({"messages": [HumanMessage("dogs bark")]})
+    >>> state["documents"][0].page_content, route_on_decision(state)
+    ('dogs bark', 'answer')
+    """
+
+    def asked(state: object) -> tuple[str, Question, dict[str, Any]]:
+        question, before = _question_and_messages(state)
+        return question, _in_context(retriever, question, before), _chosen_reading(state)
+
+    def updates(question: str, found: Any, within: dict[str, Any]) -> Gated:  # noqa: ANN401
+        # The chosen reading applies to this search only.
+        return cast(Gated, {**read_decision(question, found), **dict.fromkeys(within)})
+
+    def node(state: object, config: RunnableConfig) -> Gated:
+        question, given, within = asked(state)
+        return updates(question, retriever.invoke(given, config, **within), within)
+
+    async def anode(state: object, config: RunnableConfig) -> Gated:
+        question, given, within = asked(state)
+        return updates(question, await retriever.ainvoke(given, config, **within), within)
+
+    return RunnableLambda(node, anode, name="retrieve")
 
 
-def warn_of_turns(retriever: object) -> None:
-    """Warn that a retriever does not receive the turns before a question."""
-    kind = type(retriever).__name__
-    warn(
-        f"retriever: this {kind} takes only a question, without the turns before it. Use the "
-        f"UECRetriever itself, or a UECGate over a history-aware retriever of the {kind}."
-    )
+def route_on_decision(state: object) -> Action:
+    """Return "answer", "clarify" or "abstain"; for `add_conditional_edges`.
+
+    Read the state's "decision" from `retrieval_node`, or the messages of `retriever_tool` since the
+    last human message; of several searches, the best outcome is used.
+
+    Raises
+    ------
+    ValueError
+        If the state has neither.
+    """
+    match _state_value(state, "decision"):
+        case "answer" | "clarify" | "abstain" as action:
+            return action
+    outputs = searches(_messages_of(state))
+    if not outputs:
+        raise ValueError(
+            "state: has no decision; expected one from retrieval_node, or a message of a "
+            "retriever_tool after the last human message."
+        )
+    return best(outputs)["decision"]
 
 
-class AsTool(Runnable[Input, Output]):
-    """A mixin that converts a gate or a retriever to a tool that reports the decision."""
+def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
+    """Return the results of `retriever_tool` since the last human message, oldest first."""
+    told = [
+        message.artifact
+        for message in messages[_place_of_question(messages) :]
+        if isinstance(message, ToolMessage) and isinstance(message.artifact, Mapping)
+    ]
+    return [cast(Gated, found) for found in told if found.keys() >= _TOLD]  # also of a checkpoint
 
-    def as_tool(  # type: ignore[override]
-        self, *, name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
-    ) -> BaseTool:
-        """Create the tool of `retriever_tool`: passages, decision, reason and confidence."""
-        return retriever_tool(self, name, description)
+
+def best(found: Sequence[Gated]) -> Gated:
+    """Return the search with the best decision and, among these, the highest confidence."""
+    order: list[Action] = ["abstain", "clarify", "answer"]
+    return max(found, key=lambda one: (order.index(one["decision"]), one["confidence"]))
+
+
+def _question_and_messages(state: object) -> tuple[str, Sequence[AnyMessage]]:
+    """Return the question, and the messages before it."""
+    question, messages = _state_value(state, "question"), _messages_of(state)
+    position = _place_of_question(messages)
+    if not isinstance(question, str) or not question or _is_earlier(question, state):
+        if position == len(messages):
+            raise ValueError('state: expected a "question", or a human message in its "messages".')
+        question = messages[position].text
+    # The state's question may be among the messages, or come after all of them.
+    asked = position < len(messages) and messages[position].text == question
+    return question, messages[:position] if asked else messages
+
+
+def _is_earlier(question: str, state: object) -> bool:
+    """Return whether a state's question was left by the search of an earlier turn.
+
+    A checkpointer keeps it for the next turn. If a reading is chosen, the question is asked again.
+    """
+    if not _state_value(state, "decision") or _chosen_reading(state):
+        return False
+    said = [message.text for message in _messages_of(state) if isinstance(message, HumanMessage)]
+    return question in said[:-1] and question != said[-1]
+
+
+def _chosen_reading(state: object) -> dict[str, Any]:
+    chosen = _state_value(state, "within")
+    return {} if chosen is None else {"within": chosen}
+
+
+def _messages_of(state: object) -> Sequence[AnyMessage]:
+    """Return the messages of a graph's state: its "messages", or the state if it is a list."""
+    found = state if isinstance(state, list) else _state_value(state, "messages")
+    return cast(Sequence[AnyMessage], found or [])
+
+
+def _state_value(state: object, key: str) -> object:
+    """Return a value of a graph's state, a mapping or an object; None if it is missing."""
+    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
+
+
+def _place_of_question(messages: Sequence[AnyMessage]) -> int:
+    """Return the position of the last human message, or the number of messages if none is."""
+    asked = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return asked[-1] if asked else len(messages)

@@ -13,8 +13,9 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
+from uec_rag.langchain.documents import passages_of
 from uec_rag.retrieval.sources import Source, Vectors
-from uec_rag.stores.base import Filter, Passage, content_id
+from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import HasId, Predicate, matches, necessary, parse, parts_of
 
 
@@ -74,17 +75,6 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
         None if list_ids is None else lambda most: get(list_ids(most)),
         find_by_vector if by_vector else None,
     )
-
-
-def passages_of(documents: Sequence[Document]) -> list[Passage]:
-    """Convert documents of another store to passages; langchain-qdrant has ids in the metadata."""
-    passages = []
-    for document in documents:
-        text, metadata = document.page_content, document.metadata
-        id_ = document.id or metadata.get("_id")
-        id_ = content_id(text, metadata) if id_ is None else str(id_)
-        passages.append(Passage(id_, text, metadata))
-    return passages
 
 
 def _other(_: VectorStore) -> _Store:
@@ -177,18 +167,17 @@ def _qdrant_filter(asked: Mapping[str, Any], prefix: str) -> Any:  # noqa: ANN40
             return models.Filter(must=conditions)
         return models.Filter(should=conditions)
     [(operator, operand)] = value.items()
-    condition: dict[str, Any] = {"key": f"{prefix}.{key}"}
-    if operator in ("$eq", "$in"):
-        options = [operand] if operator == "$eq" else operand
-        wanted = [
-            {"range": models.Range(gte=one, lte=one)}
-            if isinstance(one, float)
-            else {"match": models.MatchValue(value=one)}
-            for one in options
-        ]
-        return models.Filter(should=[models.FieldCondition(**condition, **one) for one in wanted])
-    bound = models.Range(**{operator[1:]: operand})
-    return models.Filter(must=[models.FieldCondition(**condition, range=bound)])
+    place = f"{prefix}.{key}"
+    if operator not in ("$eq", "$in"):
+        bound = models.Range(**{operator[1:]: operand})
+        return models.Filter(must=[models.FieldCondition(key=place, range=bound)])
+    wanted: list[Any] = [
+        models.FieldCondition(key=place, range=models.Range(gte=one, lte=one))
+        if isinstance(one, float)
+        else models.FieldCondition(key=place, match=models.MatchValue(value=one))
+        for one in ([operand] if operator == "$eq" else operand)
+    ]
+    return models.Filter(should=wanted)
 
 
 _KINDS: dict[str, Callable[[Any], _Store]] = {

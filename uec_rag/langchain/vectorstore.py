@@ -1,4 +1,4 @@
-"""The index as a LangChain `VectorStore`, and a retriever over it.
+"""The ensemble as LangChain's embeddings, vector store and retriever.
 
 Any other LangChain store or retriever can be a source of candidates for the ensemble to rank.
 """
@@ -8,62 +8,104 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
-    BaseRunManager,
     CallbackManagerForRetrieverRun,
 )
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
-from pydantic import BeforeValidator, ConfigDict, PrivateAttr
+from pydantic import BeforeValidator, ConfigDict
 
-from uec_rag.base.checks import as_list, check_documents, check_k
-from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.decision import outcome
+from uec_rag.base.checks import as_list, check_documents, check_k, check_text, check_type
 from uec_rag.confidence.replies import Within
-from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     DocumentFilter,
     Question,
     passage_filter,
+    passages_of,
     question_and_history,
     to_document,
     turns,
     with_uncertainty,
     without_text,
 )
-from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gated import AsTool
-from uec_rag.langchain.sources import passages_of, source_of
-from uec_rag.retrieval import Gate, Retriever, SearchResult
-from uec_rag.retrieval.adapters import Hits, OverIndex, as_ensemble, as_index, in_thread, index_over
-from uec_rag.retrieval.gate import check_optional_threshold
+from uec_rag.langchain.sources import source_of
+from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.adapters import (
+    FitFrom,
+    Hits,
+    OverIndex,
+    as_index,
+    index_over,
+    load_index,
+    take_options,
+)
 from uec_rag.retrieval.query import Diversity
-from uec_rag.retrieval.result import diversify
-from uec_rag.retrieval.sources import Vectors
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import Passage, Store
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
+
+
+class UECEmbeddings(Embeddings):
+    """The mean vectors of an ensemble as a LangChain `Embeddings`.
+
+    Vectors carry no variance: to search with uncertainty, use `UECVectorStore` or `UECRetriever`.
+    Vectors of passages have length 1. Vectors of queries may not, if the encoders' weights depend
+    on the query; then use the inner product (a cosine gives the same order).
+
+    Parameters
+    ----------
+    uec : UEC, optional
+        `UEC()` by default.
+
+    Raises
+    ------
+    TypeError
+        If uec is not a UEC.
+
+    Examples
+    --------
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
+    >>> def letters(texts):
+    ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
+    >>> embeddings = UECEmbeddings(uec=UEC([letters]))
+
+    Embed:
+
+    >>> [round(number, 3) for number in embeddings.embed_query("aba")]
+    [0.802, 0.535, 0.267]
+    """
+
+    def __init__(self, uec: UEC | None = None) -> None:
+        check_type(uec, UEC | None, "uec", "a UEC", "; make one with UEC([encoder, ...])")
+        self.uec = UEC() if uec is None else uec
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed passages."""
+        vectors: list[list[float]] = self.uec.embed(texts, "passage").mean.tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one query."""
+        vector: list[float] = self.uec.embed([check_text(text, "text")], "query").mean[0].tolist()
+        return vector
 
 
 # LangChain's methods take any keyword; these refuse one that is misspelt.
 class UECVectorStore(OverIndex, VectorStore):
     """A vector store with the variance of every similarity.
 
-    This is a drop-in replacement for LangChain's `InMemoryVectorStore`, with the same methods and
-    `similarity_search_with_uncertainty`. Scores are s_hat (higher is better). If a method takes a
-    vector instead of a text, the variance of the query is unknown and assumed to be 0 (that of the
-    passages is still used), and the weights of the encoders are those of the vector, which do not
-    depend on this corpus.
+    Scores are s_hat (higher is better). Documents are returned as they were added; a `UECRetriever`
+    adds the `uec_` keys.
 
     Parameters
     ----------
@@ -108,13 +150,6 @@ class UECVectorStore(OverIndex, VectorStore):
     >>> retriever.invoke("What is the capital of France?")[0].metadata["uec_decision"]
     'abstain'
 
-    Save and load:
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store.save(f"{folder}/index")
-    ...     len(UECVectorStore.load(f"{folder}/index").index)
-    2
     """
 
     def __init__(
@@ -125,45 +160,22 @@ class UECVectorStore(OverIndex, VectorStore):
         words: bool = True,
         fit: bool = True,
     ) -> None:
-        self.retriever = as_index(embedding, store, words=words, fit=fit)
-
-    def __repr__(self) -> str:
-        return f"UECVectorStore({self.retriever!r})"
-
-    @property
-    def index(self) -> Retriever:
-        """The underlying index."""
-        return self.retriever
-
-    @property
-    def embeddings(self) -> UECEmbeddings:
-        """The ensemble as `Embeddings`, whose vectors can be passed to methods that take one."""
-        return UECEmbeddings(self.index.uec)
+        self._index = as_index(embedding, store, words=words, fit=fit)
 
     @classmethod
-    def from_texts(  # type: ignore[override]
+    def from_texts(
         cls,
         texts: Iterable[str],
         embedding: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        store: Store | None = None,
-        words: bool = True,
-        fit: bool = True,
+        **kwargs: Any,
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
-        made = cls(embedding, store=store, words=words, fit=fit)
+        made = cls(embedding, **kwargs)
         made.add_texts(texts, metadatas, ids=ids)
         return made
-
-    @classmethod
-    def from_documents(
-        cls, documents: Iterable[Document], embedding: Embedding = None, **kwargs: Any
-    ) -> Self:
-        """Create a store and add documents; parameters as in `from_texts`."""
-        checked = check_documents(documents, Document, "Document", "from_texts")
-        return super().from_documents(checked, embedding, **kwargs)  # type: ignore[arg-type]
 
     def add_texts(  # type: ignore[override]
         self,
@@ -230,14 +242,6 @@ class UECVectorStore(OverIndex, VectorStore):
         """Return the documents with the given ids, in that order, leaving out unknown ids."""
         return [to_document(passage) for passage in self.index.get(ids)]
 
-    def documents(self, result: SearchResult) -> list[Document]:
-        """Convert the hits of the first query to documents, as LangChain's methods return them.
-
-        The documents are as they were added, as LangChain requires. A subclass may return more.
-        `UECRetriever` and `similarity_search_with_uncertainty` always add the `uec_` keys.
-        """
-        return [to_document(passage) for passage in result.passages[0]]
-
     def similarity_search(  # type: ignore[override]
         self, query: str, k: int = 4, filter: DocumentFilter | None = None
     ) -> list[Document]:
@@ -257,106 +261,18 @@ class UECVectorStore(OverIndex, VectorStore):
         TypeError, ValueError
             If the query is empty or not a string, k < 1, or the filter is invalid.
         """
-        return self.documents(self._search(query, k, filter))
+        return _documents(self._search(query, k, filter))
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: DocumentFilter | None = None
     ) -> list[tuple[Document, float]]:
         """Run `similarity_search`, and return each document with its s_hat (higher is better)."""
         result = self._search(query, k, filter)
-        return self._pair(result, result.scores)
+        return list(zip(_documents(result), result.scores[0].tolist(), strict=True))
 
-    def similarity_search_with_uncertainty(
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None
-    ) -> list[Document]:
-        """Run `similarity_search`, and return documents with the `uec_` keys in their metadata."""
-        return with_uncertainty(self._search(query, k, filter))
-
-    def _similarity_search_with_relevance_scores(  # type: ignore[override]
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None
-    ) -> list[tuple[Document, float]]:
-        result = self._search(query, k, filter)
-        return self._pair(result, result.relevance)
-
-    # LangChain's would want a function of the score, but the relevance of a document depends on the
-    # other documents as well.
-    _asimilarity_search_with_relevance_scores = in_thread(_similarity_search_with_relevance_scores)
-
-    def similarity_search_by_vector(  # type: ignore[override]
-        self, embedding: Sequence[float], k: int = 4, filter: DocumentFilter | None = None
-    ) -> list[Document]:
-        """Find documents for a vector, such as `store.embeddings.embed_query` returns."""
-        return self.documents(self.index.search_vector(embedding, k, filter=passage_filter(filter)))
-
-    def similarity_search_with_score_by_vector(
-        self, embedding: Sequence[float], k: int = 4, filter: DocumentFilter | None = None
-    ) -> list[tuple[Document, float]]:
-        """Run `similarity_search_by_vector`, and return each document with its s_hat."""
-        result = self.index.search_vector(embedding, k, filter=passage_filter(filter))
-        return self._pair(result, result.scores)
-
-    def max_marginal_relevance_search(  # type: ignore[override]
-        self,
-        query: str,
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        filter: DocumentFilter | None = None,
-    ) -> list[Document]:
-        """Find k documents that are relevant and diverse, by maximal marginal relevance.
-
-        `filter`: as in `similarity_search`.
-        """
-        return self.documents(self._search(query, k, filter, Diversity(fetch_k, lambda_mult)))
-
-    def max_marginal_relevance_search_by_vector(  # type: ignore[override]
-        self,
-        embedding: Sequence[float],
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        filter: DocumentFilter | None = None,
-    ) -> list[Document]:
-        """Run `max_marginal_relevance_search` for a query's vector."""
-        view, fetched = self.index.snapshot(), max(check_k(k), check_k(fetch_k, "fetch_k"))
-        result = view.search_vector(embedding, fetched, filter=passage_filter(filter))
-        return self.documents(diversify(view.vectors, result, k, lambda_mult))
-
-    def _pair(self, result: SearchResult, numbers: FloatArray) -> list[tuple[Document, float]]:
-        return list(zip(self.documents(result), numbers[0].tolist(), strict=True))
-
-    def _search(
-        self,
-        query: str,
-        k: int,
-        filter: DocumentFilter | None,
-        diversity: Diversity | None = None,
-    ) -> SearchResult:
-        """Search for one query, and keep the copies of each hit unless the hits are to differ."""
-        found = self.index.search([query], k, filter=passage_filter(filter), diversity=diversity)
-        return found.with_copies(k) if diversity is None else found
-
-    @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
-    ) -> Self:
-        """Load a store from a folder that `save`, here or of another class, has written.
-
-        Parameters
-        ----------
-        path : path
-        embedding : UEC, UECEmbeddings or Embeddings, optional
-            The embedding that the store was created with, if it cannot be loaded by its name.
-        **kwargs
-            `read_only`, `encoders`, `store` and `trust`, as in `Retriever.load`, as are
-            the errors.
-        """
-        if embedding is None or isinstance(embedding, UEC | UECEmbeddings):
-            uec = None if embedding is None else as_ensemble(embedding)
-            return cls(Retriever.load(path, uec, **kwargs))
-        own = BlackBoxEncoder(embedding)
-        kwargs["encoders"] = {own.name: own, **kwargs.get("encoders", {})}
-        return cls(Retriever.load(path, **kwargs))
+    def _search(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
+        """Search for one query, and keep the copies of each hit."""
+        return self.index.search([query], k, filter=passage_filter(filter)).with_copies(k)
 
     def as_retriever(self, **kwargs: Any) -> UECRetriever:
         """Return a retriever over this store, whose documents have their uncertainty.
@@ -368,18 +284,21 @@ class UECVectorStore(OverIndex, VectorStore):
             `UECRetriever`:
             ``as_retriever(search_type="mmr", search_kwargs={"k": 6, "lambda_mult": 0.3})``.
         """
-        tags = kwargs.pop("tags", None) or self._get_retriever_tags()
-        return UECRetriever(vectorstore=self, tags=tags, **kwargs)
+        return UECRetriever(vectorstore=self, **kwargs)
 
 
-class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever):
+def _documents(result: SearchResult) -> list[Document]:
+    """Convert the hits of the first query to documents as they were added."""
+    return [to_document(passage) for passage in result.passages[0]]
+
+
+class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
     """Retriever that adds confidence and a decision to each document.
 
     The input is a question, or a mapping with a "question" or an "input" and optionally its
     "chat_history". A call may also have `history`, the turns before the question as messages or
-    strings (for `search`, a list for each question), and `within`, the reading that the
-    user chose (see `Retriever.search`). `uec_rag.retrieval.query.turns_of` describes which
-    turns are used.
+    strings, and `within`, the reading that the user chose (see `Retriever.search`).
+    `uec_rag.retrieval.query.turns_of` describes which turns are used.
 
     These keys are added to the metadata of each document: `uec_score` (the score by which documents
     are ordered), `uec_sigma2` (the variance of the similarity) and `uec_relevance` (the probability
@@ -387,7 +306,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
     (the probability that they answer it), `uec_in_corpus` (that any document does),
     `uec_underspecified` (that it does not say which of several things it means), `uec_decision`
     ("answer", "clarify" or "abstain") and `uec_reason`; `uec_reading` is added if the decision is
-    "clarify". The decision is that of `threshold`, else of the gate that was saved with the index.
+    "clarify". The decision is that of the index's gate.
 
     Parameters
     ----------
@@ -404,12 +323,6 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
-    threshold : float, optional
-        The confidence above which to answer; by default, the gate of the index decides, or 0.5
-        if it has none (`Retriever.gate`).
-    on_abstain : {"documents", "empty"}
-        What to return if the decision is to abstain: the k documents, on which the chain decides by
-        their metadata, or none, so that a plain chain has nothing to answer from.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -447,10 +360,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: DocumentFilter | None = None
-    threshold: Annotated[float | None, BeforeValidator(check_optional_threshold)] = None
-    on_abstain: Literal["documents", "empty"] = "documents"
     details: bool = False
-    _gate: Gate | None = PrivateAttr(None)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -461,7 +371,6 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         uec: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str | None] | None = None,
-        k: int = 4,
         **kwargs: Any,
     ) -> Self:
         """Index texts and return a retriever over them.
@@ -472,12 +381,13 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
             As in `UECVectorStore.add_texts`.
         uec : UEC, Embeddings or Retriever, optional
             The `embedding` of `UECVectorStore`.
-        k, **kwargs
-            The class's other parameters, and `store`, `words` and `fit` of `UECVectorStore`.
+        **kwargs
+            The class's parameters, and `store`, `words` and `fit` of `UECVectorStore`.
         """
-        own = cls._take_own(kwargs)
-        store = UECVectorStore.from_texts(texts, uec, metadatas, ids=ids, **kwargs)
-        return cls(vectorstore=store, k=k, **own)
+        store = UECVectorStore(uec, **take_options(UECVectorStore, kwargs))
+        made = cls(vectorstore=store, **kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return made
 
     @classmethod
     def from_documents(
@@ -485,22 +395,21 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         documents: Iterable[Document],
         uec: Embedding = None,
         ids: Sequence[str | None] | None = None,
-        k: int = 4,
         **kwargs: Any,
     ) -> Self:
         """Index documents and return a retriever over them; parameters as in `from_texts`.
 
         A document keeps its id if `ids` is not given.
         """
-        own = cls._take_own(kwargs)
-        named = {} if ids is None else {"ids": ids}
-        store = UECVectorStore.from_documents(documents, uec, **named, **kwargs)
-        return cls(vectorstore=store, k=k, **own)
+        store = UECVectorStore(uec, **take_options(UECVectorStore, kwargs))
+        made = cls(vectorstore=store, **kwargs)
+        store.add_documents(documents, **({} if ids is None else {"ids": ids}))
+        return made
 
     @classmethod
-    def from_store(cls, vectorstore: UECVectorStore, k: int = 4, **kwargs: Any) -> Self:
+    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Any) -> Self:
         """Return a retriever over an existing store."""
-        return cls(vectorstore=vectorstore, k=k, **kwargs)
+        return cls(vectorstore=vectorstore, **kwargs)
 
     @classmethod
     def over(
@@ -509,10 +418,7 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         embedding: UEC | Embeddings | None = None,
         k: int = 4,
         *,
-        words: bool = True,
-        fit: bool = True,
         candidates: int = 50,
-        vectors: Vectors | None = None,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
@@ -565,16 +471,12 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
             )
         source = source_of(theirs, max(check_k(candidates, "candidates"), check_k(k)))
         own = getattr(theirs, "embeddings", None)
-        made = index_over(source, embedding, own, vectors, words=words, fit=fit)
+        made = index_over(source, embedding, own, **take_options(index_over, kwargs))
         return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        embedding: UEC | Embeddings | None = None,
-        k: int = 4,
-        **kwargs: Any,
+        cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
 
@@ -582,140 +484,83 @@ class UECRetriever(OverIndex, AsTool[str, list[Document]], VectorStoreRetriever)
         ----------
         path : path
         embedding : UEC, UECEmbeddings or Embeddings, optional
-            As in `UECVectorStore.load`, as are the errors.
-        k : int
+            The embedding that the index was made with, if it cannot be loaded by its name.
         **kwargs
-            Other parameters of the class, and those of `Retriever.load`.
+            Parameters of the class, and those of `Retriever.load`.
         """
-        own = cls._take_own(kwargs)
-        return cls(vectorstore=UECVectorStore.load(path, embedding, **kwargs), k=k, **own)
-
-    @classmethod
-    def _take_own(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Take the parameters of the class out of options."""
-        return {name: options.pop(name) for name in [*options] if name in cls.model_fields}
+        index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
+        return cls(vectorstore=UECVectorStore(index), **kwargs)
 
     @property
     def index(self) -> Retriever:
         """The underlying index."""
         return self.vectorstore.index
 
-    def fit_from(self, documents: Iterable[Document] | None = None, **options: Any) -> Self:
-        """Fit the ensemble without labels on documents, or its own; see `Retriever.fit_from`."""
-        passages = None
-        if documents is not None:
-            given = check_documents(documents, Document, "Document", "Document(text)")
-            passages = passages_of(given)
-        self.index.fit_from(passages, **options)
-        return self
-
-    @property
-    def gate(self) -> Gate | None:
-        """The gate that decides: of `with_gate`, `threshold` or the index; None for 0.5."""
-        own = None if self.threshold is None else Gate(self.threshold)
-        return self._gate or own or self.index.gate
-
-    def with_gate(self, gate: Gate | None) -> Self:
-        """Return a copy in which another gate decides, unless it is None."""
-        copied = self.model_copy()
-        copied._gate = gate
-        return copied
-
-    def search(self, queries: Sequence[str], **options: Any) -> SearchResult:
-        """Search for several questions at once, and return the result instead of documents.
-
-        Parameters
-        ----------
-        queries : sequence of str
-        **options
-            `history`, a list of turns for each question; `within`; `k`, `filter` and the other
-            options that `search_kwargs` may have.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a question is empty or not a string, or an option is unknown or out of range.
-        """
-        index, arguments = self._request(queries, **self._options(options))
-        return index.search(**arguments)
-
-    async def asearch(self, queries: Sequence[str], **options: Any) -> SearchResult:
-        """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
-        prepare = partial(self._request, queries, **self._options(options))
-        index, arguments = await run_in_executor(None, prepare)
-        return await index.asearch(**arguments)
-
-    def _options(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
-        given = {name: value for name, value in call.items() if value is not None}
-        return {"k": self.k, "filter": self.filter, **self.search_kwargs, **given}
-
-    def _request(
-        self,
-        queries: Sequence[str],
-        *,
-        k: int,
-        filter: DocumentFilter | None,
-        history: Sequence[object] | None = None,
-        within: Within | None = None,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        score_threshold: float | None = None,
-    ) -> tuple[Retriever, dict[str, Any]]:
-        """Return the index to search, and the arguments of its search."""
-        if score_threshold is not None and self.search_type != "similarity_score_threshold":
-            raise ValueError(
-                'score_threshold: it needs search_type="similarity_score_threshold", got '
-                f"{self.search_type!r}."
-            )
-        index = self.index
-        if self._gate is not None or self.threshold is not None:
-            index = index.with_gate(self.gate)
-        arguments: dict[str, Any] = {"queries": queries, "k": k, "within": within}
-        arguments["filter"] = passage_filter(filter)
-        arguments["history"] = history and [turns(before) for before in history]
-        if self.search_type == "mmr":
-            arguments["diversity"] = Diversity(fetch_k, lambda_mult)
-        return index, arguments
+    @staticmethod
+    def _passages(documents: Iterable[Document]) -> list[Passage]:
+        return passages_of(check_documents(documents, Document, "Document", "Document(text)"))
 
     # A question may also be a mapping that has its history.
     def invoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
-        question, history = question_and_history(input, kwargs.pop("history", None))
-        before = None if history is None else [history]
-        return super().invoke(question, config, history=before, **kwargs)
+        question, kwargs["history"] = question_and_history(input, kwargs.get("history"))
+        return super().invoke(question, config, **kwargs)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
-        question, history = question_and_history(input, kwargs.pop("history", None))
-        before = None if history is None else [history]
-        return await super().ainvoke(question, config, history=before, **kwargs)
+        question, kwargs["history"] = question_and_history(input, kwargs.get("history"))
+        return await super().ainvoke(question, config, **kwargs)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return self._hits(self.search([query], **kwargs), run_manager, kwargs)
+        options = self._options(kwargs)
+        return self._hits(self.index.search([query], **self._arguments(**options)), options)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
-        return self._hits(await self.asearch([query], **kwargs), run_manager, kwargs)
+        options = self._options(kwargs)
+        return self._hits(await self.index.asearch([query], **self._arguments(**options)), options)
 
-    def _hits(
-        self, result: SearchResult, run: BaseRunManager, options: Mapping[str, Any]
-    ) -> Hits[Document]:
+    def _options(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
+        given = {name: value for name, value in call.items() if value is not None}
+        return {"k": self.k, "filter": self.filter, **self.search_kwargs, **given}
+
+    def _arguments(
+        self,
+        *,
+        k: int,
+        filter: DocumentFilter | None,
+        history: object = None,
+        within: Within | None = None,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        score_threshold: float | None = None,
+    ) -> dict[str, Any]:
+        """Return the arguments of the index's search."""
+        if score_threshold is not None and self.search_type != "similarity_score_threshold":
+            raise ValueError(
+                'score_threshold: it needs search_type="similarity_score_threshold", got '
+                f"{self.search_type!r}."
+            )
+        return {
+            "k": k,
+            "filter": passage_filter(filter),
+            "history": [turns(history)],
+            "within": within,
+            "diversity": Diversity(fetch_k, lambda_mult) if self.search_type == "mmr" else None,
+        }
+
+    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> Hits[Document]:
         """Return the documents of a question."""
-        documents = Hits(with_uncertainty(result, details=self.details))
+        least = options.get("score_threshold", 0)
+        found = with_uncertainty(result, self.details)
+        documents = Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
         documents.decision = result[0].decision
-        for key, value in outcome([documents.decision]).items():  # for tracers
-            run.metadata[f"uec_{key}"] = value
-        if self.on_abstain == "empty" and documents.decision.action == "abstain":
-            documents.clear()
-        if self.search_type == "similarity_score_threshold":
-            least = self._options(options)["score_threshold"]
-            documents[:] = [d for d in documents if d.metadata["uec_relevance"] >= least]
         return documents

@@ -5,24 +5,25 @@ from uec_rag.base.errors import missing_extra
 try:
     import llama_index.core  # noqa: F401
 except ModuleNotFoundError as error:
-    if error.name not in ("llama_index", "llama_index.core"):
-        raise
     raise ImportError(missing_extra("llama-index-core", "llama-index")) from error
 
-from uec_rag.llama_index.embedding import UECEmbedding
-from uec_rag.llama_index.gate import UECGateEvent, UECGatePostprocessor, llm_advisor
+from uec_rag.llama_index.gate import (
+    UECGatePostprocessor,
+    UECQueryEngine,
+    llm_advisor,
+    retriever_tool,
+)
 from uec_rag.llama_index.nodes import UECQueryBundle
-from uec_rag.llama_index.query_engine import UECQueryEngine
 from uec_rag.llama_index.retriever import UECRetriever
-from uec_rag.llama_index.vector_store import UECVectorStore
+from uec_rag.llama_index.vector_store import UECEmbedding, UECVectorStore
 
 __all__ = [
     "UECEmbedding",
-    "UECGateEvent",
     "UECGatePostprocessor",
     "UECQueryBundle",
     "UECQueryEngine",
     "UECRetriever",
     "UECVectorStore",
     "llm_advisor",
+    "retriever_tool",
 ]

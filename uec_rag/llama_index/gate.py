@@ -1,35 +1,33 @@
-"""A postprocessor that decides, between retriever and LLM, whether to answer."""
+"""What decides between retriever and LLM: a postprocessor, a query engine and a tool."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Annotated, Any, Self
 
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.events.base import BaseEvent  # type: ignore[attr-defined]
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_serializer,
-    model_validator,
-)
+from llama_index.core.tools import FunctionTool
+from pydantic import BeforeValidator, Field
 
-from uec_rag.base.checks import quote
+from uec_rag.base.checks import check_type, quote
+from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
-from uec_rag.confidence.decision import Action, Decision
+from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import hits, passages_of
-from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import as_judge, judge, pending_on
+from uec_rag.llama_index.nodes import hits, passages_of, turns
+from uec_rag.retrieval.adapters import as_judge, in_thread, judge, pending_on
 from uec_rag.retrieval.gate import Gate, Pending, check_gate
+from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import KEY
-from uec_rag.retrieval.tool import WHAT_TO_DO
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, WHAT_TO_DO, tool_reply
 
 NOTICE = "uec-gate"
 """The id of the node that tells an LLM not to answer."""
@@ -38,23 +36,6 @@ _DECIDED = (
     "expected nodes found by a UECRetriever (UECRetriever.from_index(index)), or by an index over "
     "a UECVectorStore with embed_model=UECEmbedding(uec=uec)."
 )
-_dispatcher = get_dispatcher(__name__)
-
-
-class UECGateEvent(BaseEvent):
-    """The decision of a gate: its `query`, and the attributes of `Decision.metadata`."""
-
-    model_config = ConfigDict(extra="allow")
-
-    query: str | None
-    decision: Action
-    reason: str
-    confidence: float
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name in serialised form."""
-        return "UECGateEvent"
 
 
 def response_metadata(decision: Decision) -> dict[str, Any]:
@@ -70,11 +51,6 @@ def pending_on_nodes(
 ) -> Pending[list[NodeWithScore]]:
     """Decide at the threshold on nodes, for a question with the turns before it."""
     return pending_on(nodes, gate, question, text_of, _DECIDED, search)
-
-
-def tell(query: str | None, decision: Decision) -> None:
-    """Dispatch the event of a decision."""
-    _dispatcher.event(UECGateEvent(query=query, **decision.metadata()))
 
 
 def text_of(node: NodeWithScore) -> str:
@@ -96,21 +72,6 @@ def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
     return lambda question, texts: llm.complete(prompt(question, texts, template)).text
 
 
-def as_advisor(advisor: LLM | Advisor | None) -> Advisor | None:
-    """Return the advisor that an LLM makes; anything else is returned unchanged."""
-    return llm_advisor(advisor) if isinstance(advisor, LLM) else advisor
-
-
-def with_advisor(gate: Gate | None, advisor: LLM | Advisor | None) -> Gate | None:
-    """Return the gate with an advisor, if there is one."""
-    reader = as_advisor(advisor)
-    return gate if reader is None else replace(gate or Gate(), advisor=reader)
-
-
-def _restore(gate: Mapping[str, Any] | Gate | None) -> Gate | None:
-    return Gate.restore(gate) if isinstance(gate, Mapping) else check_gate(gate)
-
-
 class UECGatePostprocessor(BaseNodePostprocessor):
     """Replaces nodes by a notice if a query should not be answered, in any LlamaIndex engine.
 
@@ -122,11 +83,9 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     Parameters
     ----------
     gate : Gate, optional
-        The gate that decides instead of the search, in which that of the index has decided.
-    advisor : LLM or callable(question, texts) -> Advice, optional
-        LLM or callable consulted once per borderline question (`Gate.advisor`); it is not
-        serialised. Its rewrites are not searched for, since a postprocessor does not search;
-        `UECQueryEngine` does.
+        The gate that decides instead of the search, in which that of the index has decided; it is
+        not serialised. Rewrites of its advisor are not searched for, since a postprocessor does not
+        search; `UECQueryEngine` does.
     embedding : UEC or LlamaIndex embedding, optional
         Judges nodes that any other retriever found, in its order; it is not serialised. Let that
         retrieve thirty: with fewer, and without a fit of the ensemble, confidence is unreliable.
@@ -147,60 +106,37 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     answer. Reply with this alone: "These passages may not answer the question."
     """
 
-    gate: Annotated[Gate | None, BeforeValidator(_restore)] = None
-    advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = Field(
-        default=None, exclude=True
-    )
-
+    gate: Annotated[Gate | None, BeforeValidator(check_gate)] = Field(default=None, exclude=True)
     embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = Field(default=None, exclude=True)
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        self.gate = with_advisor(self.gate, self.advisor)
-        return self
-
-    @field_serializer("gate")
-    def _dump_gate(self, gate: Gate | None) -> dict[str, object] | None:
-        return None if gate is None else gate.metadata()
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name for serialisation."""
-        return "UECGatePostprocessor"
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        query = None if query_bundle is None else query_bundle.query_str
-        judged = self._judge(nodes, query)
-        [(decision, kept)] = pending_on_nodes(judged, self.gate, query or "").finish()
-        return _with_notice(query, decision, kept)
+        return _with_notice(*self._pending(nodes, query_bundle).finish())
 
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        query = None if query_bundle is None else query_bundle.query_str
-        judged = await asyncio.to_thread(self._judge, nodes, query)
-        pending = await asyncio.to_thread(pending_on_nodes, judged, self.gate, query or "")
-        [(decision, kept)] = await pending.afinish()
-        return _with_notice(query, decision, kept)
+        pending = await asyncio.to_thread(self._pending, nodes, query_bundle)
+        return _with_notice(*await pending.afinish())
 
-    def _judge(self, nodes: list[NodeWithScore], query: str | None) -> list[NodeWithScore]:
-        if self.embedding is None or not query:
-            return nodes
-        return hits(judge(self.embedding, query, passages_of([node.node for node in nodes])))
+    def _pending(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None
+    ) -> Pending[list[NodeWithScore]]:
+        query = "" if query_bundle is None else query_bundle.query_str
+        if self.embedding is not None and query:
+            nodes = hits(judge(self.embedding, query, passages_of([hit.node for hit in nodes])))
+        return pending_on_nodes(nodes, self.gate, query)
 
 
-def _with_notice(
-    query: str | None, decision: Decision, nodes: list[NodeWithScore]
-) -> list[NodeWithScore]:
-    tell(query, decision)
+def _with_notice(found: tuple[Decision, list[NodeWithScore]]) -> list[NodeWithScore]:
+    decision, nodes = found
     if decision.action == "answer":
         return nodes
-    return [notice(decision), *competing_nodes(nodes, decision)]
+    return [_notice(decision), *competing_nodes(nodes, decision)]
 
 
-def notice(decision: Decision) -> NodeWithScore:
+def _notice(decision: Decision) -> NodeWithScore:
     """Convert a decision to a node, since an engine accepts only nodes from a postprocessor."""
     text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quote(decision.reason)}"
     fields = response_metadata(decision)
@@ -214,15 +150,6 @@ def notice(decision: Decision) -> NodeWithScore:
     return NodeWithScore(node=node, score=decision.confidence)
 
 
-def gate_of(source: object) -> Gate | None:
-    """Return the gate that decides in the searches of a retriever or a query engine, or None."""
-    while source is not None and not isinstance(source, Retriever):
-        if getattr(source, "threshold", None) is not None:
-            return Gate(source.threshold)  # type: ignore[attr-defined]
-        source = getattr(source, "retriever", None) or getattr(source, "_vector_store", None)
-    return None if source is None else source.gate
-
-
 def competing_nodes(nodes: list[NodeWithScore], decision: Decision) -> list[NodeWithScore]:
     """Return the nodes that a question may mean, if the decision is to ask back; else none.
 
@@ -231,3 +158,179 @@ def competing_nodes(nodes: list[NodeWithScore], decision: Decision) -> list[Node
     if decision.action != "clarify":
         return []
     return [node for node in nodes if node.node_id in decision.candidates] or nodes
+
+
+class UECQueryEngine(BaseQueryEngine):
+    """Answers through another query engine if the search is confident enough.
+
+    Otherwise, the LLM is not called: the response is a clarifying question, with the nodes that the
+    query may mean as sources, or an abstention, without sources. `response.metadata` always has
+    `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`,
+    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_clarifying_question`. These responses
+    are not streamed. Use `UECQueryBundle` for a query in a conversation.
+
+    Parameters
+    ----------
+    query_engine : BaseQueryEngine
+        An engine that retrieves and synthesizes: a `RetrieverQueryEngine`, a `CitationQueryEngine`,
+        or one that transforms the query for these. Its retriever must be a `UECRetriever`, that of
+        an index with a `UECVectorStore`, or a `QueryFusionRetriever` over these.
+    gate : Gate, optional
+        The gate that decides instead of the search, in which that of the index has decided. If its
+        advisor says that the nodes do not answer the query, its rewrite of the query is retrieved.
+
+    Raises
+    ------
+    TypeError
+        If query_engine is not a query engine.
+
+    Examples
+    --------
+    Set up, over words alone, to run anywhere; ``UEC()`` adds an embedding model:
+
+    >>> from llama_index.core.llms import MockLLM
+    >>> from uec_rag import UEC
+    >>> from uec_rag.llama_index import UECRetriever
+    >>> texts = ["Cats purr when they are content.", "Dogs bark at strangers."]
+    >>> retriever = UECRetriever.from_texts(texts, UEC(["bm25"]), similarity_top_k=1)
+    >>> engine = UECQueryEngine.from_args(retriever, llm=MockLLM())
+
+    Query; the model is not called unless the decision is to answer:
+
+    >>> response = engine.query("What is the capital of France?")
+    >>> response.metadata["uec_decision"]
+    'abstain'
+    """
+
+    def __init__(
+        self,
+        query_engine: BaseQueryEngine,
+        gate: Gate | None = None,
+    ) -> None:
+        advice = "; for a retriever: UECQueryEngine.from_args"
+        expected = "a LlamaIndex query engine"
+        check_type(query_engine, BaseQueryEngine, "query_engine", expected, advice)
+        self._engine = query_engine
+        self._gate = check_gate(gate)
+        super().__init__(query_engine.callback_manager)
+
+    @classmethod
+    def from_args(
+        cls,
+        retriever: BaseRetriever,
+        llm: LLM | None = None,
+        gate: Gate | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Create a gated `RetrieverQueryEngine`.
+
+        Parameters
+        ----------
+        retriever : BaseRetriever
+        llm : LLM, optional
+            `Settings.llm` by default.
+        gate : Gate, optional
+            As in the class.
+        **kwargs
+            Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
+            `node_postprocessors`, ...
+        """
+        engine = RetrieverQueryEngine.from_args(retriever, llm=llm, **kwargs)
+        return cls(engine, gate)
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {"query_engine": self._engine}
+
+    def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        [(decision, nodes)] = self._pending(
+            query_bundle, self._engine.retrieve(query_bundle)
+        ).finish()
+        if decision.action != "answer":
+            return _refusal(decision, nodes)
+        return _note_decision(self._engine.synthesize(query_bundle, nodes), decision)
+
+    async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        # Not every engine can retrieve asynchronously.
+        find = getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
+        found = await find(query_bundle)
+        pending = await asyncio.to_thread(self._pending, query_bundle, found)
+        [(decision, nodes)] = await pending.afinish()
+        if decision.action != "answer":
+            return _refusal(decision, nodes)
+        return _note_decision(await self._engine.asynthesize(query_bundle, nodes), decision)
+
+    def _pending(
+        self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
+    ) -> Pending[list[NodeWithScore]]:
+        """Decide at the threshold on the nodes of a query."""
+        before = turns(getattr(query_bundle, "history", None))
+        asked = Query.parse(query_bundle.query_str, before).lines
+        # A rewrite may be about another reading than the one that was chosen.
+        chosen = getattr(query_bundle, "within", None) is not None
+        search = None if chosen else (lambda text: self._engine.retrieve(QueryBundle(text)))
+        return pending_on_nodes(nodes, self._gate, asked, search)
+
+
+def _refusal(decision: Decision, nodes: list[NodeWithScore]) -> Response:
+    """Return a clarifying question or the reason to abstain, without an LLM."""
+    text = decision.clarifying_question or decision.reason
+    return Response(text, competing_nodes(nodes, decision), response_metadata(decision))
+
+
+def _note_decision(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE:
+    response.metadata = {**(response.metadata or {}), **response_metadata(decision)}
+    return response
+
+
+class UECSearch(dict[str, Any]):
+    """The `raw_output` of `retriever_tool`, a mapping whose text the model reads.
+
+    Its keys are those of `Decision.metadata`, and "query", "nodes" (the hits, with the `uec_`
+    metadata), "candidates" (if the decision is "clarify", the hits that the query may mean) and
+    "text".
+    """
+
+    def __str__(self) -> str:
+        text: str = self["text"]
+        return text
+
+
+def retriever_tool(
+    retriever: BaseRetriever, name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
+) -> FunctionTool:
+    """Create a tool from a retriever.
+
+    The content for the model is the decision with its reason and an instruction, followed by the
+    passages, each with its source, or the readings of the question. The `raw_output` for programs
+    is a `UECSearch`. A `UECRetriever` that has the `memory` of the agent's run searches with the
+    turns in it.
+
+    Parameters
+    ----------
+    retriever : BaseRetriever
+        A `UECRetriever`, or a LlamaIndex retriever over one.
+    name, description : str
+        The name and description by which a model chooses the tool; describe the subject of the
+        documents.
+    """
+    check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
+
+    def search(query: str) -> UECSearch:
+        return _reply(query, *pending_on_nodes(retriever.retrieve(query), None).finish())
+
+    async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
+        return _reply(query, *pending_on_nodes(await retriever.aretrieve(query), None).finish())
+
+    return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
+
+
+def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> UECSearch:
+    decision, nodes = outcome
+    text = tool_reply(
+        decision.action,
+        decision.reason,
+        [reading["title"] for reading in decision.choices],
+        [(text_of(node), first_value(node.metadata, SOURCE_KEYS) or None) for node in nodes],
+    )
+    found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
+    return UECSearch(decision.metadata() | found, text=text)

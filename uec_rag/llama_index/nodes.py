@@ -1,22 +1,25 @@
-"""Conversion of LlamaIndex nodes to passages, of hits to nodes, and of messages to turns."""
+"""Conversion of nodes to passages, of hits to nodes, of messages to turns, and of filters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar, cast
 
 from llama_index.core.llms import ChatMessage
-from llama_index.core.schema import (
-    BaseNode,
-    IndexNode,
-    MetadataMode,
-    Node,
-    NodeWithScore,
-    QueryBundle,
-    TextNode,
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores.types import (
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
 )
-from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+from llama_index.core.vector_stores.utils import (
+    build_metadata_filter_fn,
+    metadata_dict_to_node,
+    node_to_metadata_dict,
+)
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
@@ -25,7 +28,8 @@ from uec_rag.documents.passages import bookkeeping_keys
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
-from uec_rag.stores.base import Passage, make_passages
+from uec_rag.stores.base import Filter, Passage, make_passages
+from uec_rag.stores.filters import necessary
 
 _N = TypeVar("_N", bound=BaseNode)
 
@@ -35,11 +39,9 @@ def passages_of(nodes: Sequence[BaseNode]) -> list[Passage]:
 
     Raises
     ------
-    TypeError, ValueError
-        If one is not a node or has no text to embed, or if an id occurs twice.
+    ValueError
+        If one has no text to embed, or if an id occurs twice.
     """
-    for node in nodes:
-        check_type(node, BaseNode, "nodes", "LlamaIndex nodes")
     own = [_without_findings(node, type(node)) for node in nodes]
     return make_passages(
         [node.get_content(metadata_mode=MetadataMode.EMBED) for node in own],
@@ -95,7 +97,8 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
     out = []
     for rank, passage in enumerate(outcome.passages):
         node, told = node_of(passage), outcome.metadata(rank, details)
-        hit = _HITS.get(type(node), type(node)).model_construct(
+        kind = _Hit if type(node) is TextNode else type(node)
+        hit = kind.model_construct(
             **dict(node)
             | {
                 "metadata": HitMetadata({**node.metadata, **told}, decision),
@@ -107,12 +110,12 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
     return out
 
 
-def _without_findings(hit: BaseNode, kind: type[_N]) -> _N:
+def _without_findings(hit: BaseNode, kind: type[BaseNode]) -> BaseNode:
     return kind.model_construct(**dict(hit) | {"metadata": own_metadata(hit.metadata)})
 
 
-class _SameHash:
-    """Gives a hit the hash of its node, by which LlamaIndex identifies it, without its metadata.
+class _Hit(TextNode):
+    """Has the hash of its node, by which LlamaIndex identifies it, without what was found.
 
     A node that is found by two queries, as in a `QueryFusionRetriever`, has two scores, but must
     still be the same node.
@@ -120,26 +123,7 @@ class _SameHash:
 
     @property
     def hash(self) -> str:
-        kind = type(self).__mro__[2]
-        assert issubclass(kind, BaseNode)
-        assert isinstance(self, BaseNode)
-        return _without_findings(self, kind).hash
-
-
-class _TextHit(_SameHash, TextNode): ...
-
-
-class _IndexHit(_SameHash, IndexNode): ...
-
-
-class _NodeHit(_SameHash, Node): ...
-
-
-_HITS: dict[type[BaseNode], type[BaseNode]] = {
-    TextNode: _TextHit,
-    IndexNode: _IndexHit,
-    Node: _NodeHit,
-}
+        return _without_findings(self, TextNode).hash
 
 
 @dataclass
@@ -174,22 +158,92 @@ def turns(history: object) -> list[str]:
 
     `history`: messages, strings, or None; TypeError if it has another type.
     """
-    expected = "history: expected a list of ChatMessages or strings, oldest first"
     if history is None:
         return []
     if isinstance(history, str | Mapping | ChatMessage) or not isinstance(history, Sequence):
-        raise TypeError(f"{expected}, got {history!r:.60}.")
-    said = []
-    for message in history:
-        if isinstance(message, ChatMessage):
-            said.append(
-                (_SPEAKERS.get(message.role.value, message.role.value), message.content or "")
-            )
-        elif isinstance(message, str):
-            said.append(("user", message))
-        else:
-            raise TypeError(f"{expected}, got {message!r:.60} among them.")
-    return turns_of(said)
+        raise TypeError(
+            f"history: expected ChatMessages or strings in a list, got {history!r:.60}."
+        )
+    messages = [ChatMessage(one) if isinstance(one, str) else one for one in history]
+    return turns_of((message.role.value, message.content or "") for message in messages)
 
 
-_SPEAKERS = {"chatbot": "assistant", "model": "assistant"}
+_OPERATORS = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+}
+_THEIRS = {ours: theirs for theirs, ours in _OPERATORS.items()}
+
+
+def passage_filter(
+    filters: MetadataFilters | None = None,
+    *,
+    node_ids: Sequence[str] | None = None,
+    doc_ids: Sequence[str] | None = None,
+) -> Filter | None:
+    """Combine the restrictions of a LlamaIndex query to one filter; None if there are none.
+
+    Operators have the semantics of LlamaIndex's `SimpleVectorStore`, and groups may be nested.
+    Operators that `uec_rag.stores.filters` lacks, such as text matches, become predicates that call
+    LlamaIndex's code, for stores in memory.
+
+    `node_ids`: nodes to select; an empty list, as passed by LlamaIndex's index, means all.
+    `doc_ids`: documents whose nodes to select. TypeError if `filters` has another type.
+    """
+    conditions: list[dict[str, Any]] = []
+    if filters is not None:
+        check_type(filters, MetadataFilters, "filters", "LlamaIndex MetadataFilters")
+        conditions.append(_group(filters))
+    if node_ids:
+        conditions.append({"$id": list(node_ids)})
+    if doc_ids is not None:
+        conditions.append({"ref_doc_id": {"$in": list(doc_ids)}})
+    return {"$and": conditions} if conditions else None
+
+
+def _group(filters: MetadataFilters) -> dict[str, Any]:
+    members = [
+        _group(member) if isinstance(member, MetadataFilters) else _leaf(member)
+        for member in filters.filters
+    ]
+    if filters.condition == FilterCondition.OR and members:
+        return {"$or": members}
+    if filters.condition == FilterCondition.NOT and members:
+        return {"$not": {"$or": members}}
+    return {"$and": members}
+
+
+def _leaf(filter_: MetadataFilter) -> dict[str, Any]:
+    key, value, operator = filter_.key, filter_.value, _OPERATORS.get(filter_.operator)
+    is_plain = isinstance(value, list) == (operator in ("$in", "$nin")) and value is not None
+    if operator is not None and is_plain and not key.startswith("$"):  # theirs are any text
+        return {key: {operator: value}}
+    # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
+    # so a passage may take its place: one predicate is made for all of them.
+    lookup = cast(Callable[[str], Mapping[str, Any]], attrgetter("metadata"))
+    return {"$where": build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_]))}
+
+
+def metadata_filters(filter: Filter) -> MetadataFilters | None:
+    """Translate what LlamaIndex's filters can say of a filter; None if that is nothing."""
+    asked = necessary(filter)
+    if asked is None:
+        return None
+    made = _translate(asked)
+    return made if isinstance(made, MetadataFilters) else MetadataFilters(filters=[made])
+
+
+def _translate(asked: Mapping[str, Any]) -> MetadataFilters | MetadataFilter:
+    [(key, value)] = asked.items()
+    if key in ("$and", "$or"):
+        condition = FilterCondition.AND if key == "$and" else FilterCondition.OR
+        return MetadataFilters(filters=[_translate(one) for one in value], condition=condition)
+    [(operator, operand)] = value.items()
+    return MetadataFilter(key=key, value=operand, operator=_THEIRS[operator])

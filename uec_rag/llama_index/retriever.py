@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Collection, Mapping, Sequence
-from inspect import signature
-from typing import Any, Literal, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.indices import VectorStoreIndex
-from llama_index.core.memory import BaseMemory
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.settings import Settings
+from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k, check_type
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import hits, passages_of, turns, with_text
-from uec_rag.llama_index.query import passage_filter
-from uec_rag.llama_index.sources import source_of
+from uec_rag.llama_index.nodes import (
+    hits,
+    metadata_filters,
+    passage_filter,
+    passages_of,
+    turns,
+    with_text,
+)
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Gate, Retriever, SearchResult
-from uec_rag.retrieval.adapters import OverIndex, as_index, index_over
-from uec_rag.retrieval.gate import check_optional_threshold
-from uec_rag.retrieval.query import Options
-from uec_rag.retrieval.sources import Vectors
+from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.adapters import FitFrom, as_index, index_over, load_index, take_options
+from uec_rag.retrieval.sources import Source, Vectors
+from uec_rag.stores.base import Filter, Passage
 
 
-class UECRetriever(OverIndex, BaseRetriever):
+class UECRetriever(FitFrom, BaseRetriever):
     """Retriever that adds confidence and a decision to each node.
 
     The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
@@ -40,7 +42,7 @@ class UECRetriever(OverIndex, BaseRetriever):
     `uec_confidence` (the probability that they answer it), `uec_in_corpus` (that any node does),
     `uec_decision` ("answer", "clarify" or "abstain") and `uec_reason`. LLMs and embedding models do
     not see these keys. `UECQueryEngine` and `UECGatePostprocessor` act on a low confidence. For a
-    question in a conversation, pass a `UECQueryBundle`, or the `memory` of a chat engine or agent.
+    question in a conversation, pass a `UECQueryBundle`.
 
     Parameters
     ----------
@@ -49,15 +51,6 @@ class UECRetriever(OverIndex, BaseRetriever):
     similarity_top_k : int
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
-    memory : BaseMemory, optional
-        The memory of a chat engine, with the turns before a question unless it is a
-        `UECQueryBundle` with `history`. Engines add a question to it after it is answered.
-    threshold : float, optional
-        The confidence above which to answer; by default, the gate of the index decides, or 0.5
-        if it has none (`Retriever.gate`).
-    on_abstain : {"nodes", "empty"}
-        What to return if the decision is to abstain: the nodes, or none, so that a plain engine has
-        nothing to answer from.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -99,26 +92,16 @@ class UECRetriever(OverIndex, BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
-        memory: BaseMemory | None = None,
-        threshold: float | None = None,
-        on_abstain: Literal["nodes", "empty"] = "nodes",
         details: bool = False,
         **kwargs: Any,
     ) -> None:
-        instead = "; for a saved index Retriever.load(path), else see from_texts and from_index"
+        instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
-        instead = "; pass a list of turns as UECQueryBundle(..., history=)"
-        check_type(memory, BaseMemory | None, "memory", "a memory of LlamaIndex", instead)
         check_k(similarity_top_k)
         passage_filter(filters)
-        self.retriever = retriever
+        self._index = retriever
         self.similarity_top_k = similarity_top_k
         self.filters = filters
-        self.memory = memory
-        self.threshold = check_optional_threshold(threshold)
-        if on_abstain not in ("nodes", "empty"):
-            raise ValueError(f"on_abstain: expected 'nodes' or 'empty', got {on_abstain!r:.60}.")
-        self.on_abstain = on_abstain
         self.details = details
         super().__init__(**kwargs)
 
@@ -129,7 +112,6 @@ class UECRetriever(OverIndex, BaseRetriever):
         uec: UEC | BaseEmbedding | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
-        similarity_top_k: int = 4,
         **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
@@ -140,28 +122,24 @@ class UECRetriever(OverIndex, BaseRetriever):
             As in `Retriever.add`.
         uec : UEC, LlamaIndex embedding or Retriever, optional
             As in `UECVectorStore`.
-        similarity_top_k, **kwargs
-            The class's other parameters, `store` of `UECVectorStore`, and `words` and `fit` as in
+        **kwargs
+            The class's parameters, `store` of `UECVectorStore`, and `words` and `fit` as in
             `over`.
         """
-        retriever = cls(_take_index(uec, kwargs), similarity_top_k, **kwargs)
+        retriever = cls(as_index(uec, **take_options(as_index, kwargs)), **kwargs)
         retriever.index.add(texts, ids, metadatas)
         return retriever
 
     @classmethod
     def from_nodes(
-        cls,
-        nodes: Sequence[BaseNode],
-        uec: UEC | BaseEmbedding | None = None,
-        similarity_top_k: int = 4,
-        **kwargs: Any,
+        cls, nodes: Sequence[BaseNode], uec: UEC | BaseEmbedding | None = None, **kwargs: Any
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
 
         As everywhere in LlamaIndex, a node is embedded as its text with its metadata, except
         `excluded_embed_metadata_keys`. Nodes without text are skipped with a warning.
         """
-        retriever = cls(_take_index(uec, kwargs), similarity_top_k, **kwargs)
+        retriever = cls(as_index(uec, **take_options(as_index, kwargs)), **kwargs)
         UECVectorStore(retriever.index).add(nodes)
         return retriever
 
@@ -170,7 +148,6 @@ class UECRetriever(OverIndex, BaseRetriever):
         cls,
         documents: Sequence[Document],
         uec: UEC | BaseEmbedding | None = None,
-        similarity_top_k: int = 4,
         *,
         node_parser: NodeParser | None = None,
         **kwargs: Any,
@@ -183,7 +160,7 @@ class UECRetriever(OverIndex, BaseRetriever):
             Documents without text are skipped with a warning.
         node_parser : NodeParser, optional
             `Settings.node_parser` by default.
-        uec, similarity_top_k, **kwargs
+        uec, **kwargs
             As in `from_nodes`.
 
         Raises
@@ -194,38 +171,13 @@ class UECRetriever(OverIndex, BaseRetriever):
         given = check_documents(documents, BaseNode, "LlamaIndex Document", "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
         nodes = parser.get_nodes_from_documents(with_text(given))
-        return cls.from_nodes(nodes, uec, similarity_top_k, **kwargs)
-
-    @classmethod
-    def from_index(cls, index: VectorStoreIndex, similarity_top_k: int = 4, **kwargs: Any) -> Self:
-        """Return a retriever over an index whose vector store is a `UECVectorStore`.
-
-        Raises
-        ------
-        TypeError
-            If its store is not a `UECVectorStore`.
-        """
-        store = index.vector_store
-        if not isinstance(store, UECVectorStore):
-            raise TypeError(
-                f"index: expected its vector store to be a UECVectorStore, got "
-                f"{type(store).__name__}; build it with storage_context="
-                "StorageContext.from_defaults(vector_store=UECVectorStore(uec))."
-            )
-        kwargs.setdefault("object_map", index.as_retriever().object_map)
-        return cls(store.retriever, similarity_top_k, **kwargs)
-
-    @property
-    def index(self) -> Retriever:
-        """The underlying index."""
-        return self.retriever
+        return cls.from_nodes(nodes, uec, **kwargs)
 
     @classmethod
     def load(
         cls,
         path: str | os.PathLike[str],
-        uec: UEC | None = None,
-        similarity_top_k: int = 4,
+        embedding: UEC | BaseEmbedding | None = None,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -233,14 +185,13 @@ class UECRetriever(OverIndex, BaseRetriever):
         Parameters
         ----------
         path : path
-        uec : UEC, optional
-            As in `Retriever.load`, as are the errors.
-        similarity_top_k : int
+        embedding : UEC, UECEmbedding or LlamaIndex embedding, optional
+            The embedding that the index was made with, if it cannot be loaded by its name.
         **kwargs
-            Other parameters of the class, and those of `Retriever.load`.
+            Parameters of the class, and those of `Retriever.load`.
         """
-        options = _take(kwargs, signature(Retriever.load).parameters)
-        return cls(Retriever.load(path, uec, **options), similarity_top_k, **kwargs)
+        index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
+        return cls(index, **kwargs)
 
     @classmethod
     def over(
@@ -249,10 +200,7 @@ class UECRetriever(OverIndex, BaseRetriever):
         uec: UEC | BaseEmbedding | None = None,
         similarity_top_k: int = 4,
         *,
-        words: bool = True,
-        fit: bool = True,
         candidates: int = 50,
-        vectors: Vectors | None = None,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.
@@ -291,72 +239,84 @@ class UECRetriever(OverIndex, BaseRetriever):
         if not isinstance(theirs, VectorStoreIndex | BaseRetriever) or kind == "UECVectorStore":
             raise TypeError(
                 "theirs: expected a retriever or a VectorStoreIndex over another store than "
-                f"UECVectorStore (for which there is from_index), got {kind}."
+                f"UECVectorStore (for which there is UECRetriever(store.index)), got {kind}."
             )
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
-        source = source_of(theirs, count)
+        source = _source_of(theirs, count)
         own = getattr(theirs, "_embed_model", None)
-        made = index_over(source, uec, own, vectors, words=words, fit=fit)
+        made = index_over(source, uec, own, **take_options(index_over, kwargs))
         return cls(made, similarity_top_k, **kwargs)
 
-    def fit_from(self, nodes: Sequence[BaseNode] | None = None, **options: Any) -> Self:
-        """Fit the ensemble without labels on nodes, or its own; see `Retriever.fit_from`."""
-        passages = None
-        if nodes is not None:
-            given = check_documents(nodes, BaseNode, "node", "TextNode(text=text)")
-            passages = passages_of(given)
-        self.retriever.fit_from(passages, **options)
-        return self
+    @staticmethod
+    def _passages(documents: Iterable[BaseNode]) -> list[Passage]:
+        return passages_of(check_documents(documents, BaseNode, "node", "TextNode(text=text)"))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        history = getattr(query_bundle, "history", None)
-        if history is None and self.memory is not None:
-            history = _before(self.memory.get_all())
-        index, asked = self._parse_query(query_bundle, history)
-        return self._hits(index.search(**asked))
+        return hits(self.index.search(**self._arguments(query_bundle)), self.details)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        history = getattr(query_bundle, "history", None)
-        if history is None and self.memory is not None:
-            history = _before(await self.memory.aget_all())
-        index, asked = await asyncio.to_thread(self._parse_query, query_bundle, history)
-        return self._hits(await index.asearch(**asked))
+        return hits(await self.index.asearch(**self._arguments(query_bundle)), self.details)
 
-    def _parse_query(
-        self, query_bundle: QueryBundle, history: object
-    ) -> tuple[Retriever, dict[str, Any]]:
-        """Return the index to search, and the arguments of its search.
+    def _arguments(self, query_bundle: QueryBundle) -> dict[str, Any]:
+        """Return the arguments of the index's search.
 
         It is for a question, or for what a query transform such as HyDE wrote.
         """
-        text, index = "\n".join(query_bundle.embedding_strs), self.index
-        if self.threshold is not None:
-            index = index.with_gate(Gate(self.threshold))
-        options: Options = {
+        return {
+            "queries": ["\n".join(query_bundle.embedding_strs)],
+            "k": self.similarity_top_k,
             "filter": passage_filter(self.filters),
             "within": getattr(query_bundle, "within", None),
-            "history": [turns(history)],
+            "history": [turns(getattr(query_bundle, "history", None))],
         }
-        return index, {"queries": [text], "k": self.similarity_top_k, **options}
-
-    def _hits(self, result: SearchResult) -> list[NodeWithScore]:
-        if self.on_abstain == "empty" and result[0].decision.action == "abstain":
-            return []
-        return hits(result, self.details)
 
 
-def _take(options: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: options.pop(name) for name in [*options] if name in names}
+def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
+    """Return an index or a retriever as a source of `count` candidates for each question."""
+    if isinstance(theirs, BaseRetriever):
+        name = f"the nodes of {type(theirs).__name__}"
+        return Source(name, lambda question, _: _passages(theirs, question))
+    store = theirs.vector_store
+    collection = getattr(store, "collection_name", None)
+    named = f" {collection!r}" if isinstance(collection, str) else ""
+
+    def find(question: QueryType, filter: Filter | None) -> list[Passage]:
+        own = None if filter is None else metadata_filters(filter)
+        retriever = theirs.as_retriever(similarity_top_k=count, filters=own)
+        return _passages(retriever, question)
+
+    def find_by_vector(vector: Sequence[float], filter: Filter | None) -> list[Passage]:
+        return find(QueryBundle("", embedding=[*vector]), filter)
+
+    embedded = find_by_vector if store.is_embedding_query else None
+    name = f"{count} candidates of {type(store).__name__}{named}"
+    held = theirs.docstore
+    if not held.docs:  # the nodes are in the vector store
+        by_id: Callable[[list[str]], list[BaseNode]] = store.get_nodes
+        return Source(
+            name,
+            find,
+            partial(_of_nodes, by_id),
+            lambda ids: passages_of(by_id(ids)),
+            find_by_vector=embedded,
+        )
+
+    def get(ids: Iterable[str]) -> list[Passage]:
+        return passages_of(held.get_nodes([*ids], raise_error=False))
+
+    vectors: Vectors | None = None
+    if isinstance(store, SimpleVectorStore):
+        kept = store.data.embedding_dict
+        vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
+    return Source(name, find, vectors, get, lambda most: get([*held.docs][:most]), embedded)
 
 
-def _take_index(uec: UEC | BaseEmbedding | None, options: dict[str, Any]) -> Retriever:
-    return as_index(uec, **_take(options, ("store", "words", "fit")))
+def _of_nodes(
+    get: Callable[[list[str]], list[BaseNode]], ids: list[str]
+) -> Mapping[str, Sequence[float]]:
+    return {node.node_id: node.embedding for node in get(ids) if node.embedding is not None}
 
 
-def _before(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """Return the messages of a memory without that of the user to which no answer follows.
-
-    It is the question: an agent remembers it before it calls a tool, a chat engine after a search.
-    """
-    unanswered = bool(messages) and messages[-1].role == MessageRole.USER
-    return messages[:-1] if unanswered else messages
+def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:
+    nodes = {hit.node.node_id: hit.node for hit in retriever.retrieve(question)}
+    return passages_of(with_text([*nodes.values()]))

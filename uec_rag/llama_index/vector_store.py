@@ -1,38 +1,113 @@
-"""The index as a LlamaIndex vector store."""
+"""The ensemble as a LlamaIndex embedding, and the index as a vector store."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
-from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
-from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.schema import BaseNode
-from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
 from llama_index.core.vector_stores.types import (
-    DEFAULT_PERSIST_DIR,
-    DEFAULT_PERSIST_FNAME,
     BasePydanticVectorStore,
     MetadataFilters,
     VectorStoreQuery,
     VectorStoreQueryMode,
     VectorStoreQueryResult,
 )
-from pydantic import PrivateAttr
+from pydantic import PrivateAttr, field_serializer
 
+from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import hits, node_of, passages_of, with_text
-from uec_rag.llama_index.query import passage_filter
+from uec_rag.llama_index.nodes import hits, node_of, passage_filter, passages_of, with_text
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.adapters import OverIndex, as_index, in_thread
-from uec_rag.retrieval.query import Diversity
-from uec_rag.retrieval.result import diversify
 from uec_rag.stores.base import Passage, Store
 
-_MODES = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
-_FILE = f"{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
+
+class UECEmbedding(BaseEmbedding):
+    """The mean vectors of an ensemble as a LlamaIndex embedding.
+
+    Vectors have no variance. A `UECVectorStore` with the same ensemble nevertheless gets the
+    variances, without encoding texts again (see `UEC.with_cache`). With another
+    store, the search is a plain vector search.
+
+    Parameters
+    ----------
+    uec : UEC, optional
+        `UEC()` by default.
+    **kwargs
+        The parameters of every LlamaIndex embedding: `embed_batch_size`, `num_workers`,
+        `embeddings_cache`, `callback_manager`, `rate_limiter`, `model_name`. An `embeddings_cache`
+        stores vectors only; to avoid encoding twice, use `uec_rag.encoders.CachedEncoder`.
+
+    Raises
+    ------
+    ValueError
+        If `uec` is not an ensemble.
+
+    Notes
+    -----
+    `to_dict` includes the fingerprint of the ensemble, which identifies it in the cache of a
+    pipeline. To restore the embedding, pass the ensemble:
+    ``UECEmbedding.from_dict(data, uec=uec)``.
+
+    Examples
+    --------
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
+    >>> def letters(texts):
+    ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
+    >>> embedding = UECEmbedding(uec=UEC([letters]))
+
+    Embed:
+
+    >>> [round(number, 3) for number in embedding.get_query_embedding("aba")]
+    [0.802, 0.535, 0.267]
+    """
+
+    uec: UEC
+
+    def __init__(self, uec: UEC | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs | {"uec": UEC() if uec is None else uec})
+        if "model_name" not in kwargs:
+            self.model_name = f"UEC({', '.join(self.uec.names)})"
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name for serialisation."""
+        return "UECEmbedding"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle for worker processes, which fails if the ensemble cannot be pickled."""
+        options: dict[str, Any] = {
+            "embed_batch_size": self.embed_batch_size,
+            "model_name": self.model_name,
+        }
+        return partial(type(self), **options), (self.uec,)
+
+    @field_serializer("uec")
+    def _dump(self, uec: UEC) -> str:
+        return uec.fingerprint
+
+    def _get_query_embedding(self, query: str) -> Embedding:
+        return self._vectors([query], "query")[0]
+
+    def _get_text_embedding(self, text: str) -> Embedding:
+        return self._vectors([text], "passage")[0]
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[Embedding]:
+        return self._vectors(texts, "passage")
+
+    _aget_query_embedding = in_thread(_get_query_embedding)
+    _aget_text_embedding = in_thread(_get_text_embedding)
+    _aget_text_embeddings = in_thread(_get_text_embeddings)
+
+    def _vectors(self, texts: list[str], role: Role) -> list[Embedding]:
+        parts = self.uec.with_cache().encode(texts, role)
+        vectors: list[Embedding] = self.uec.fitted.combine_as(parts, role).mean.tolist()
+        return vectors
 
 
 class UECVectorStore(OverIndex, BasePydanticVectorStore):
@@ -83,56 +158,22 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     """
 
     stores_text: bool = True
-    _retriever: Retriever = PrivateAttr()
+    _index: Retriever = PrivateAttr()
 
     def __init__(
         self, uec: UEC | BaseEmbedding | Retriever | None = None, *, store: Store | None = None
     ) -> None:
         super().__init__(stores_text=True)
-        self._retriever = as_index(uec, store)
-
-    @classmethod
-    def class_name(cls) -> str:
-        """Return the name for serialisation."""
-        return "UECVectorStore"
+        self._index = as_index(uec, store)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle or copy the index in the form in which it is saved, with encoders by name."""
+        """Pickle or copy the index as `Retriever` is, with encoders by name."""
         return type(self), (self.index,)
-
-    @property
-    def index(self) -> Retriever:
-        """The underlying index."""
-        return self._retriever
 
     @property
     def client(self) -> Retriever:
         """The underlying index, under LlamaIndex's name for it."""
-        return self._retriever
-
-    @property
-    def retriever(self) -> Retriever:
-        """The underlying index."""
-        return self._retriever
-
-    @property
-    def uec(self) -> UEC:
-        """The ensemble."""
-        return self.index.uec
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], uec: UEC | None = None, **kwargs: Any) -> Self:
-        """Load a store from a folder that `save`, here or of another class, has written.
-
-        Parameters
-        ----------
-        path : path
-        uec : UEC, optional
-        **kwargs
-            `read_only`, `encoders`, `store` and `trust`, as in `Retriever.load`, as are
-            the errors.
-        """
-        return cls(Retriever.load(path, uec, **kwargs))
+        return self.index
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes; a node with the id of an existing one replaces it.
@@ -155,8 +196,9 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             The ids of all nodes, also of those without text, which are skipped with a warning.
         """
         passages = passages_of(with_text(nodes))
-        texts = [passage.text for passage in passages]
-        parts = self.uec.with_cache().encode(texts, "passage")
+        parts = self.index.uec.with_cache().encode(
+            [passage.text for passage in passages], "passage"
+        )
         self.index.add_encoded(passages, parts)
         return [node.node_id for node in nodes]
 
@@ -203,60 +245,44 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes with the highest s_hat.
 
-        The search uses the Gaussian of `query_str`. `query_embedding` is used, with variance 0 and
-        without confidence, if there is no `query_str`.
+        The search is for `query_str`. A vector is ignored: LlamaIndex passes the first one computed
+        for a question to all retrievers, so it may be of another index's model.
 
         Parameters
         ----------
         query : VectorStoreQuery
-            Mode "default" or "mmr". `similarity_top_k`, `filters`, `node_ids` and `doc_ids` work in
-            both, `mmr_threshold` (1 for relevance only, 0 for diversity only) in "mmr".
+            In mode "default", with `query_str`, `similarity_top_k`, `filters`, `node_ids` and
+            `doc_ids`.
         **kwargs
-            `mmr_threshold`, in place of the query's; `mmr_prefetch_factor` (4), the candidates in
-            mode "mmr" as a multiple of `similarity_top_k`.
-            `index.as_retriever(vector_store_kwargs=...)` passes both.
+            Options of other stores, which are ignored.
 
         Raises
         ------
         ValueError
-            If the mode is unknown, k < 1, or there is neither a text nor a vector.
+            If there is another mode, k < 1, or no text.
         """
-        index, arguments = self._parse_query(query, kwargs)
-        if not query.query_str:
-            return _found_by_vector(index, query, arguments)
-        return _as_result(index.search([query.query_str], **arguments), arguments)
+        index, arguments = self._parse_query(query)
+        return _as_result(index.search(**arguments), query.similarity_top_k)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
-        index, arguments = await asyncio.to_thread(self._parse_query, query, kwargs)
-        if not query.query_str:
-            return await asyncio.to_thread(_found_by_vector, index, query, arguments)
-        return _as_result(await index.asearch([query.query_str], **arguments), arguments)
+        index, arguments = await asyncio.to_thread(self._parse_query, query)
+        return _as_result(await index.asearch(**arguments), query.similarity_top_k)
 
-    def _parse_query(
-        self, query: VectorStoreQuery, options: dict[str, Any]
-    ) -> tuple[Retriever, dict[str, Any]]:
-        """Return the index to search, and the arguments of its search besides the query.
-
-        Next to a text, the vector is ignored: LlamaIndex passes the first one computed for a
-        question to all retrievers, so it may be of another index's model.
-        """
-        if query.mode not in _MODES:
+    def _parse_query(self, query: VectorStoreQuery) -> tuple[Retriever, dict[str, Any]]:
+        """Return the index to search, and the arguments of its search."""
+        if query.mode != VectorStoreQueryMode.DEFAULT:
             raise ValueError(
-                f"mode: expected one of {[mode.value for mode in _MODES]}, got {query.mode!r}; for "
-                "other weights of words and vectors, use a store over Retriever.with_weights(...)."
+                f'mode: expected "default", got {query.mode!r}; for other weights of words and '
+                "vectors, use a store over Retriever.with_weights(...)."
             )
-        k, diversity = query.similarity_top_k, None
-        if query.mode == VectorStoreQueryMode.MMR:
-            # As in LlamaIndex's SimpleVectorStore.
-            threshold = options.get("mmr_threshold", query.mmr_threshold)
-            fetched = max(k, int(k * options.get("mmr_prefetch_factor", 4)))
-            diversity = Diversity(fetched, 0.5 if threshold is None else threshold)
+        if query.query_str is None:
+            raise ValueError("query: expected query_str; for a vector, use index.search_vector.")
         # The vectors of the hits must still be available after the search.
         index = self.index.snapshot()
-        index.uec = self.uec.with_cache()
+        index.uec = self.index.uec.with_cache()
         where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
-        return index, {"k": k, "filter": where, "diversity": diversity}
+        return index, {"queries": [query.query_str], "k": query.similarity_top_k, "filter": where}
 
     async_add = in_thread(add)
     adelete = in_thread(delete)
@@ -264,50 +290,14 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     aclear = in_thread(clear)
     aget_nodes = in_thread(get_nodes)
 
-    def persist(
-        self,
-        persist_path: str = os.path.join(DEFAULT_PERSIST_DIR, f"{DEFAULT_VECTOR_STORE}{_FILE}"),
-        fs: AbstractFileSystem | None = None,
-    ) -> None:
-        """Save index and ensemble to the local folder `persist_path`, see `Retriever.save`.
-
-        ValueError if `fs`, an fsspec file system, is another than the local one.
-        """
-        if fs is not None and "file" not in fs.protocol:
-            raise ValueError(
-                f"fs: expected the local file system, got {type(fs).__name__}; copy the saved "
-                "folder by fs.put(folder, path, recursive=True), and back by fs.get."
-            )
+    def persist(self, persist_path: str, fs: object = None) -> None:
+        """Save index and ensemble to a local folder, see `Retriever.save`; `fs` is ignored."""
         self.save(persist_path)
 
-    @classmethod
-    def from_persist_dir(
-        cls,
-        persist_dir: str = DEFAULT_PERSIST_DIR,
-        namespace: str = DEFAULT_VECTOR_STORE,
-        **kwargs: Any,
-    ) -> Self:
-        """Load an index saved by `StorageContext.persist`; see `load`."""
-        return cls.load(os.path.join(persist_dir, f"{namespace}{_FILE}"), **kwargs)
 
-
-def _found_by_vector(
-    index: Retriever, query: VectorStoreQuery, arguments: dict[str, Any]
-) -> VectorStoreQueryResult:
-    if query.query_embedding is None:
-        raise ValueError("query: query_str is empty and query_embedding None; pass one.")
-    k, diversity = arguments["k"], arguments["diversity"]
-    fetched = k if diversity is None else diversity.fetch_k
-    result = index.search_vector(query.query_embedding, fetched, filter=arguments["filter"])
-    if diversity is not None:
-        result = diversify(index.vectors, result, k, diversity.lambda_mult)
-    return _as_result(result, arguments)
-
-
-def _as_result(result: SearchResult, arguments: dict[str, Any]) -> VectorStoreQueryResult:
-    """Convert a result, with the copies of each hit unless the hits are to differ."""
-    kept = result if arguments["diversity"] else result.with_copies(arguments["k"])
-    nodes = hits(kept)
+def _as_result(result: SearchResult, k: int) -> VectorStoreQueryResult:
+    """Convert a result, with the copies of each hit."""
+    nodes = hits(result.with_copies(k))
     return VectorStoreQueryResult(
         nodes=[node.node for node in nodes],
         similarities=[node.get_score() for node in nodes],

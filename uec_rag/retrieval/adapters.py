@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Protocol, Self, TypeVar
+from inspect import signature
+from typing import Any, Self, TypeVar
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -20,12 +21,14 @@ from uec_rag.stores.base import Passage, Store
 
 
 class OverIndex:
-    """The methods that all classes of the adapters over an index have."""
+    """What all classes of the adapters over an index have."""
+
+    _index: Retriever
 
     @property
     def index(self) -> Retriever:
         """The underlying index."""
-        raise NotImplementedError
+        return self._index
 
     @property
     def report(self) -> str:
@@ -36,11 +39,19 @@ class OverIndex:
         """Save passages, vectors and ensemble to a folder, atomically; see `Retriever.save`."""
         self.index.save(path)
 
-    def calibrate(
-        self, queries: Sequence[str], relevant_ids: Sequence[Collection[str]], **options: Any
-    ) -> Self:
-        """Fit relevance and confidence to labelled queries, see `Retriever.calibrate`."""
-        self.index.calibrate(queries, relevant_ids, **options)
+
+class FitFrom(OverIndex):
+    """What the retrievers of the adapters have."""
+
+    _passages: Callable[[Any], list[Passage]]
+
+    def fit_from(self, documents: object = None, **options: Any) -> Self:
+        """Fit the ensemble without labels on documents, nodes, or its own passages.
+
+        `**options`: as in `Retriever.fit_from`.
+        """
+        passages = None if documents is None else self._passages(documents)
+        self.index.fit_from(passages, **options)
         return self
 
 
@@ -108,6 +119,33 @@ def as_index(
     return value
 
 
+def load_index(path: str | os.PathLike[str], embedding: object = None, **options: Any) -> Retriever:
+    """Load an index from a folder that `save` of any class has written.
+
+    Parameters
+    ----------
+    path : path
+    embedding : UEC, UECEmbeddings, UECEmbedding or embedding, optional
+        What the index was made with, if it cannot be loaded by its name.
+    **options
+        `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are the
+        errors.
+    """
+    uec = getattr(embedding, "uec", embedding)
+    if uec is None or isinstance(uec, UEC):
+        return Retriever.load(path, uec, **options)
+    own = BlackBoxEncoder(embedding)  # type: ignore[arg-type]
+    return Retriever.load(
+        path, **options | {"encoders": {own.name: own} | options.get("encoders", {})}
+    )
+
+
+def take_options(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Take the arguments of a function out of options."""
+    names = signature(function).parameters
+    return {name: options.pop(name) for name in [*options] if name in names}
+
+
 def index_over(
     source: Source,
     embedding: object,
@@ -172,15 +210,7 @@ def judge(
     return SearchResult([found.select(order)])
 
 
-class Hit(Protocol):
-    """A document of LangChain, or a node of LlamaIndex."""
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Its metadata, with what the search added."""
-
-
-_H = TypeVar("_H", bound=Hit)
+_H = TypeVar("_H")  # a document of LangChain, or a node of LlamaIndex
 
 
 class Hits(list[_H]):
@@ -194,7 +224,7 @@ class Hits(list[_H]):
     decision: Decision
 
 
-def decision_on(hits: Sequence[Hit], expected: str) -> Decision:
+def decision_on(hits: Sequence[Any], expected: str) -> Decision:
     """Read the decision on hits from their metadata; to abstain if there are no hits.
 
     If they come from several searches, as in a fusion, it is the one with the highest confidence.

@@ -619,15 +619,8 @@ def check_gate(gate: object) -> Gate | None:
         return gate
     instead = f"load a saved gate with Gate.load({str(gate)!r:.60})"
     if isinstance(gate, int | float):
-        instead = f"for a plain threshold use UECRetriever(threshold={gate}), or Gate({gate})"
+        instead = f"for a plain threshold use Gate({gate})"
     raise TypeError(f"gate: expected a Gate, got {gate!r:.60}; {instead}.")
-
-
-def check_optional_threshold(threshold: float | None) -> float | None:
-    """Return a plain threshold or None; TypeError or ValueError if it is no confidence."""
-    if threshold is not None:
-        _check_confidence("threshold", threshold)
-    return threshold
 
 
 def check_target(
