@@ -16,7 +16,7 @@ from benchmarks.paper.analyses.similarities import (
     wasserstein1_by_coordinate,
     wasserstein2,
 )
-from tests.base.test_similarity import SHAPES, draws, of_each_pair
+from tests.base.test_similarity import SHAPES, of_each_pair
 from tests.helpers import random_gaussian
 from uec_rag import Gaussian
 from uec_rag.base.similarity import score
@@ -25,6 +25,12 @@ from uec_rag.base.similarity import score
 def as_torch(moments):
     mean, variance = (torch.tensor(part, dtype=torch.float64) for part in moments)
     return Independent(Normal(mean, variance.sqrt()), 1)
+
+
+def draws(gaussian, rng, count):
+    """(count, n, d) samples."""
+    noise = rng.standard_normal((count, *gaussian.mean.shape), dtype=np.float32)
+    return gaussian.mean + np.sqrt(gaussian.variance) * noise
 
 
 @SHAPES
