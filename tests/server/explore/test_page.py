@@ -312,7 +312,7 @@ def test_all_views_work_by_keyboard_alone(page, index):
                 return
         raise AssertionError(f"no way to {wanted}, at {focused()}")
 
-    page.wait_for_function("document.activeElement.name === 'question'")
+    page.wait_for_selector("[name=question]:focus")
     page.keyboard.type("keep the honey dry")
     page.keyboard.press("Enter")
     page.wait_for_selector(".hits li")
