@@ -207,6 +207,7 @@ OF_LANGCHAIN = [
     LangChainInPostgres,
 ]
 KINDS = [*OF_LANGCHAIN, LlamaIndex, LlamaIndexInQdrant]
+LISTED = [kind for kind in [*OF_LANGCHAIN, LlamaIndex] if kind is not LangChainInPostgres]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
@@ -351,7 +352,7 @@ def test_labelled_passages_that_are_not_found_are_counted(theirs, fitted):
         Gate.from_labels(over, [TEXTS[place] for place in range(20)], far)
 
 
-@pytest.mark.parametrize("theirs", [*OF_LANGCHAIN[:4], LlamaIndex], indirect=True)
+@pytest.mark.parametrize("theirs", LISTED, indirect=True)
 def test_its_own_embedding_is_fitted_without_labels_and_only_questions_are_encoded(theirs):
     embedding = theirs.Member()
     store = theirs.store(embedding, LONG)
