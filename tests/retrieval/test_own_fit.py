@@ -148,6 +148,8 @@ def test_passages_of_elsewhere_fit_it_too():
     assert index.search(ASKED).sigma2.all()
     with pytest.raises(ValueError, match=r"passages: expected 32 or more .* got \d among 3\."):
         index.fit_from([Passage(str(i), text) for i, text in enumerate(TEXTS[:3])])
+    with pytest.raises(TypeError, match="passages: expected Passage objects, got str"):
+        index.fit_from(TEXTS)
 
 
 def test_a_fit_that_cannot_be_recorded_changes_nothing(tmp_path):

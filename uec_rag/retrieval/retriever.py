@@ -775,6 +775,8 @@ class Retriever:
 
         Raises
         ------
+        TypeError
+            If one is not a passage.
         ValueError
             If fewer than 32 questions can be made, or no model is the ensemble's whose vectors can
             be fitted as they are: one with the identity as last layer.
@@ -782,6 +784,9 @@ class Retriever:
             If the index is only read.
         """
         given = sample_passages(self.store) if passages is None else [*passages]
+        for passage in given:
+            instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
+            check_type(passage, Passage, "passages", "Passage objects", instead)
         self._use_fit(fit_without_labels(self.uec, given, show_progress=show_progress), given)
         return self
 
