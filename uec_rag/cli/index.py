@@ -28,40 +28,43 @@ Models = Annotated[
         help="english (default), multilingual, or a model's hub name or folder; repeatable.",
     ),
 ]
+Documents = Annotated[
+    Path,
+    typer.Argument(
+        help="Folder of documents: text, Markdown, CSV, and others with the extra 'documents'."
+    ),
+]
+Out = Annotated[
+    Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
+]
+Exclude = Annotated[
+    list[str],
+    typer.Option(metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."),
+]
+Include = Annotated[
+    list[str],
+    typer.Option(
+        metavar="PATTERN",
+        help="Index only files matching PATTERN (repeatable). Default: all but changelogs and "
+        "licences.",
+    ),
+]
+ChunkSize = Annotated[
+    int | None,
+    typer.Option(
+        min=FEWEST_CHARACTERS,
+        help="Largest number of characters in a passage; the default is 800.",
+    ),
+]
 
 
 def index(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of documents: text, Markdown, CSV, and others with the extra 'documents'."
-        ),
-    ],
-    to: Annotated[
-        Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
-    ],
+    folder: Documents,
+    to: Out,
     model: Models = None,
-    exclude: Annotated[
-        list[str],
-        typer.Option(
-            metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."
-        ),
-    ] = [],  # noqa: B006
-    include: Annotated[
-        list[str],
-        typer.Option(
-            metavar="PATTERN",
-            help="Index only files matching PATTERN (repeatable). Default: all but changelogs and "
-            "licences.",
-        ),
-    ] = [],  # noqa: B006
-    chunk_size: Annotated[
-        int | None,
-        typer.Option(
-            min=FEWEST_CHARACTERS,
-            help="Largest number of characters in a passage; the default is 800.",
-        ),
-    ] = None,
+    exclude: Exclude = [],  # noqa: B006
+    include: Include = [],  # noqa: B006
+    chunk_size: ChunkSize = None,
     update: Annotated[
         bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
     ] = False,
