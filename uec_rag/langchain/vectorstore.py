@@ -254,7 +254,7 @@ class UECVectorStore(OverIndex, VectorStore):
             Number of documents; all matches are returned if there are fewer.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
-            predicate on a `Document`. A key that no document has raises a warning, once.
+            predicate on a `Document`.
 
         Raises
         ------

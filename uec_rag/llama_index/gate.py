@@ -1,4 +1,4 @@
-"""What decides between retriever and LLM: a postprocessor, a query engine and a tool."""
+"""Decisions between retriever and LLM: a postprocessor, a query engine and a tool."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ NOTICE = "uec-gate"
 """The id of the node that tells an LLM not to answer."""
 
 _DECIDED = (
-    "expected nodes found by a UECRetriever (UECRetriever.from_index(index)), or by an index over "
-    "a UECVectorStore with embed_model=UECEmbedding(uec=uec)."
+    "expected nodes found by a UECRetriever (UECRetriever(store.index)), or by an index over a "
+    "UECVectorStore with embed_model=UECEmbedding(uec=uec)."
 )
 
 
@@ -302,8 +302,7 @@ def retriever_tool(
 
     The content for the model is the decision with its reason and an instruction, followed by the
     passages, each with its source, or the readings of the question. The `raw_output` for programs
-    is a `UECSearch`. A `UECRetriever` that has the `memory` of the agent's run searches with the
-    turns in it.
+    is a `UECSearch`. The question is searched without the turns before it.
 
     Parameters
     ----------
@@ -318,7 +317,7 @@ def retriever_tool(
     def search(query: str) -> UECSearch:
         return _reply(query, *pending_on_nodes(retriever.retrieve(query), None).finish())
 
-    async def asearch(query: str) -> UECSearch:  # of a memory that belongs to the agent's loop
+    async def asearch(query: str) -> UECSearch:
         return _reply(query, *pending_on_nodes(await retriever.aretrieve(query), None).finish())
 
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch)

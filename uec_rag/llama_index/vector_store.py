@@ -167,7 +167,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         self._index = as_index(uec, store)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle or copy the index as `Retriever` is, with encoders by name."""
+        """Copy the store with its index; LlamaIndex would pickle it without, which is refused."""
         return type(self), (self.index,)
 
     @property
@@ -278,7 +278,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             )
         if query.query_str is None:
             raise ValueError("query: expected query_str; for a vector, use index.search_vector.")
-        # The vectors of the hits must still be available after the search.
+        # A view, whose ensemble does not encode again what the embedding has encoded.
         index = self.index.snapshot()
         index.uec = self.index.uec.with_cache()
         where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)

@@ -21,7 +21,7 @@ from uec_rag.stores.base import Passage, Store
 
 
 class OverIndex:
-    """What all classes of the adapters over an index have."""
+    """The base of all classes of the adapters over an index."""
 
     _index: Retriever
 
@@ -41,7 +41,7 @@ class OverIndex:
 
 
 class FitFrom(OverIndex):
-    """What the retrievers of the adapters have."""
+    """The base of the retrievers of the adapters."""
 
     _passages: Callable[[Any], list[Passage]]
 
@@ -128,8 +128,7 @@ def load_index(path: str | os.PathLike[str], embedding: object = None, **options
     embedding : UEC, UECEmbeddings, UECEmbedding or embedding, optional
         What the index was made with, if it cannot be loaded by its name.
     **options
-        `read_only`, `encoders`, `device`, `store` and `trust`, as in `Retriever.load`, as are the
-        errors.
+        `read_only`, `encoders`, `store` and `trust`, as in `Retriever.load`, as are the errors.
     """
     uec = getattr(embedding, "uec", embedding)
     if uec is None or isinstance(uec, UEC):

@@ -400,7 +400,7 @@ class Retriever:
             guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
-            predicate on a `Passage`. A key that no passage has raises a warning, once.
+            predicate on a `Passage`.
         history : sequence of n sequences of str, optional
             The turns before each query in a conversation, oldest first: those of the user and the
             questions that the user was asked back. Only the last 64 turns are looked at, and of
@@ -784,8 +784,8 @@ class Retriever:
             If the index is only read.
         """
         given = sample_passages(self.store) if passages is None else [*passages]
+        instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
         for passage in given:
-            instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
             check_type(passage, Passage, "passages", "Passage objects", instead)
         self._use_fit(fit_without_labels(self.uec, given, show_progress=show_progress), given)
         return self

@@ -291,7 +291,7 @@ class Database:
 
     @property
     def is_writing(self) -> bool:
-        """Whether this thread has a transaction, whose changes it then reads."""
+        """True if this thread has a transaction, whose changes it then reads."""
         return self._writer == threading.get_ident()
 
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:

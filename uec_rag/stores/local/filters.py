@@ -27,7 +27,7 @@ _AT_ONCE = 10_000  # rows that are read at a time
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """What the passages of an index have under a key of their metadata.
+    """The values that the passages of an index have under a key of their metadata.
 
     Attributes
     ----------
