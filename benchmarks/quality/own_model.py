@@ -1,15 +1,14 @@
 r"""A user's own model, fitted without labels on the passages that it is to search.
 
-    python -m benchmarks.quality.own_model level DATA MODELS
+    python -m benchmarks.quality.own_model level DATA
     python -m benchmarks.quality.own_model table MANUALS MODELS
     python -m benchmarks.quality.own_model table MANUALS MODELS --only restic,madetech,caddy \
         --questions further
     python -m benchmarks.quality.own_model ranking DATA MODELS
 
 MODELS is a folder of SentenceTransformer models, which are black boxes here, without prompts: what
-a LangChain embedding is to this package. `level` compares the log odds of `in_corpus` over the
-questions that a fit is made of, of `UEC()` and of each model with words after such a fit, on each
-collection of DATA, and prints the line that turns the second into the first: what
+a LangChain embedding is to this package. `level` prints mean and deviation of the log odds of
+`in_corpus` that `UEC()` gives for the questions that a fit is made of, on collections: what
 `uec_rag.ensemble.fit` has as its constants. `table` asks the questions to the twelve manuals, see
 `first_week`, of each model as it is and after a fit; no number is fitted on these. `ranking` prints
 nDCG@10 on collections, of each model alone and fitted on their passages with words.
@@ -36,15 +35,14 @@ from benchmarks.quality.proof import MOST
 from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, sampled, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC
+from uec_rag.confidence.model import level_of
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
-from uec_rag.ensemble.fitted import Fitted
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.retrieval.learn import fit_without_labels, pairs_from_passages
 from uec_rag.stores.base import Passage
 
-LEARNED_ON = "fiqa_small,cranfield,claude_docs_rag,medline,chroma_chunking,squad_sample"
 ENGLISH = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"
 ENGLISH += ",tydiqa_goldp_en,squad_sample,xquad_en"
 MODELS = "all-MiniLM-L6-v2,gte-small"
@@ -82,48 +80,23 @@ def own_encoder(folder: Path) -> CachedEncoder:
     return CachedEncoder(black_box, CACHE, revision=f"own/{folder.name}")
 
 
-def moments_of(uec: UEC, fitted: Fitted, pairs: Sequence[tuple[str, str]]) -> tuple[float, float]:
-    """Mean and deviation of the log odds of `in_corpus` over the questions of a fit."""
-    checked = [check_pairs(pairs)] * len(uec.encoders)
-    _, asked = fit_posteriors(uec.encoders, checked, uec.options, show_progress=False)
-    views = asked.asked_by(fitted).views(fitted, 0)
-    model = fitted.confidence_model
-    assert model is not None
-    features = np.concatenate([view.in_corpus(model.temperature) for view in views])
-    joined = model.in_corpus.logits(features)
-    return float(joined.mean()), float(joined.std())
-
-
 @app.command()
-def level(
-    data: Data,
-    folder: Folder,
-    names: Names = MODELS,
-    sets: Sets = LEARNED_ON,
-) -> None:
-    """Print the moments of the log odds, and the line from those of models to those of `UEC()`."""
+def level(data: Data, sets: Sets = ENGLISH) -> None:
+    """Print the moments of the log odds of `UEC()` by collection, and their means."""
     warnings.simplefilter("ignore")
-    rows, slopes, offsets = [], list[float](), list[float]()
-    reference = shipped()
+    uec, rows, levels = shipped(), [], []
+    model = uec.fitted.confidence_model
+    assert model is not None
     for name in sets.split(","):
-        passages = [
-            Passage(id_, text) for id_, text in load_collection(data / name).passages.items()
-        ]
-        pairs = pairs_from_passages(passages[:3000])
-        wanted = moments_of(reference, reference.fitted, pairs)
-        row = [name, str(len(pairs)), f"{wanted[0]:.2f}, {wanted[1]:.2f}"]
-        for model in names.split(","):
-            uec = fit_without_labels(UEC([own_encoder(folder / model), "bm25"]), passages[:3000])
-            assert uec is not None
-            mean, deviation = moments_of(uec, uec.fitted, pairs)
-            slopes.append(wanted[1] / deviation)
-            offsets.append(wanted[0] - slopes[-1] * mean)
-            row.append(f"{mean:.2f}, {deviation:.2f}")
-        rows.append(row)
-    header = ["collection", "questions", "UEC()", *names.split(",")]
-    print_table("Log odds of in_corpus: mean, deviation", header, rows)
-    slope = float(np.median(slopes))
-    print(f"slope {slope:.2f}, offset {float(np.median(offsets)):.2f}")
+        collection = load_collection(data / name).passages
+        pairs = pairs_from_passages([Passage(*one) for one in collection.items()][:3000])
+        checked = [check_pairs(pairs)] * len(uec.encoders)
+        _, asked = fit_posteriors(uec.encoders, checked, uec.options, show_progress=False)
+        levels.append(level_of(model, asked.asked_by(uec.fitted).views(uec.fitted, 0)))
+        rows.append([name, str(len(pairs)), *(f"{x:.2f}" for x in levels[-1])])
+    rows.append(["mean", "", *(f"{x:.2f}" for x in np.mean(levels, axis=0))])
+    header = ["collection", "questions", "mean", "deviation"]
+    print_table("Log odds of in_corpus over questions made of passages", header, rows)
 
 
 @app.command()

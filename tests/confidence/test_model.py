@@ -19,10 +19,11 @@ from uec_rag.confidence.model import (
     features,
     fit_calibrator,
     fit_temperature,
-    keep_level,
+    level_of,
     shift_prior,
     shipped_model,
     sigmoid,
+    with_level,
 )
 from uec_rag.confidence.risk import reliability
 from uec_rag.ensemble.fit import corpus_views
@@ -331,7 +332,7 @@ def test_a_fit_changes_the_order_and_not_the_level(sharpness, unanswerable):
     known, before = shipped(), views(unanswerable=unanswerable)
     after = [replace(view, logits=sharpness * view.logits - 5) for view in before]
     after[0].logits[:, 3] += 4  # the order of some
-    model = keep_level(known, before, after, known.temperature)
+    model = with_level(known, after, *level_of(known, before))
     old, new, unmoved = (
         np.concatenate([in_corpus(each, view) for view in seen]).mean()
         for each, seen in ((known, before), (model, after), (known, after))

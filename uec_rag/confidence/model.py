@@ -4,7 +4,7 @@ They are logistic functions of a few features of the best hits of a question. Ot
 used only for an ensemble that was not fitted, to standardise similarities over a sample. The
 probabilities of a fitted ensemble are therefore the same in every store (except for the rounding of
 dtype "int8"), and none depends on the number of hits that a user requests. A fit of the ensemble
-changes their order, but not their level (`keep_level`), for which there is `Retriever.calibrate`.
+changes their order, but not their level (`with_level`), for which there is `Retriever.calibrate`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ WORDS = ("coverage", "names")
 """The names of the evidence that the question's words are; see `retrieval.search.word_evidence`."""
 
 _LEAST_SHARE = 1e-4
+_LEAST_SPREAD = 0.4  # of log odds; one below it is noise, as of a useless encoder
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature
 # Mean for ensembles of small encoders; standard deviation of the log over all ensembles.
 _PRIOR_TEMPERATURE, _LOG_DEVIATION = 0.8, 1.5
@@ -587,35 +588,25 @@ class FitView:
         return features(logits, np.zeros_like(logits), first, temperature).in_corpus
 
 
-def keep_level(
-    known: ConfidenceModel,
-    before: Sequence[FitView],
-    after: Sequence[FitView],
-    temperature: float,
+def level_of(model: ConfidenceModel, views: Sequence[FitView]) -> tuple[float, float]:
+    """Compute mean and deviation of the log odds of an answer in the corpus over fit queries."""
+    found = np.concatenate([view.in_corpus(model.temperature) for view in views])
+    odds = model.in_corpus.logits(found)
+    return float(odds.mean()), float(odds.std())
+
+
+def with_level(
+    model: ConfidenceModel, views: Sequence[FitView], mean: float, deviation: float
 ) -> ConfidenceModel:
-    """Return the model of an ensemble after a fit, at the level that it had before.
+    """Return a model whose log odds of an answer in the corpus have a mean and deviation.
 
-    The log odds of an answer in the corpus keep their mean and deviation over the fit queries. How
-    many of these are answered says little about the questions of users: most headings, for
-    instance, are easier to answer.
-
-    Parameters
-    ----------
-    known : ConfidenceModel
-        The model before the fit.
-    before, after : sequence of FitView
-        The logits of the same queries before and after it.
-    temperature : float
-        The temperature after it.
+    How many of the fit queries are answered says little about the questions of users: most
+    headings, for instance, are easier to answer.
     """
-    model = replace(known, temperature=temperature)
-    wanted, own = (
-        each.in_corpus.logits(np.concatenate([view.in_corpus(each.temperature) for view in views]))
-        for each, views in ((known, before), (model, after))
-    )
-    slope = float(wanted.std() / max(own.std(), _LEAST_SHARE))
-    offset = float(wanted.mean() - slope * own.mean())
-    return replace(model, in_corpus=model.in_corpus.with_line(slope, offset))
+    before, spread = level_of(model, views)
+    slope = deviation / max(spread, _LEAST_SPREAD)
+    line = model.in_corpus.with_line(slope, mean - slope * before)
+    return replace(model, in_corpus=line)
 
 
 def fit_temperature(views: Sequence[FitView]) -> float:

@@ -25,8 +25,9 @@ from uec_rag.base.similarity import moments
 from uec_rag.confidence.model import (
     FitView,
     fit_temperature,
-    keep_level,
+    level_of,
     shipped_model,
+    with_level,
 )
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.lexical import Lexical
@@ -46,10 +47,10 @@ from uec_rag.laplace.posterior import Posterior
 PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]]
 """(query, passage[, label]) tuples for all encoders, or such a list for each encoder by name."""
 
-# The line that turns the log odds of an answer, after a fit on questions made of the passages, into
-# those that `UEC()` gives for such questions: benchmarks/quality/own_model.py level. These are
-# harder than those of users, so that a fit on them is unsure.
-_GENERATED_SLOPE, _GENERATED_OFFSET = 1.18, 0.47
+# Mean and deviation of the log odds of an answer that `UEC()` gives for questions made of passages,
+# over ten collections: benchmarks/quality/own_model.py level. How hard these questions are for an
+# ensemble that is fitted on them says little about those of users.
+_GENERATED_LEVEL = 1.65, 1.81
 _PROFILED = 300  # questions, and passages, whose writing is recorded
 
 
@@ -100,14 +101,14 @@ def fit(
     views = partial(asked.views, seed=seed)
     if known is not None and known.confidence_model is not None:
         temperature = known.confidence_model.temperature * fitted.slope / known.slope
-        before = made.asked_by(known).views(known, seed)
-        model = keep_level(known.confidence_model, before, views(fitted), temperature)
+        level = level_of(known.confidence_model, made.asked_by(known).views(known, seed))
+        model = replace(known.confidence_model, temperature=temperature)
+        model = with_level(model, views(fitted), *level)
     else:
         model = shipped_model("words" if any(part.terms for part in made.queries) else "fitted")
         model = replace(model, temperature=fit_temperature(views(fitted)))
         if are_generated:
-            usual = model.in_corpus.with_line(_GENERATED_SLOPE, _GENERATED_OFFSET)
-            model = replace(model, in_corpus=usual)
+            model = with_level(model, views(fitted), *_GENERATED_LEVEL)
     bar.close()
     shares = fitted.shares(fitted.encoder_coefficients(asked.queries, asked.coefficients(fitted)))
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
