@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uec_rag.documents.document import body_of
 from uec_rag.documents.text import has_words
@@ -87,12 +87,20 @@ def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
 
 
 def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
-    titles, text = _titles(passage), body_of(passage)
+    titles, text = _titles(passage), body_of(_without_metadata(passage))
     own = (_NUMBER.sub("", title) for title in titles if title in telling)
     made = question_of(own, text, _SHORTEST_ANSWER)
     # A first sentence in lower case below a heading continues one of the passage before.
     cut = text != passage.text and made is not None and made[1] != text and made[0][0].islower()
     return None if cut else made
+
+
+def _without_metadata(passage: Passage) -> Passage:
+    """Remove lines such as "file_path: a.md", which LlamaIndex embeds above the text of a node."""
+    above, text = {f"{key}: {value}" for key, value in passage.metadata.items()}, passage.text
+    while text.partition("\n")[0] in above:
+        text = text.partition("\n")[2].lstrip()
+    return replace(passage, text=text)
 
 
 def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:

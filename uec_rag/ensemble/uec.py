@@ -193,7 +193,7 @@ class UEC:
         If one may wait for a service, they work in threads.
         """
         checked, fitted, encoders = prepare_texts(texts, role), self.fitted, self.encoders
-        if not self._warned and fitted.posteriors is None:
+        if role == "query" and not self._warned and fitted.posteriors is None:
             self._warned = True
             warn(_PLAIN)
 

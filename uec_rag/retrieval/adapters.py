@@ -92,9 +92,7 @@ def as_ensemble(value: object, *, words: bool = True) -> UEC:
             "uec, embedding: expected a UEC, or an embedding of LangChain or LlamaIndex, got "
             f"{type(value).__name__} {value!r:.60}; make an ensemble with UEC([encoder, ...])."
         )
-    ensemble = UEC([value, "bm25"] if words else [value])
-    ensemble._warned = True  # do not warn that it is not fitted yet
-    return ensemble
+    return UEC([value, "bm25"] if words else [value])
 
 
 def as_judge(embedding: object) -> UEC | None:
