@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 import time
-import unicodedata
 import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -526,59 +524,43 @@ def _loss(
 # Fit questions in made-up languages teach what the evidence looks like if a model fails.
 #
 # Fit pairs are in languages and domains that the models know, so they teach little about failure.
-# Permuted letters make a text on which every embedding model fails, while its words can still be
+# Made-up words make a text on which every embedding model fails, while they can still be
 # distinguished, so that BM25 is right and the evidence against the others can be learned. Models
-# fail differently on permuted letters, on letters of another script, and on ideographs without
+# fail differently on words of their own script, on those of another, and on ideographs without
 # spaces; weights that are learned from all of these also hold for other scripts.
 
-
-_CYRILLIC = "абвгдежзийклмнопрстуфхцчшщъыьэюя"  # letters of another script
-_ARABIC = "ابتثجحخدذرزسشصضطظعغفقكلمنهوي"
-
-
-class Language(NamedTuple):
-    """A made-up language.
-
-    Attributes
-    ----------
-    share : float
-        Share of the words that are made up, from 0 to 1.
-    letters : str
-        The letters to write them with; empty for those of the original script.
-    spaces : bool
-        Whether words are separated by spaces; if not, a word becomes two ideographs.
-    """
-
-    share: float
-    letters: str = ""
-    spaces: bool = True
-
-
+_SCRIPTS = {
+    "Latin": "abcdefghijklmnopqrstuvwxyz",
+    "Cyrillic": "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+    "Arabic": "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
+    "ideographs": "".join(map(chr, range(0x4E00, 0x4E00 + 1000))),
+}
 LANGUAGES = (
-    Language(0.5),
-    Language(1.0),
-    Language(1.0, _CYRILLIC),
-    Language(1.0, _ARABIC),
-    Language(1.0, spaces=False),
+    ("Latin", 0.5),
+    ("Latin", 1.0),
+    ("Cyrillic", 1.0),
+    ("Arabic", 1.0),
+    ("ideographs", 1.0),
 )
-"""The made-up languages: one that models may partly know, and others that they do not know."""
+"""The made-up languages: a script, and the share of words that are translated."""
 
 _QUERIES = 60
 _OTHERS = 100
-_USUAL = 0.995  # share of a script's letters in the texts
-_IDEOGRAPHS = 1000
+_STEM = 4  # letters by whose hash a word begins, so that words of one stem stay alike
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def to_pseudo_language(questions: Questions, language: Language, seed: int) -> Questions:
+def to_pseudo_language(questions: Questions, script: str, share: float, seed: int) -> Questions:
     """Translate some questions and passages into a made-up language.
 
-    `seed`: random seed of the sample and of the permutation of letters.
+    Its words are hashes of those of the texts. Ideographs have two to a word, and no spaces.
+
+    `script`, `share`: as in `LANGUAGES`. `seed`: random seed of the sample.
 
     Examples
     --------
     >>> asked = Questions(["Who came?"], ["He came late.", "Nobody came."], [[0]])
-    >>> strange = to_pseudo_language(asked, Language(1.0), seed=1)
+    >>> strange = to_pseudo_language(asked, "Latin", 1.0, seed=1)
     >>> strange.relevant, strange.queries == asked.queries, len(strange.corpus)
     ([[0]], False, 2)
     """
@@ -588,52 +570,32 @@ def to_pseudo_language(questions: Questions, language: Language, seed: int) -> Q
     others = rng.permutation(len(questions.corpus)).tolist()
     chosen = sorted({*wanted, *[place for place in others if place not in wanted][:_OTHERS]})
     new = {place: column for column, place in enumerate(chosen)}
-    queries = [questions.queries[row] for row in rows]
-    corpus = [questions.corpus[place] for place in chosen]
-    table = _exchange([*queries, *corpus], rng, language.letters)
+    letters, spaces = _SCRIPTS[script], script != "ideographs"
 
     def strange(word: re.Match[str]) -> str:
-        # A hash of the word, so that it is translated in the same way in every text.
-        number = zlib.crc32(word[0].casefold().encode())
-        if number % 100 >= 100 * language.share:
+        old = word[0].casefold()
+        if zlib.crc32(old.encode()) % 100 >= 100 * share:
             return word[0]
-        return word[0].translate(table) if language.spaces else _ideographs(number)
+        if not spaces:
+            return _letters(old, letters, 2)
+        stem, end = old[:_STEM], old[_STEM:]
+        return _letters(stem, letters, len(stem)) + _letters(end, letters, len(end))
 
     def text(source: str) -> str:
         made = _WORD.sub(strange, source)
-        return made if language.spaces else made.replace(" ", "")
+        return made if spaces else made.replace(" ", "")
 
     return Questions(
-        [text(query) for query in queries],
-        [text(passage) for passage in corpus],
+        [text(questions.queries[row]) for row in rows],
+        [text(questions.corpus[place]) for place in chosen],
         [[new[place] for place in questions.relevant[row]] for row in rows],
     )
 
 
-def _ideographs(number: int) -> str:
-    pair = divmod(number // 100 % _IDEOGRAPHS**2, _IDEOGRAPHS)
-    return "".join(chr(ord("一") + place) for place in pair)
-
-
-def _exchange(texts: Iterable[str], rng: np.random.Generator, letters: str) -> dict[int, str]:
-    """Map each usual letter to one of `letters` if there are enough, else of its own script."""
-    scripts: dict[str, Counter[str]] = {}
-    for letter, count in Counter("".join(texts).lower()).items():
-        if letter.isalpha():
-            script = unicodedata.name(letter, "?").partition(" ")[0]
-            scripts.setdefault(script, Counter())[letter] = count
-    table: dict[int, str] = {}
-    for counts in scripts.values():
-        # The most frequent letters, without those of loan words.
-        ordered = sorted(counts, key=lambda letter: (-counts[letter], letter))
-        share = np.cumsum([counts[letter] for letter in ordered]) / counts.total()
-        usual = ordered[: int(np.searchsorted(share, _USUAL)) + 1]
-        into = letters if len(letters) >= len(usual) else usual
-        for letter, position in zip(usual, rng.permutation(len(into)).tolist(), strict=False):
-            table[ord(letter)] = into[position]
-            if len(letter.upper()) == 1 and letter.upper() != letter:
-                table[ord(letter.upper())] = into[position].upper()
-    return table
+def _letters(word: str, letters: str, count: int) -> str:
+    """Return letters drawn by the hash of a word."""
+    drawn = np.random.default_rng(zlib.crc32(word.encode())).integers(len(letters), size=count)
+    return "".join(letters[place] for place in drawn)
 
 
 def _encode_pseudo_languages(
@@ -645,8 +607,8 @@ def _encode_pseudo_languages(
 ) -> list[FitCorpus]:
     """Ask in made-up languages, which BM25 answers and dense models do not."""
     out = []
-    for number, language in enumerate(LANGUAGES):
-        strange = to_pseudo_language(questions, language, seed + number)
+    for number, (script, share) in enumerate(LANGUAGES):
+        strange = to_pseudo_language(questions, script, share, seed + number)
         sides: tuple[tuple[list[str], Role], ...]
         sides = (strange.queries, "query"), (strange.corpus, "passage")
         queries, corpus = (
