@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import zlib
-from contextlib import closing, suppress
+from contextlib import suppress
 
 import pytest
 
@@ -19,7 +19,6 @@ from tests.helpers import (
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.files import DATABASE
 from uec_rag.stores import LocalStore
-from uec_rag.stores.qdrant import QdrantStore
 
 
 def test_an_index_comes_back_with_the_same_hits(full, queries, tmp_path):
@@ -283,11 +282,3 @@ def test_nothing_is_pickled(full, tmp_path):
     full.save(tmp_path / "index")
     for file in (f for f in tmp_path.rglob("*") if f.is_file()):
         assert file.suffix in (".json", ".safetensors") or file.name.startswith(DATABASE)
-
-
-def test_an_empty_store_elsewhere_is_not_taken_for_that_of_the_index(full, texts, tmp_path):
-    with closing(QdrantStore(path=tmp_path / "engine", collection="passages")) as store:
-        index_of(full.uec, texts[:5], store=store).save(tmp_path / "index")
-    expected = pytest.raises(ValueError, match=r"no passage in .*passagse.* saved in .*passages")
-    with closing(QdrantStore(path=tmp_path / "engine", collection="passagse")) as typo, expected:
-        Retriever.load(tmp_path / "index", store=typo)

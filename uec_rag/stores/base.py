@@ -244,6 +244,14 @@ class Store(ABC):
         """Return up to `most` passages; none if they cannot be listed."""
         return [*islice(self.passages(), most)]
 
+    def describe(self) -> dict[str, Any]:
+        """Return what an index says of a store elsewhere: its "address", and what it learned."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what it learned from what `describe` returned."""
+        del state  # most learn nothing
+
     def check_filter(self, condition: object) -> None:
         """Raise ValueError if the store cannot run a parsed filter."""
         del condition  # most can run all
@@ -340,16 +348,6 @@ STORE = "store"
 """The setting of an index that says where its passages are, if they are not in the folder."""
 
 
-class LinkedStore(Protocol):
-    """A store outside the folder of an index, which says where it is."""
-
-    def state(self) -> dict[str, Any]:
-        """Return what the index says of it: the "address", and what it learned."""
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take what it learned from its state; warn or raise ValueError if it is another one."""
-
-
 def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | None:
     """Return the store that an index's settings name; None if its passages are in the folder.
 
@@ -359,8 +357,7 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     Raises
     ------
     ValueError
-        If the passages are elsewhere and no store is given, or vice versa; or if the given store
-        is empty and not the one of the index.
+        If the passages are elsewhere and no store is given, or vice versa.
     TypeError
         If `store` is not a store.
     """
@@ -381,7 +378,7 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
             f"is not opened just because a saved folder names it; if it is yours, pass it: {how}."
         )
-    cast(LinkedStore, store).restore(state)
+    store.restore(state)
     return store
 
 

@@ -2,8 +2,8 @@
 
 A point is a passage, with a named vector for its mean, one without an index for its scales, and a
 sparse vector for each sparse encoder. A search fetches candidates of a query, which are compared
-and scored here by the same code as in a local index, with the frequencies of the whole corpus, so
-that the scores are equal.
+and scored here by the same code as in a local index, with the frequencies of words in a sample of
+the passages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -26,18 +25,17 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import missing_extra
-from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
+from uec_rag.base.gaussian import Gaussian, Saturation, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
 from uec_rag.stores.local.view import View
 
 try:
-    import tenacity
     from qdrant_client import QdrantClient, models
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 except ModuleNotFoundError as error:
-    if error.name not in ("qdrant_client", "tenacity"):
+    if error.name != "qdrant_client":
         raise
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
@@ -48,11 +46,8 @@ _METADATA = "uec_rag"  # key of ours in a collection's metadata
 _MEAN, _SCALES, _FACTS = "mean", "scales", "facts"
 _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
-_COUNTS = 16  # requests for counts that run concurrently
-_LENGTHS = 2**20  # largest number of distinct passage lengths
+_SAMPLE = 1024  # passages in which the frequencies of words are counted
 _TRANSIENT = (408, 425, 429)  # of the status codes that blame a request
-_TRIES = 5
-_WITHIN = 10.0  # seconds after which requests are not retried
 
 # What is read of points: their passages, or all that a Gaussian is made of, too.
 _PASSAGES: dict[str, Any] = {"with_payload": ["id", "text", "metadata"], "with_vectors": False}
@@ -152,6 +147,8 @@ class QdrantStore(Store):
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None
         self._was_there = False
+        # The number of passages, and the frequencies in each sparse block; shared by views.
+        self._frequencies: list[tuple[int, list[Frequencies]]] = []
         # Of a view:
         self._condition: filters.Condition | None = None
         self._fixed: _Collection | None = None
@@ -160,26 +157,16 @@ class QdrantStore(Store):
     # Requests
 
     def _ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """Call Qdrant; retry a few times if it is briefly unreachable.
+        """Call Qdrant.
 
-        ConnectionError if it stays unreachable. PermissionError if the key lacks a permission.
+        ConnectionError if it is unreachable. PermissionError if the key lacks a permission.
         ValueError if it rejects the request, or the collection was removed.
         """
-
-        def call() -> _T:
-            try:
-                return method(*arguments, **named)
-            except (ResponseHandlingException, UnexpectedResponse) as error:
-                translation = self._translation(error)
-            raise translation  # outside `except`, so that a request with its key is not the context
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(ConnectionError),
-            stop=tenacity.stop_after_attempt(_TRIES) | tenacity.stop_after_delay(_WITHIN),
-            wait=tenacity.wait_random_exponential(0.5),
-            reraise=True,
-        )
-        return retrying(call)
+        try:
+            return method(*arguments, **named)
+        except (ResponseHandlingException, UnexpectedResponse) as error:
+            translation = self._translation(error)
+        raise translation  # outside `except`, so that a request with its key is not the context
 
     def _translation(self, error: Exception) -> Exception:
         """Return the error to raise in place of the client's."""
@@ -305,31 +292,21 @@ class QdrantStore(Store):
         return self._gaussians([*islice(points, count)])
 
     def _gaussians(self, points: Sequence[models.Record]) -> Gaussian:
-        collection = self._collection() or _Collection(Schema(), None, ())
+        collection = self._collection() or _Collection(Schema(), None)
         return collection.gaussians(points)
 
-    def _frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """Return the frequencies of distinct terms of a sparse block among all passages.
+    def _learn_words(self) -> list[Frequencies]:
+        """Return the frequencies of words in a sample, for each sparse block.
 
-        Qdrant has no request for several counts, so the requests run concurrently.
+        It is taken again when the number of passages has changed by a tenth.
         """
-        name = _words_name(block)
-
-        def holding(key: int) -> int:
-            match = models.MatchValue(value=key)
-            where = models.FieldCondition(key=f"{name}.terms", match=match)
-            return self._client.count(self._name, models.Filter(must=[where]), exact=True).count
-
-        def counts() -> list[int]:  # retried together, to limit the number of requests
-            with ThreadPoolExecutor(_COUNTS) as pool:
-                return [*pool.map(holding, keys.view(np.int64).tolist())]
-
-        found = dict(zip(keys.tolist(), self._ask(counts), strict=True))
-        of_length = self._ask(
-            self._client.facet, self._name, f"{name}.length", limit=_LENGTHS, exact=True
-        ).hits
-        total = float(sum(int(hit.value) * hit.count for hit in of_length))
-        return Frequencies(sum(hit.count for hit in of_length), total, found)
+        count = self._count()
+        before, known = self._frequencies[-1] if self._frequencies else (0, [])
+        if 10 * abs(count - before) > before:
+            sample = self._gaussians([*islice(self._points(None, vectors=True), _SAMPLE)])
+            known = [*map(Frequencies.from_terms, sample.terms)]
+            self._frequencies[:] = [(count, known)]
+        return known
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Fetch the candidates of one query as a view.
@@ -349,13 +326,11 @@ class QdrantStore(Store):
             with_vector=[_MEAN, _SCALES],
         )
         requests = [request(query=query.mean[0].tolist(), using=_MEAN)]
-        frequencies = list[Frequencies]()
         for block, terms in enumerate(query.terms):
-            known = self._frequencies(block, np.unique(terms.keys))
-            frequencies.append(known)
             if len(terms.keys):
-                words = _sparse(terms.keys, terms.weights * known.idf(terms.keys))
+                words = _sparse(terms.keys, terms.weights)
                 requests.append(request(query=words, using=_words_name(block)))
+        frequencies = self._learn_words() if query.terms else []
         answers = self._ask(self._client.query_batch_points, self._name, requests)
         points = [*{point.id: point for answer in answers for point in answer.points}.values()]
         if not points:
@@ -389,9 +364,12 @@ class QdrantStore(Store):
         passages = check_addition(passages, gaussians)
         if not passages:
             return
+        self._frequencies.clear()
         collection = self._collection()
         if collection is None or not self._count():
-            collection = self._create(_Collection.from_gaussians(gaussians, self._fingerprint))
+            collection = self._create(
+                _Collection(Schema.from_gaussians(gaussians), self._fingerprint)
+            )
         collection.schema.check(gaussians)
         for start in range(0, len(passages), _BATCH):
             some = slice(start, start + _BATCH)
@@ -401,6 +379,7 @@ class QdrantStore(Store):
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
         self._check_writable()
+        self._frequencies.clear()
         there = [point.id for point in self._points(_having(ids))]
         for start in range(0, len(there), _READ):
             chosen = models.PointIdsList(points=there[start : start + _READ])
@@ -412,67 +391,44 @@ class QdrantStore(Store):
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
     def _create(self, wanted: _Collection) -> _Collection:
-        """Create the collection, in place of an empty one for other Gaussians, with its indexes.
-
-        Returns what it is: another process may have created it at the same time.
-        """
+        """Create the collection with its index, in place of an empty one for other Gaussians."""
         if not wanted.schema.dimension:
             raise ValueError(
                 "store: Qdrant needs vectors, and this ensemble has only words; add an encoder to "
                 "it, or use a LocalStore."
             )
         there = self._collection()
-        if there is not None and (there.schema, there.ensemble) != (wanted.schema, wanted.ensemble):
+        if there is not None and there != wanted:
             self._ask(self._client.delete_collection, self._name)
             self._was_there, there = False, None
-        names = [*map(_words_name, range(len(wanted.schema.words)))]
         dot, no_index = models.Distance.DOT, models.HnswConfigDiff(m=0)
         means = models.VectorParams(size=wanted.schema.dimension, distance=dot)
         scales = models.VectorParams(
             size=wanted.schema.scales, distance=dot, hnsw_config=no_index, on_disk=True
         )
+        words = models.SparseVectorParams(modifier=models.Modifier.IDF)
         if there is None:
-            try:
-                self._ask(
-                    self._client.create_collection,
-                    self._name,
-                    vectors_config={_MEAN: means, _SCALES: scales},
-                    sparse_vectors_config={name: models.SparseVectorParams() for name in names},
-                    metadata={_METADATA: wanted.metadata()},
-                    **self._settings,
-                )
-            except ValueError:
-                if self._collection() is None:  # else another process was faster
-                    raise
+            self._ask(
+                self._client.create_collection,
+                self._name,
+                vectors_config={_MEAN: means, _SCALES: scales},
+                sparse_vectors_config={
+                    _words_name(block): words for block in range(len(wanted.schema.words))
+                },
+                metadata={_METADATA: wanted.metadata()},
+                **self._settings,
+            )
         if not self._is_local:  # which has no indexes
-            self._index(names)
-        return self._collection() or wanted
-
-    def _index(self, names: Sequence[str]) -> None:
-        """Create the indexes of the payload, unless they exist."""
-        whole = models.IntegerIndexParams(
-            type=models.IntegerIndexType.INTEGER, lookup=True, range=False
-        )
-        make = partial(self._ask, self._client.create_payload_index, self._name)
-        make(_FACTS, models.PayloadSchemaType.KEYWORD)
-        for name in names:
-            make(f"{name}.terms", whole)
-            make(f"{name}.length", whole)
+            kind = models.PayloadSchemaType.KEYWORD
+            self._ask(self._client.create_payload_index, self._name, _FACTS, kind)
+        self._was_there = True
+        return wanted
 
     # The folder of an index
 
-    def state(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return what the folder of an index says of this store: its address."""
         return {"store": "Qdrant", "address": self.address}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Raise ValueError if this is an empty collection, and not that of a saved index."""
-        address = state.get("address")
-        if self.address != address and not len(self):
-            raise ValueError(
-                f"store: there is no passage in {self.address!r:.300}, and those of this index "
-                f"were saved in {address!r:.300}; check the name."
-            )
 
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""
@@ -502,21 +458,11 @@ class _Collection(Record):
     schema : Schema
     ensemble : str or None
         The fingerprint of the ensemble, if known.
-    lengths : tuple of float
-        For each sparse block, the mean length of the first batch of passages, by which counts are
-        saturated when they are stored; it affects the choice of candidates only.
     """
 
     schema: Schema
     ensemble: str | None
-    lengths: tuple[float, ...]
-    format: Literal[3] = 3
-
-    @classmethod
-    def from_gaussians(cls, gaussians: Gaussian, ensemble: str | None) -> Self:
-        """Describe a first batch of Gaussians."""
-        lengths = tuple(max(1.0, float(terms.lengths.mean())) for terms in gaussians.terms)
-        return cls(Schema.from_gaussians(gaussians), ensemble, lengths)
+    format: Literal[4] = 4
 
     def points(
         self, passages: Sequence[Passage], gaussians: Gaussian
@@ -528,15 +474,14 @@ class _Collection(Record):
             metadata = json.dumps(passage.metadata)  # Qdrant would change some floats
             payload: dict[str, Any] = {"id": passage.id, "text": passage.text, "metadata": metadata}
             payload |= _filterable(passage.metadata)
-            for block, (terms, usual) in enumerate(zip(gaussians.terms, self.lengths, strict=True)):
+            for block, terms in enumerate(gaussians.terms):
                 name, some = _words_name(block), slice(*terms.starts[row : row + 2])
                 keys, counts = terms.keys[some], terms.weights[some]
                 if len(keys):
-                    vector[name] = _sparse(keys, _saturate(counts, terms.saturation, usual))
+                    vector[name] = _sparse(keys, counts / (counts + terms.saturation.k1))
                 payload[name] = {
                     "terms": keys.view(np.int64).tolist(),  # Qdrant has no unsigned integers
                     "counts": counts.tolist(),
-                    "length": round(float(counts.sum())),
                 }
             yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=payload)
 
@@ -550,8 +495,8 @@ class _Collection(Record):
             for block, words in enumerate(schema.words)
         ]
         return Gaussian.from_factors(
-            mean.reshape(-1, schema.dimension),
-            scales.reshape(-1, schema.scales),
+            mean.reshape(len(points), schema.dimension),
+            scales.reshape(len(points), schema.scales),
             schema.profile,
             widths=schema.widths,
             terms=terms,
@@ -577,13 +522,6 @@ def _terms(words: Sequence[Mapping[str, Any]], scale: float, saturation: Saturat
     starts = np.cumsum([0, *sizes], dtype=np.int64)
     scales = np.full(len(words), scale, dtype=np.float32)
     return Terms(starts, keys.view(np.uint64), counts, scales, saturation)
-
-
-def _saturate(counts: FloatArray, saturation: Saturation, usual: float) -> FloatArray:
-    share = float(counts.sum()) / usual
-    damping = saturation.k1 * (1 - saturation.b + saturation.b * share)
-    weights: FloatArray = counts / (counts + damping)
-    return weights
 
 
 def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVector:
