@@ -388,6 +388,8 @@ _BLOCK = 2**26  # similarities in memory at a time
 _LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
 _LARGEST = 1e19  # so that the product of two variances does not overflow float32
 _EXACT = 2**53  # a float represents all integers up to this
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
 
 
 class DateText(str):
@@ -395,45 +397,27 @@ class DateText(str):
 
     Attributes
     ----------
-    first : str
-        Its moment, or that at which its day begins, in UTC, as a text whose order is that in time.
-    after : str
-        The first such text of what is later; of a date, that of the next day.
-    key : str
-        Its moment as a text that a date and the beginning of its day do not share.
+    span : tuple of int
+        Its first microsecond since 1970 in UTC, and the first one after it: of a date, that of the
+        next day.
 
     Examples
     --------
-    >>> day = DateText.from_date(datetime.date(2024, 1, 31))
-    >>> day, day.first, day.after
-    ('2024-01-31', '2024-01-31T00:00:00.000000', '2024-02-01T00:00:00.000000')
+    >>> DateText.from_date(datetime.date(1970, 1, 2)).span
+    (86400000000, 172800000000)
     """
 
-    first: str
-    after: str
-    key: str
+    span: tuple[int, int]
 
     @classmethod
     def from_date(cls, value: datetime.date) -> Self:
         """Make the text of a date or a datetime; one without a time zone is in UTC."""
-        made = cls(value.isoformat())
-        is_time = isinstance(value, datetime.datetime)
-        moment = value if is_time else datetime.datetime(value.year, value.month, value.day)
-        assert isinstance(moment, datetime.datetime)
-        try:
-            moment = moment.astimezone(datetime.UTC) if moment.tzinfo else moment
-            following = moment + datetime.timedelta(days=1)
-        except OverflowError:  # at the ends of the calendar
-            following = datetime.datetime.max
-        made.first = moment.replace(tzinfo=None).isoformat(timespec="microseconds")
-        made.key = made.first if is_time else made.first + "d"
-        made.after = made.first + "e" if is_time else following.isoformat(timespec="microseconds")
+        made, length, moment = cls(value.isoformat()), _MICROSECOND, value
+        if not isinstance(moment, datetime.datetime):
+            length, moment = _DAY, datetime.datetime.combine(value, datetime.time())
+        first = (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
+        made.span = first, first + length // _MICROSECOND
         return made
-
-    def side(self, operator: str) -> tuple[str, str]:
-        """Return the sign and the moment by which the `key` of others is compared with this."""
-        moment = self.first if operator in ("$gte", "$lt") else self.after
-        return ">=" if operator in ("$gt", "$gte") else "<", moment
 
     @classmethod
     def from_text(cls, text: str) -> Self:

@@ -362,7 +362,7 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
 
 def _is_equal(value: object, asked: object) -> bool:
     if isinstance(value, DateText) and isinstance(asked, DateText):
-        return bool(value.key == asked.key)
+        return value.span == asked.span
     return value is not _MISSING and bool(value == asked)
 
 
@@ -370,8 +370,10 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     """Return whether a value is on one side of a limit of the same kind."""
     left: Any = value
     if isinstance(limit, DateText):
-        sign, moment = limit.side(operator)
-        return isinstance(value, DateText) and IS_ON_SIDE[sign](value.key, moment)
+        if not isinstance(value, DateText):
+            return False
+        moment = limit.span[operator in ("$gt", "$lte")]
+        return (value.span[0] >= moment) == (operator in ("$gt", "$gte"))
     if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
         return False
     return bool(IS_ON_SIDE[ORDERS[operator]](left, limit))

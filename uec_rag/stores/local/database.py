@@ -43,11 +43,11 @@ _SCHEMA = (
 
 
 def dates_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dates of metadata as `DateText.key`, under the same keys."""
+    """Return which of metadata are dates: True, under the same keys."""
     out = dict[str, Any]()
     for key, value in metadata.items():
         if isinstance(value, DateText):
-            out[key] = value.key
+            out[key] = True
         elif isinstance(value, dict) and (inner := dates_of(value)):
             out[key] = inner
     return out

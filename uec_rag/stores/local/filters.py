@@ -56,15 +56,14 @@ class _Column:
                 read = msgspec.json.decode(metadata)
                 if key not in read:
                     continue
-                value, moment = read[key], msgspec.json.decode(dates).get(key) if dates else None
+                value, of_dates = read[key], msgspec.json.decode(dates) if dates else {}
                 shown = str(value) if isinstance(value, list | dict) else value
-                tag = str(moment) if isinstance(moment, dict) else moment is not None
-                name = type(value), shown, tag
+                name = type(value), shown, str(of_dates.get(key))
                 if name not in numbers:
                     numbers[name] = len(values)
                     values.append({key: value})
-                    if moment is not None:
-                        restore_dates(values[-1], {key: moment})
+                    if key in of_dates:
+                        restore_dates(values[-1], {key: of_dates[key]})
                 codes[row] = numbers[name]
         floats = [
             one.get(key) if isinstance(one.get(key), int | float) else np.nan for one in values
@@ -81,7 +80,7 @@ class _Column:
         texts = [one for one in options if isinstance(one, str)]
         if plain and operator in ("$eq", "$in"):  # quickly, as there may be a value for each row
             fits = np.isin(self.floats, [one for one in options if one not in texts])
-            names = [(str, one, is_date) for one in texts for is_date in (False, True)]
+            names = [(str, one, is_date) for one in texts for is_date in ("None", "True")]
             fits[[self.numbers[name] for name in names if name in self.numbers]] = True
             return fits
         if plain and operator in filters.ORDERS and not texts:
