@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.stores.kinds import DISTINCT, ENGINES, KINDS, SAVED, close, reopened
-from tests.stores.test_contract import gaussians, numbered, view_of
+from tests.stores.test_contract import gaussians, numbered, search, view_of
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
 from uec_rag.stores import LocalStore
@@ -40,7 +40,7 @@ QUERY = asking(99, 5)
 
 def alike(store, reference, query=QUERY, k=7, **options):
     """Whether a store finds and says what one in memory does."""
-    found, wanted = (one.search(query, k, beta=1.0, **options) for one in (store, reference))
+    found, wanted = (search(one, query, k, beta=1.0, **options) for one in (store, reference))
     assert [[p.id for p in row] for row in found.passages] == [
         [p.id for p in row] for row in wanted.passages
     ]

@@ -10,7 +10,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from tests.helpers import assert_close, bag_of_words, index_of, pairs, passages, refused
 from tests.stores.kinds import ENGINES, beside
-from tests.stores.test_contract import QUERY, gaussians, numbered
+from tests.stores.test_contract import QUERY, gaussians, numbered, search
 from tests.stores.test_contract_words import asking, with_words
 from uec_rag import UEC, FingerprintMismatch, Gaussian, Retriever
 from uec_rag.base.similarity import moments, probit
@@ -30,7 +30,7 @@ def test_the_order_is_that_of_an_exact_search_of_as_many_candidates_as_were_aske
     for store.candidates in (256, 20):
         near = np.argsort(-mu, axis=1)[:, : store.candidates]
         best = np.argsort(-np.take_along_axis(scores, near, axis=1), axis=1)[:, :5]
-        found = store.search(QUERY, 5, beta=1.0)
+        found = search(store, QUERY, 5, beta=1.0)
         assert not found.exact
         orders.append([[int(p.id[1:]) for p in row] for row in found.passages])
         assert orders[-1] == np.take_along_axis(near, best, axis=1).tolist()
@@ -76,7 +76,7 @@ def test_what_cannot_be_opened_is_refused_naming_the_argument(given, error, mess
 # Servers that go while they are asked or written to, or refuse.
 
 ASKED = {
-    "search": lambda store: store.search(asking(9, 2), 5, beta=1.0).scores.tolist(),
+    "search": lambda store: search(store, asking(9, 2), 5, beta=1.0).scores.tolist(),
     "passages": lambda store: [passage.id for passage in store.passages({"third": True})],
     "sample": lambda store: store.sample(600).mean.tolist(),
     "vectors": lambda store: store.vectors(["p3", "p299"]).mean.tolist(),
@@ -226,8 +226,8 @@ def test_who_may_only_read_finds_what_the_owner_finds(client, filled):
     client.fails = lambda _, name: refusal(403) if name == "upsert" else None
     reader = QdrantStore(client=client)
     assert_close(
-        filled.search(asking(9, 2), 5, beta=1.0).scores,
-        reader.search(asking(9, 2), 5, beta=1.0).scores,
+        search(filled, asking(9, 2), 5, beta=1.0).scores,
+        search(reader, asking(9, 2), 5, beta=1.0).scores,
     )
     with pytest.raises(PermissionError, match="does not let this"):
         reader.add(numbered([7]), with_words(1, 1))

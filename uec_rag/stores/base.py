@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import (
     are_finite,
     as_list,
-    check_beta,
     check_k,
     check_texts,
     check_type,
@@ -312,7 +311,7 @@ class Store(ABC):
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
-        """Find the k passages with the highest s_hat for n queries.
+        """Find the k passages with the highest s_hat for n queries; of a remote store, for one.
 
         Of passages with equal scores, earlier ones come first in a local store.
 
@@ -321,27 +320,15 @@ class Store(ABC):
         ValueError
             If k < 1, or the query does not have the dimension of the stored passages.
         TypeError, ValueError
-            If an argument has another type, or the filter is invalid; see `uec_rag.stores.filters`.
+            If the filter is invalid; see `uec_rag.stores.filters`.
         """
         k = check_k(k)
-        check_type(query, Gaussian, "query", "a Gaussian")
         check_range(query, "query")
-        check_beta(beta)
-        store, passages, tops, exact = self.snapshot(filter), list[list[Passage]](), list[Top](), []
-        step = 1 if self.remote else max(1, _BLOCK // max(1, len(store)))
-        for start in range(0, len(query), step):
-            some = query[start : start + step]
-            view = store.fetch("", some, 4 * k)
-            top = view.rank(some, k, beta=beta)
-            passages += [[*map(copy_passage, row)] for row in view.gather(top.columns)]
-            tops.append(top)
-            exact.append(len(view) >= len(store))
-        count = min(top.columns.shape[1] for top in tops)
-        scores, mu, sigma2 = (
-            np.concatenate([part[:, :count] for part in parts])
-            for parts in [*zip(*tops, strict=True)][1:]
-        )
-        return StoreHits([row[:count] for row in passages], scores, mu, sigma2, exact=all(exact))
+        store = self.snapshot(filter)
+        view = store.fetch("", query, 4 * k)
+        top = view.rank(query, k, beta=beta)
+        passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
+        return StoreHits(passages, *top[1:], exact=len(view) >= len(store))
 
 
 STORE = "store"
@@ -384,7 +371,6 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
 
 DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
-_BLOCK = 2**26  # similarities in memory at a time
 _LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
 _LARGEST = 1e19  # so that the product of two variances does not overflow float32
 _EXACT = 2**53  # a float represents all integers up to this

@@ -7,7 +7,7 @@ from safetensors.numpy import load, save
 from tests.helpers import random_gaussian
 from uec_rag import IndexCorrupted
 from uec_rag.base.gaussian import Saturation, Terms
-from uec_rag.stores.local.segments import Segment, pack, unpack
+from uec_rag.stores.local.segments import Segment, unpack
 
 
 def as_bytes(content):
@@ -20,19 +20,13 @@ def segment():
     return Segment.from_gaussians(gaussian.with_terms([terms]), "int8")
 
 
-def test_a_segment_is_a_file_of_safetensors_with_aligned_arrays(tmp_path):
-    content = pack(dict(segment().arrays()))
-    arrays = unpack(as_bytes(content), tmp_path)
-    theirs = {name: a for name, a in load(content).items() if not name.endswith(".pad")}
+def test_a_file_of_safetensors_is_read_as_by_its_library(tmp_path):
+    content = save(segment().arrays())
+    arrays, theirs = unpack(as_bytes(content), tmp_path), load(content)
     assert arrays.keys() == theirs.keys()
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, theirs[name])
         assert array.dtype == theirs[name].dtype
-    start = 8 + int.from_bytes(content[:8], "little")
-    assert start % 64 == 0
-    np.testing.assert_array_equal(
-        unpack(as_bytes(save({"a": np.eye(3)})), tmp_path)["a"], np.eye(3)
-    )
 
 
 CHANGES = {
@@ -58,7 +52,7 @@ CHANGES = {
     ("name", "number"), [(name, i) for name in CHANGES for i in range(len(CHANGES[name]))]
 )
 def test_arrays_that_lead_elsewhere_are_refused_before_they_are_used(tmp_path, name, number):
-    arrays = dict(segment().arrays())
+    arrays = segment().arrays()
     arrays[name] = CHANGES[name][number](arrays[name])
     with pytest.raises(IndexCorrupted, match="index file"):
         _ = Segment.from_arrays(arrays, tmp_path / "index file").checked_words
@@ -66,7 +60,7 @@ def test_arrays_that_lead_elsewhere_are_refused_before_they_are_used(tmp_path, n
 
 @pytest.mark.parametrize("change", [8, 9, 40, -1, None])
 def test_a_file_that_is_cut_or_changed_is_refused(tmp_path, change):
-    content = pack(dict(segment().arrays()))
+    content = save(segment().arrays())
     for damaged in (content[:change], content[:8] + b"[" + content[9:], b"", b"\xff" * 100):
         if damaged != content:
             with pytest.raises(IndexCorrupted, match="index file"):

@@ -5,7 +5,7 @@ if its rows are contiguous. An 8-bit copy of the means may be multiplied instead
 of such a product is bounded (see `Scan.error_bound`), so that a search that scores every passage
 within the bound in float32 finds the same hits.
 
-In a file, the arrays are in the format of safetensors, at multiples of 64 bytes, and are mapped.
+In a file, the arrays are in the format of safetensors, and are mapped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -227,20 +227,18 @@ class Segment:
                 counts.check()
         return self.words
 
-    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield the arrays by name, as they are written."""
-        yield "rows", self.offsets
-        yield "scales", self.scales
-        for k, mean in enumerate(self.means):
-            yield f"mean.{k}", mean
-            if self.scan is not None:
-                yield f"scan.{k}", self.scan.blocks[k]
-                yield f"scan_scales.{k}", self.scan.scales[k]
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, as they are written."""
+        arrays: dict[str, NDArray[Any]] = {"rows": self.offsets, "scales": self.scales}
+        arrays |= {f"mean.{k}": mean for k, mean in enumerate(self.means)}
         if self.scan is not None:
-            yield "scan_bounds", self.scan.bounds
+            arrays |= {f"scan.{k}": block for k, block in enumerate(self.scan.blocks)}
+            arrays |= {f"scan_scales.{k}": scales for k, scales in enumerate(self.scan.scales)}
+            arrays["scan_bounds"] = self.scan.bounds
         for k, counts in enumerate(self.words):
-            for name in _COUNTS:
-                yield f"words.{k}.{name}", getattr(counts, name)
+            arrays |= {f"words.{k}.{name}": getattr(counts, name) for name in _COUNTS}
+        # safetensors ignores strides, and would write a transposed array in the wrong order.
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], path: Path) -> Segment:
@@ -297,10 +295,6 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], blocks: int) -> None:
         raise ValueError("rows: expected numbers that ascend from 0")
 
 
-# The format of safetensors (https://github.com/huggingface/safetensors): the length of a header of
-# JSON, the header, and the arrays. Theirs is no help in reading, since it copies every array, nor
-# in writing, since its arrays are at any multiple of 8 bytes; BLAS is fastest from 64 on.
-
 _TYPES = {
     "F32": "<f4",
     "F64": "<f8",
@@ -311,57 +305,17 @@ _TYPES = {
     "U32": "<u4",
     "U64": "<u8",
 }
-_NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
-_ALIGNED = 64
-
-
-def pack(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the content of a file of arrays."""
-    header, end = dict[str, object](), 0
-    contents = list[bytes | memoryview]()
-    for name, array in arrays.items():
-        start, whole = end, np.ascontiguousarray(array)
-        end += whole.nbytes
-        shape = list(array.shape)
-        header[name] = {"dtype": _NAMES[array.dtype], "shape": shape, "data_offsets": [start, end]}
-        contents.append(whole.data.cast("B") if whole.size else b"")
-        if room := -end % _ALIGNED:  # as an array, since the format has no gaps
-            pad = {"dtype": "U8", "shape": [room], "data_offsets": [end, end + room]}
-            header[f"{name}.pad"] = pad
-            contents.append(bytes(room))
-            end += room
-    text = json.dumps(header).encode()
-    text += b" " * (-(8 + len(text)) % _ALIGNED)
-    return b"".join([len(text).to_bytes(8, "little"), text, *contents])
 
 
 def unpack(raw: NDArray[np.uint8], path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file, which are not copied.
+    """Return the arrays of a file of safetensors, which, unlike by `load` of theirs, share memory.
 
     Raises IndexCorrupted, which names `path`, if it is not such a file.
     """
     with as_corrupted(path):
-        length = int.from_bytes(raw[:8].tobytes(), "little")
-        if not 2 <= length <= len(raw) - 8:
-            raise ValueError("expected a header")
-        header = json.loads(raw[8 : 8 + length].tobytes())
-        body, arrays, end = raw[8 + length :], {}, 0
+        end = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+        header, body, arrays = json.loads(raw[8:end].tobytes()), raw[end:], {}
         for name, entry in header.items():
-            dtype = np.dtype(_TYPES[entry["dtype"]])
-            shape = tuple(int(size) for size in entry["shape"])
-            start, stop = entry["data_offsets"]
-            if (
-                start != end
-                or stop - start != dtype.itemsize * math.prod(shape)
-                or min(shape, default=0) < 0
-            ):
-                raise ValueError(f"{name} has another size than its shape")
-            end = stop
-            if not name.endswith(".pad"):
-                # `np.ndarray` rather than `view`, since an empty array has no memory to view.
-                arrays[name] = np.ndarray(
-                    shape, dtype, body[start:stop].data if stop > start else None
-                )
-        if end != len(body):
-            raise ValueError(f"it has {len(body)} bytes of arrays, expected {end}")
+            content = body[slice(*entry["data_offsets"])].view(_TYPES[entry["dtype"]])
+            arrays[name] = content.reshape(entry["shape"])
     return arrays

@@ -21,6 +21,7 @@ from typing import Any, NoReturn, Self, cast, get_args
 
 import msgspec
 import numpy as np
+import safetensors.numpy as safetensors
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
@@ -37,21 +38,18 @@ from uec_rag.stores.base import (
     Passage,
     Schema,
     Store,
-    StoreHits,
     check_addition,
     check_same,
 )
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local.database import Database, dates_of, restore_dates
 from uec_rag.stores.local.filters import Filters, Mask
-from uec_rag.stores.local.segments import Dtype, Segment, pack, unpack
+from uec_rag.stores.local.segments import Dtype, Segment, unpack
 from uec_rag.stores.local.view import (
     Part,
-    PassageGone,
     State,
     Texts,
     View,
-    with_fresh_view,
 )
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
@@ -118,7 +116,7 @@ class _Segments:
         if self.folder is None:
             self._held[name] = segment
             return name, "", None
-        content = pack(dict(segment.arrays()))
+        content = safetensors.save(segment.arrays())
         digest = hashlib.sha256(content).hexdigest()
         if len(segment) < _SMALL:
             return name, digest, content
@@ -183,7 +181,10 @@ class _Home(Texts):
         if len(known) > _REMEMBERED:
             self._known = {}
         if len(found) < len({*rows}):
-            raise PassageGone("store: a passage was deleted since this view was made.")
+            raise IndexCorrupted(
+                "store: a passage is missing whose vector is there. If it was deleted since this "
+                "view was made, over a minute ago, make a new view; else build the index again."
+            )
         return [found[row] for row in rows]
 
     def records(self, rows: Sequence[int]) -> Iterator[_Record]:
@@ -402,12 +403,6 @@ class LocalStore(Store):
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the view that queries are compared with, of all passages."""
         return self.snapshot()
-
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """Find the k passages with the highest s_hat, exactly; see `Store.search`."""
-        return with_fresh_view(lambda: self.snapshot().search(query, k, beta=beta, filter=filter))
 
     # Writing
 
@@ -670,7 +665,9 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         shift = old.next_row  # rows are never used again, since others may read them
         records = ((row + shift, *others) for row, *others in home.records(view.rows.tolist()))
         if connection.executemany(_INSERT, records).rowcount < len(view):
-            raise PassageGone("store: a passage was deleted while it was copied; try again.")
+            raise IndexCorrupted(
+                "store: a passage is missing whose vector is there; make a new snapshot to save."
+            )
         segments = ((first + shift, segment) for first, segment in _compact(view))
         store._replace(connection, turn, old.parts, segments)
         connection.execute("DELETE FROM settings")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
-from uec_rag.base.errors import IndexCorrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows
@@ -34,29 +32,8 @@ from uec_rag.stores.local.segments import (
     require_finite,
 )
 
-_T = TypeVar("_T")
 _COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
 _MANY = 4096  # passages that are read at a time
-
-
-class PassageGone(LookupError):
-    """Raised if a passage was deleted, more than a minute ago, since a view was made."""
-
-
-def with_fresh_view(search: Callable[[], _T]) -> _T:
-    """Search a view, and once more if a passage of it was deleted meanwhile.
-
-    IndexCorrupted if there are vectors without passages.
-    """
-    with suppress(PassageGone):
-        return search()
-    try:
-        return search()
-    except PassageGone as error:
-        raise IndexCorrupted(
-            "store: passages are missing whose vectors are there: it is damaged. Build the index "
-            "again."
-        ) from error
 
 
 class Texts:
@@ -66,7 +43,7 @@ class Texts:
         self._passages = passages
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
-        """Return shared passages, which must not be changed; PassageGone if one is gone."""
+        """Return shared passages, which must not be changed; IndexCorrupted if one is gone."""
         return [self._passages[row] for row in rows]
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
