@@ -39,10 +39,6 @@ class EdgeClient:
         params = SimpleNamespace(vectors=named)
         self._configs[name] = SimpleNamespace(metadata=metadata, params=params, folder=folder.name)
 
-    def create_payload_index(self, name, field, schema):
-        schema = edge.PayloadSchemaType.Keyword
-        self._shards[name].update(edge.UpdateOperation.create_field_index(field, schema))
-
     def delete_collection(self, name):
         self._shards.pop(name).close()
 
@@ -130,8 +126,4 @@ def _condition(asked):
         case models.FieldCondition(range=models.Range() as bounds):
             given = {name: getattr(bounds, name) for name in ("gt", "gte", "lt", "lte")}
             return edge.FieldCondition(asked.key, range=edge.RangeFloat(**given))
-        case models.FieldCondition(match=models.MatchValue(value=value)):
-            return edge.FieldCondition(asked.key, match=edge.MatchValue(value))
-        case models.FieldCondition(match=models.MatchAny(any=several)):
-            return edge.FieldCondition(asked.key, match=edge.MatchAny(several))
-    return edge.FieldCondition(asked.key, match=edge.MatchSubstring(asked.match.substring))
+    return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))

@@ -41,7 +41,7 @@ def reopened(store, folder):
         close(store)
         return LocalStore(folder)
     close(store)
-    if not store._is_local:
+    if "QDRANT_URL" in os.environ and store.address.startswith("http"):
         return QdrantStore(url=os.environ["QDRANT_URL"], collection=store._name)
     return KINDS["qdrant in a folder"](folder.parent)
 

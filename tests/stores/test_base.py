@@ -16,7 +16,6 @@ from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
 from uec_rag.stores.base import DateText, make_passages, normalise
 from uec_rag.stores.filters import matches, parse
-from uec_rag.stores.qdrant import QdrantStore
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
@@ -159,8 +158,6 @@ def test_operators_on_what_a_dict_holds_are_parsed(small):
         ({"loc": {"page": 2, "in": {"line": 1}}}, ["2"]),
     ):
         assert [p.id for p in small.passages(filter)] == ids
-    with pytest.raises(ValueError, match=r"Qdrant cannot look into the dict of 'loc'"):
-        QdrantStore(location=":memory:").passages({"loc": {"page": {"$gte": 2}}})
 
 
 def test_a_text_that_is_given_twice_with_one_id_is_added_once(small):

@@ -251,10 +251,6 @@ class Store(ABC):
         """Take what it learned from what `describe` returned."""
         del state  # most learn nothing
 
-    def check_filter(self, condition: object) -> None:
-        """Raise ValueError if the store cannot run a parsed filter."""
-        del condition  # most can run all
-
     @abstractmethod
     def __len__(self) -> int:
         """Return the number of passages."""
@@ -328,7 +324,8 @@ class Store(ABC):
         view = store.fetch("", query, 4 * k)
         top = view.rank(query, k, beta=beta)
         passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
-        return StoreHits(passages, *top[1:], exact=len(view) >= len(store))
+        is_whole = not self.remote or (filter is None and len(view) >= len(store))
+        return StoreHits(passages, *top[1:], exact=is_whole)
 
 
 STORE = "store"

@@ -10,13 +10,13 @@ All entries of a mapping must match. `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lt
 text has a part, and `$exists` whether there is a value. `$and` and `$or` (lists of filters) and
 `$not` (a filter, or operators on a key) combine them; `$id` lists the ids of passages. A value that
 is missing or None only matches `$ne`, `$nin`, `{"$exists": False}` and, if the key exists,
-`{"$eq": None}`. Numbers are compared with numbers and texts with texts (Qdrant orders numbers
-only); a value of another type does not match.
+`{"$eq": None}`. Numbers are compared with numbers and texts with texts; a value of another
+type does not match.
 
-A local index also accepts a callable(passage) -> bool, as the filter or as `$where`; operators on
-what a dict holds, as in `{"loc": {"page": {"$gte": 2}}}`; and dates. A date or datetime is compared
-with the dates of metadata as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date
-mean the whole day, `$gte` and `$lt` its first moment. Texts that look like dates stay texts.
+A callable(passage) -> bool is a filter, too, also as `$where`, and operators compare what a dict
+holds, as in `{"loc": {"page": {"$gte": 2}}}`. A date or datetime is compared with the dates of
+metadata as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date mean the whole day,
+`$gte` and `$lt` its first moment. Texts that look like dates stay texts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class HasId:
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition as a callable, which only a store in memory can run."""
+    """A condition as a callable."""
 
     predicate: Callable[[Passage], bool]
 

@@ -8,7 +8,6 @@ the passages.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from uec_rag.base.gaussian import Gaussian, Saturation, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
+from uec_rag.stores.local.database import dates_of, restore_dates
 from uec_rag.stores.local.view import View
 
 try:
@@ -43,15 +43,18 @@ CANDIDATES = 256
 """The default number of passages nearest by mu_s that a search scores."""
 
 _METADATA = "uec_rag"  # key of ours in a collection's metadata
-_MEAN, _SCALES, _FACTS = "mean", "scales", "facts"
+_MEAN, _SCALES, _VALUES = "mean", "scales", "values"
 _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
 _SAMPLE = 1024  # passages in which the frequencies of words are counted
 _TRANSIENT = (408, 425, 429)  # of the status codes that blame a request
 
 # What is read of points: their passages, or all that a Gaussian is made of, too.
-_PASSAGES: dict[str, Any] = {"with_payload": ["id", "text", "metadata"], "with_vectors": False}
-_WITH_WORDS = models.PayloadSelectorExclude(exclude=[_FACTS, "values"])
+_PASSAGES: dict[str, Any] = {
+    "with_payload": ["id", "text", "metadata", "dates"],
+    "with_vectors": False,
+}
+_WITH_WORDS = models.PayloadSelectorExclude(exclude=[_VALUES])
 _ALL: dict[str, Any] = {"with_payload": _WITH_WORDS, "with_vectors": [_MEAN, _SCALES]}
 
 _Point = models.Record | models.ScoredPoint
@@ -62,8 +65,12 @@ class QdrantStore(Store):
     """Passages and their Gaussians in a Qdrant collection.
 
     Candidates are the passages nearest by mu_s in Qdrant's HNSW and by words, which are fetched and
-    scored in this process. Filters run in Qdrant. Adding the first passages creates the
-    collection, which records their ensemble.
+    scored in this process. Adding the first passages creates the collection, which records their
+    ensemble.
+
+    Of a filter, Qdrant runs `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte` on keys
+    that are one word; the rest is applied to its candidates. An index of Qdrant on "values.KEY"
+    makes filters of many passages fast.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
@@ -135,7 +142,7 @@ class QdrantStore(Store):
             )
         self.candidates = check_k(candidates, "candidates")
         folder, url = None if path is None else str(path), None if url is None else url.rstrip("/")
-        self._key, self._is_local = api_key, location is not None or path is not None
+        self._key = api_key
         try:
             self._client = client or QdrantClient(
                 location=location, path=folder, url=url, api_key=api_key
@@ -150,7 +157,8 @@ class QdrantStore(Store):
         # The number of passages, and the frequencies in each sparse block; shared by views.
         self._frequencies: list[tuple[int, list[Frequencies]]] = []
         # Of a view:
-        self._condition: filters.Condition | None = None
+        self._filter: Filter | None = None
+        self._condition = filters.parse({})
         self._fixed: _Collection | None = None
         self._is_view = False
 
@@ -213,20 +221,16 @@ class QdrantStore(Store):
         if own is not None and found.ensemble != own and self._count():
             check_same(found.ensemble, own)
 
-    @property
-    def _filter(self) -> models.Filter | None:
-        return None if self._condition is None else _translate(self._condition)
-
     def _count(self, filter: models.Filter | None = None) -> int:
         """Return the number of points that match a filter."""
         return self._ask(self._client.count, self._name, filter, exact=True).count
 
     def _points(
-        self, where: models.Filter | None, *, vectors: bool = False, limit: int = _READ
+        self, where: models.Filter | None, *, vectors: bool = False
     ) -> Iterator[models.Record]:
-        """Yield the points that match a filter, with their vectors and words if asked for.
+        """Yield the points that match a filter of Qdrant, with vectors and words if asked for.
 
-        They are in the order of their UUIDs, which is random; each request reads `limit` of them.
+        They are in the order of their UUIDs, which is random.
         """
         offset: Any = None
         while self._collection() is not None:
@@ -234,7 +238,7 @@ class QdrantStore(Store):
                 self._client.scroll,
                 self._name,
                 scroll_filter=where,
-                limit=limit,
+                limit=_READ,
                 offset=offset,
                 **(_ALL if vectors else _PASSAGES),
             )
@@ -245,28 +249,27 @@ class QdrantStore(Store):
     # Reading
 
     def __len__(self) -> int:
-        return 0 if self._collection() is None else self._count(self._filter)
+        if self._filter is not None:
+            return sum(1 for _ in self._selected())
+        return 0 if self._collection() is None else self._count()
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view of the passages that match a filter; of all without one.
 
         It is not a fixed state: writes by others are visible in it.
 
-        TypeError, ValueError if the filter is invalid, or Qdrant cannot run it.
+        TypeError, ValueError if the filter is invalid.
         """
         view = copy(self)
         view._fixed, view._is_view = self._collection(), True
-        if filter is None:
-            return view
-        condition = filters.parse(filter)
-        self.check_filter(condition)
-        before = self._condition
-        view._condition = condition if before is None else filters.And((before, condition))
+        view._filter = filters.all_of(self._filter, filter)
+        view._condition = filters.parse(view._filter or {})
         return view
 
-    def check_filter(self, condition: object) -> None:
-        """Raise ValueError if Qdrant cannot run a parsed filter."""
-        _translate(cast(filters.Condition, condition))
+    def _selected(self, *, vectors: bool = False) -> Iterator[models.Record]:
+        """Yield the points of a view."""
+        points = self._points(_narrow(self._condition), vectors=vectors)
+        return (one for one in points if filters.matches(self._condition, _passage_of(one)))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""
@@ -283,13 +286,11 @@ class QdrantStore(Store):
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that match a filter, in the order of Qdrant."""
-        view = self.snapshot(filter)
-        return map(_passage_of, view._points(view._filter))
+        return map(_passage_of, self.snapshot(filter)._selected())
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        points = self._points(self._filter, vectors=True, limit=min(count, _READ))
-        return self._gaussians([*islice(points, count)])
+        return self._gaussians([*islice(self._selected(vectors=True), count)])
 
     def _gaussians(self, points: Sequence[models.Record]) -> Gaussian:
         collection = self._collection() or _Collection(Schema(), None)
@@ -320,7 +321,7 @@ class QdrantStore(Store):
         collection.schema.check_query(query)
         request = partial(
             models.QueryRequest,
-            filter=self._filter,
+            filter=_narrow(self._condition),
             limit=max(count, self.candidates),
             with_payload=_WITH_WORDS,
             with_vector=[_MEAN, _SCALES],
@@ -336,7 +337,8 @@ class QdrantStore(Store):
         if not points:
             return View.empty()
         passages = [*map(_passage_of, points)]
-        return View.from_passages(passages, collection.gaussians(points), frequencies)
+        view = View.from_passages(passages, collection.gaussians(points), frequencies)
+        return view.snapshot(self._filter)
 
     # Writing
 
@@ -391,7 +393,7 @@ class QdrantStore(Store):
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
     def _create(self, wanted: _Collection) -> _Collection:
-        """Create the collection with its index, in place of an empty one for other Gaussians."""
+        """Create the collection, in place of an empty one for other Gaussians."""
         if not wanted.schema.dimension:
             raise ValueError(
                 "store: Qdrant needs vectors, and this ensemble has only words; add an encoder to "
@@ -418,9 +420,6 @@ class QdrantStore(Store):
                 metadata={_METADATA: wanted.metadata()},
                 **self._settings,
             )
-        if not self._is_local:  # which has no indexes
-            kind = models.PayloadSchemaType.KEYWORD
-            self._ask(self._client.create_payload_index, self._name, _FACTS, kind)
         self._was_there = True
         return wanted
 
@@ -462,7 +461,7 @@ class _Collection(Record):
 
     schema: Schema
     ensemble: str | None
-    format: Literal[4] = 4
+    format: Literal[5] = 5
 
     def points(
         self, passages: Sequence[Passage], gaussians: Gaussian
@@ -473,7 +472,12 @@ class _Collection(Record):
             vector: dict[str, Any] = {_MEAN: means[row], _SCALES: scales[row]}
             metadata = json.dumps(passage.metadata)  # Qdrant would change some floats
             payload: dict[str, Any] = {"id": passage.id, "text": passage.text, "metadata": metadata}
-            payload |= _filterable(passage.metadata)
+            payload["dates"] = dates_of(passage.metadata)
+            payload[_VALUES] = {
+                key: value if isinstance(value, str) else float(value)
+                for key, value in passage.metadata.items()
+                if isinstance(value, str | int | float)
+            }
             for block, terms in enumerate(gaussians.terms):
                 name, some = _words_name(block), slice(*terms.starts[row : row + 2])
                 keys, counts = terms.keys[some], terms.weights[some]
@@ -506,7 +510,9 @@ class _Collection(Record):
 def _passage_of(point: _Point) -> Passage:
     """Rebuild the passage of a point."""
     payload = _dict(point.payload)
-    return Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
+    passage = Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
+    restore_dates(passage.metadata, payload["dates"])
+    return passage
 
 
 def _dict(part: object) -> dict[str, Any]:
@@ -534,103 +540,41 @@ def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVec
     return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 
-# Qdrant defines equality otherwise than a local index for lists, for integers and floats, and for
-# missing values. A fact ("year is 2021", "one of tags is tax") as one keyword means the same, and
-# one index serves all keys. Scalars are stored again under a name that is valid in every path.
+def _narrow(condition: filters.Condition) -> models.Filter | None:
+    """Return a filter of Qdrant that lets through all that a condition does, and maybe more.
 
-
-def _digest(kind: Literal["is", "there", "has", "value"], key: str, value: object = None) -> str:
-    """Return the keyword of a fact: a key's value is this, is not None, or has this item.
-
-    Examples
-    --------
-    >>> _digest("is", "year", 2021) == _digest("is", "year", 2021.0)
-    True
+    None if it would let through everything.
     """
-    text = json.dumps([kind, key, _canonical(value)], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _canonical(value: object) -> object:
-    """Return the same for values that are equal in Python."""
-    if isinstance(value, int | float):
-        return float(value) + 0.0  # -0.0 becomes 0.0
-    if isinstance(value, list | tuple):
-        return [*map(_canonical, value)]
-    if isinstance(value, Mapping):
-        return {key: _canonical(item) for key, item in value.items()}
-    return value if value is None or isinstance(value, str) else repr(value)
-
-
-def _filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what filters look at: the facts of metadata, and the scalars."""
-    facts, values = set[str](), dict[str, str | float]()
-    for key, value in metadata.items():
-        facts.add(_digest("is", key, value))
-        if value is not None:
-            facts.add(_digest("there", key))
-        if isinstance(value, list):
-            facts |= {_digest("has", key, item) for item in value}
-        elif isinstance(value, str | int | float):
-            values[_digest("value", key)] = value if isinstance(value, str) else float(value)
-    return {_FACTS: [*facts], "values": values}
-
-
-def _translate(condition: filters.Condition) -> models.Filter:
-    """Translate a condition to a filter of Qdrant; ValueError if Qdrant cannot run it."""
     match condition:
         case filters.And(conditions):
-            return models.Filter(must=[*map(_translate, conditions)])
+            return models.Filter(must=[part for part in map(_narrow, conditions) if part])
         case filters.Or(conditions):
-            found: list[Any] = [*map(_translate, conditions)]
-            return models.Filter(should=found) if found else _having([])
-        case filters.Not(negated):
-            return models.Filter(must_not=[_translate(negated)])
+            parts: list[Any] = [part for part in map(_narrow, conditions) if part]
+            return models.Filter(should=parts) if len(parts) == len(conditions) else None
         case filters.HasId(ids):
             return _having(ids)
-        case filters.Compare(within=()):
-            return _comparison(condition)
-        case filters.Compare(within=(key, *_)):
-            what = f"look into the dict of {key!r:.60}; store the value under a key of its own"
-        case filters.Predicate():
-            what = "run a Python callable; use operators (uec_rag.stores.filters)"
-    raise ValueError(f"filter: Qdrant cannot {what}, or use a local index.")
+        case filters.Compare(key, operator, value, ()) if key.isidentifier():
+            values = value if operator == "$in" else (value,)
+            if operator in ("$eq", "$in", *filters.ORDERS) and all(
+                type(one) in (str, int, float, bool) for one in values
+            ):
+                return models.Filter(should=[_near(key, operator, one) for one in values])
+    return None
 
 
-def _comparison(condition: filters.Compare) -> models.Filter:
-    key, operator, value = condition.key, condition.operator, condition.value
-    match operator:
-        case "$eq":
-            return _any_fact([_digest("is", key, value)])
-        case "$in":
-            return _any_fact([_digest("is", key, option) for option in value])
-        case "$exists":
-            return _any_fact([_digest("there", key)])
-        case "$contains":
-            has: list[Any] = [_any_fact([_digest("has", key, value)])]
-            if isinstance(value, str):
-                has.append(_scalar(key, match=models.MatchSubstring(substring=value)))
-            return models.Filter(should=has)
+def _near(key: str, operator: str, value: str | float) -> models.FieldCondition | models.Filter:
+    """Return a condition on a key's value; of texts, Qdrant has no order."""
+    place = f"{_VALUES}.{key}"
     if isinstance(value, str):
-        raise ValueError(
-            f"filter: Qdrant orders numbers only, got {operator} {value!r:.60} for {key!r:.60}; "
-            "store a number, such as a timestamp, under another key."
-        )
-    limits = models.Range(**{operator[1:]: float(value)})
-    return models.Filter(must=[_scalar(key, range=limits)])
+        if operator in filters.ORDERS:
+            return models.Filter()
+        return models.FieldCondition(key=place, match=models.MatchValue(value=value))
+    slack = abs(value) * 1e-9 + 1e-300  # Qdrant changes some floats
+    least = None if operator in ("$lt", "$lte") else value - slack
+    most = None if operator in ("$gt", "$gte") else value + slack
+    return models.FieldCondition(key=place, range=models.Range(gte=least, lte=most))
 
 
 def _having(ids: Sequence[str]) -> models.Filter:
     """Return a filter of the passages that have one of some ids."""
     return models.Filter(must=[models.HasIdCondition(has_id=[*map(_point_id, ids)])])
-
-
-def _any_fact(facts: Sequence[str]) -> models.Filter:
-    if not facts:
-        return _having([])
-    match = models.MatchAny(any=[*facts])
-    return models.Filter(must=[models.FieldCondition(key=_FACTS, match=match)])
-
-
-def _scalar(key: str, **condition: Any) -> models.FieldCondition:
-    return models.FieldCondition(key=f"values.{_digest('value', key)}", **condition)
