@@ -131,7 +131,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
     items += [("ensemble", "", place, nasty) for place in places[1:] for nasty in NASTY]
     for table, columns in {
         "passages": ("row", "id", "sum", "metadata", "dates", "text"),
-        "segments": ("first", "name", "sha256", "data"),
+        "segments": ("first", "name", "sha256"),
         "settings": ("key", "value"),
     }.items():
         values = [None, -1, 2**62, 0.5, "", "x", "[" * 10_000, "{}", b"", b"\xff" * 100]

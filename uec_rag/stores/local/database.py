@@ -36,8 +36,7 @@ _SCHEMA = (
     "CREATE TABLE dead (row INTEGER PRIMARY KEY, at REAL, version INTEGER)",
     "CREATE INDEX dead_by_at ON dead (at) WHERE at IS NOT NULL",
     "CREATE INDEX dead_by_version ON dead (version) WHERE version IS NOT NULL",
-    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
-    "data BLOB)",
+    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL)",
     "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
 

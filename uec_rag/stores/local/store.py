@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn, Self, cast, get_args
@@ -53,7 +52,6 @@ from uec_rag.stores.local.view import (
 )
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
-_SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
 _RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor between two sizes
 _ATTEMPTS = 10  # to read a state while others merge
 _DEAD = 0.5  # share of deleted passages above which a segment is written again
@@ -110,36 +108,29 @@ class _Segments:
         """Return the file of a segment."""
         return (self.folder or Path(":memory:")) / (name + _SUFFIX)
 
-    def write(self, segment: Segment) -> tuple[str, str, bytes | None]:
-        """Keep a segment; return its name, hash, and content if it is for the database."""
+    def write(self, segment: Segment) -> tuple[str, str]:
+        """Keep a segment; return its name and hash."""
         name = secrets.token_hex(16)
         if self.folder is None:
             self._held[name] = segment
-            return name, "", None
+            return name, ""
         content = safetensors.save(segment.arrays())
-        digest = hashlib.sha256(content).hexdigest()
-        if len(segment) < _SMALL:
-            return name, digest, content
         self.folder.mkdir(exist_ok=True)
         self.path(name).write_bytes(content)
         to_disk(self.path(name))
         to_disk(self.folder)
-        return name, digest, None
+        return name, hashlib.sha256(content).hexdigest()
 
-    def open(self, name: str, data: bytes | None) -> Segment:
+    def open(self, name: str) -> Segment:
         """Return a segment; IndexCorrupted if it is missing or damaged."""
         if name not in self._held:
             path = self.path(name)
             if not _NAME.fullmatch(name):
                 raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
             with as_corrupted(path):
-                content: NDArray[np.uint8]
-                if data is None:
-                    with open_regular(path) as file:
-                        # Copy-on-write, since torch does not accept read-only arrays.
-                        content = np.memmap(file, np.uint8, "c")
-                else:
-                    content = np.frombuffer(data, np.uint8)
+                with open_regular(path) as file:
+                    # Copy-on-write, since torch does not accept read-only arrays.
+                    content = np.memmap(file, np.uint8, "c")
                 self._held[name] = Segment.from_arrays(unpack(content, path), path)
         return self._held[name]
 
@@ -377,8 +368,7 @@ class LocalStore(Store):
 
     def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
         """Open a segment that was not open yet."""
-        [(data,)] = connection.execute("SELECT data FROM segments WHERE first = ?", [first])
-        part = Part(first, name, self._home.segments.open(name, data))
+        part = Part(first, name, self._home.segments.open(name))
         dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
         return _bury(part, _rows(connection, dead, [first, part.last]))
 
@@ -585,7 +575,7 @@ class LocalStore(Store):
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
             turn.unnamed += [part.name for part in parts]
         for first, segment in segments:
-            insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
+            insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
             connection.execute(insert, [first, *self._home.segments.write(segment)])
 
     # Copies and checks
@@ -612,14 +602,14 @@ class LocalStore(Store):
         """
         self._home.database.check()
         view, home, path = self.snapshot(), self._home, self._home.database.path
-        segments = home.database.ask("SELECT name, sha256, data FROM segments")
-        for name, digest, data in segments if self.folder else ():
+        segments = home.database.ask("SELECT name, sha256 FROM segments")
+        for name, digest in segments if self.folder else ():
             file = home.segments.path(name)
-            with open_regular(file) if data is None else BytesIO(data) as content:
+            with open_regular(file) as content:
                 found = hashlib.file_digest(content, "sha256").hexdigest()
             if found != digest:
                 raise corruption(
-                    file if data is None else path,
+                    file,
                     f"has other contents than were written (its sha256 is {found}, expected "
                     f"{digest}); build the index again.",
                 )
