@@ -18,7 +18,6 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.files import DATABASE
-from uec_rag.stores import LocalStore
 
 
 def test_an_index_comes_back_with_the_same_hits(full, queries, tmp_path):
@@ -95,7 +94,7 @@ def test_several_calls_are_one_transaction(small, tmp_path):
 
 
 def test_an_index_of_any_length_is_filled_in_its_folder(fitted, texts, tmp_path):
-    index = Retriever(fitted, LocalStore(dtype="int8"))
+    index = Retriever(fitted)
     index.save(tmp_path / "index")
     for start in range(0, len(texts), 50):
         index.add(texts[start : start + 50])

@@ -10,7 +10,6 @@ from uec_rag.stores.qdrant import QdrantStore
 
 KINDS = {
     "memory": lambda folder: LocalStore(),
-    "memory int8": lambda folder: LocalStore(dtype="int8"),
     "folder": lambda folder: LocalStore(folder / "idx"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),

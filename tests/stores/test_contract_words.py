@@ -10,11 +10,10 @@ from uec_rag.base.similarity import probit
 from uec_rag.stores import LocalStore
 
 SATURATION = Saturation()
-EXACT = [kind for kind in KINDS if kind != "memory int8"]
 LARGE_KEY = 2**64 - 3  # which no number with a sign holds
 
-every_store = pytest.mark.parametrize("kind", EXACT)
-every_search = pytest.mark.parametrize("kind", [kind for kind in EXACT if kind in DISTINCT])
+every_store = pytest.mark.parametrize("kind", KINDS)
+every_search = pytest.mark.parametrize("kind", DISTINCT)
 
 
 def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
@@ -127,7 +126,7 @@ def test_words_alone_are_refused_by_an_engine(store):
         store.add(numbered(range(3)), type(alone)(nothing, nothing, terms=alone.terms))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SAVED if kind in EXACT])
+@pytest.mark.parametrize("kind", SAVED)
 def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     reference = LocalStore()
     for one in (store, reference):

@@ -96,7 +96,7 @@ def _methods(index):
             ("queries", "relevant_ids", "max_wrong", "max_risk", "certainty", "k", "filter"),
         ),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),
-        "LocalStore": (LocalStore, ("path", "dtype", "read_only")),
+        "LocalStore": (LocalStore, ("path", "read_only")),
         "save": (index.save, ("path",)),
         "load": (Retriever.load, ("path", "uec")),
     }

@@ -33,7 +33,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 STEPS = 50
 HISTORIES = {  # of each kind: how many in every test run, and in the long one
     "memory": (10, 400),
-    "memory int8": (3, 300),
     "memory, words": (6, 300),
     "memory, diagonal": (3, 100),
     "folder": (3, 300),

@@ -242,7 +242,7 @@ def _shared_memory(_, names):
 def test_a_process_that_is_forked_while_others_search_and_write_goes_on(in_memory, tmp_path):
     import threading
 
-    store = LocalStore(None if in_memory else tmp_path / "index", dtype="int8")
+    store = LocalStore(None if in_memory else tmp_path / "index")
     add(store, [str(i) for i in range(5000)], 0)
     query, stop, wrong = random_gaussian(np.random.default_rng(0), 8, WIDTH), threading.Event(), []
 

@@ -17,7 +17,7 @@ def as_bytes(content):
 def segment():
     gaussian = random_gaussian(np.random.default_rng(0), 5, 3)
     terms = Terms.from_keys([[1, 1, 2], [2], [], [7], [1]], Saturation())
-    return Segment.from_gaussians(gaussian.with_terms([terms]), "int8")
+    return Segment.from_gaussians(gaussian.with_terms([terms]))
 
 
 def test_a_file_of_safetensors_is_read_as_by_its_library(tmp_path):
@@ -33,9 +33,6 @@ CHANGES = {
     "rows": [lambda rows: rows[::-1].copy(), lambda rows: rows + 1, lambda rows: rows[:-1]],
     "scales": [lambda scales: scales * np.float32("nan"), lambda scales: -scales - 1],
     "mean.0": [lambda mean: mean.astype("f8"), lambda mean: mean[:-1]],
-    "scan.0": [lambda scan: scan.astype("u1"), lambda scan: scan[:, :-1]],
-    "scan_scales.0": [lambda scales: scales * np.float32("nan")],
-    "scan_bounds": [lambda bounds: bounds * np.nan],
     "words.0.rows": [lambda rows: rows + 60_000, lambda rows: rows[::-1].copy()],
     "words.0.starts": [
         lambda starts: starts + 1,

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn, Self, cast, get_args
+from typing import Any, NoReturn, Self, cast
 
 import msgspec
 import numpy as np
@@ -43,7 +43,7 @@ from uec_rag.stores.base import (
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local.database import Database, dates_of, restore_dates
 from uec_rag.stores.local.filters import Filters, Mask
-from uec_rag.stores.local.segments import Dtype, Segment, unpack
+from uec_rag.stores.local.segments import Segment, unpack
 from uec_rag.stores.local.view import (
     Part,
     State,
@@ -231,18 +231,11 @@ class LocalStore(Store):
     ----------
     path : path, optional
         The folder, which is made if there is none; in memory by default.
-    dtype : "float32" or "int8"
-        With "int8", search scans an 8-bit copy of the means, and scores every passage that the
-        rounding error does not exclude in float32, so that it finds the same hits. The copy takes
-        a quarter of the memory of the float32 means, which stay on disk in a folder. Evidence and
-        confidence use the compressed similarities. An existing folder keeps its own.
     read_only : bool
         Whether an existing folder is only read.
 
     Raises
     ------
-    ValueError
-        If dtype has another value.
     FileNotFoundError
         If it is only read, and there is no index.
     FileExistsError
@@ -264,11 +257,8 @@ class LocalStore(Store):
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        dtype: Dtype = "float32",
         read_only: bool = False,
     ) -> None:
-        if dtype not in get_args(Dtype):
-            raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
         self.folder = None if path is None else Path(path).absolute()
         if self.folder is not None:
             _check_folder(self.folder, read_only=read_only)
@@ -276,8 +266,6 @@ class LocalStore(Store):
         self._state, self._settings = State(), dict[str, Any]()
         self._transaction: _Transaction | None = None
         self._refresh()
-        if "dtype" not in self._settings and not read_only:
-            self.change_settings({"dtype": dtype})
 
     @property
     def read_only(self) -> bool:
@@ -521,12 +509,8 @@ class LocalStore(Store):
             with self._step() as (connection, turn):
                 _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
                 connection.executemany(_INSERT, map(_record, count(state.next_row), passages))
-                dtype = turn.settings.get("dtype", "float32")
                 segments = (
-                    (
-                        state.next_row + at,
-                        Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype),
-                    )
+                    (state.next_row + at, Segment.from_gaussians(gaussians[at : at + MOST_ROWS]))
                     for at in range(0, len(passages), MOST_ROWS)
                 )
                 self._replace(connection, turn, (), segments)
@@ -646,8 +630,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     """
     home, state, settings = cast(_Home, view.texts), view.state, dict(settings)
     if state.parts:
-        dtype = state.parts[0].segment.dtype
-        settings |= {"dtype": dtype, "schema": state.schema.metadata()}
+        settings["schema"] = state.schema.metadata()
     with store._step() as (connection, turn):
         old = turn.state
         living = old.rows if old.alive is None else old.rows[old.alive]
@@ -728,8 +711,8 @@ def _bury(part: Part, dead: NDArray[np.int64]) -> Part:
 def _check_alike(parts: Sequence[Part], schema: Schema) -> None:
     """Raise ValueError unless segments fit what they share."""
     for segment in (part.segment for part in parts):
-        own = segment.scales.shape[1], segment.widths, len(segment.words), segment.dtype
-        expected = schema.scales, schema.widths, len(schema.words), parts[0].segment.dtype
+        own = segment.scales.shape[1], segment.widths, len(segment.words)
+        expected = schema.scales, schema.widths, len(schema.words)
         if own != expected:
             raise ValueError(f"a segment has vectors of {own}, expected {expected}")
 

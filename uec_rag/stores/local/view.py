@@ -28,7 +28,6 @@ from uec_rag.stores.local.segments import (
     LARGEST_PRODUCT,
     Rows,
     Segment,
-    error_bound,
     require_finite,
 )
 
@@ -233,7 +232,7 @@ class View(Store):
         `frequencies`: for each sparse block, the term frequencies in the whole corpus.
         """
         parts = [
-            Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS], "float32"))
+            Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS]))
             for first in range(0, len(passages), MOST_ROWS)
         ]
         schema = Schema.from_gaussians(gaussians)
@@ -323,7 +322,7 @@ class View(Store):
 
         There is a column for every passage, in the order of `passages`. Matrices are multiplied
         with the blocks of the stored means, and terms compared with the sparse blocks, in their
-        order. With dtype "int8", products have a rounding error of about 1e-3 for unit vectors.
+        order.
         """
         if not len(self):
             return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
@@ -358,30 +357,17 @@ class View(Store):
             yield product
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
-
-        With dtype "int8", `mu` may have a rounding error; the hits are scored exactly.
-        """
+        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N)."""
         state, variance, profile = self.state, query.variance, self.state.schema.profile
         second: FloatArray = query.mean**2 + variance
         weights: FloatArray = second if profile is None else second @ profile.T
-        scans = [part.segment.scan for part in state.parts if part.segment.scan is not None]
-        errors = error_bound(scans, query.mean) if scans else np.zeros(len(query))
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
             positions = self.positions(columns)
-            means = state.means(positions)
-            if not scans:
-                exact = mu[i, columns]
-            else:
-                exact = means @ query.mean[i]
-                terms = [block[i : i + 1] for block in query.terms]
-                for added, _ in self.contributions(terms, columns[None]):
-                    exact += added[0].sum(axis=1)
             sigma2: FloatArray = state.scales(positions) @ weights[i]
-            sigma2 += means**2 @ variance[i]
-            require_finite([exact, sigma2])
-            return exact, sigma2
+            sigma2 += state.means(positions) ** 2 @ variance[i]
+            require_finite([mu[i, columns], sigma2])
+            return mu[i, columns], sigma2
 
         def most(i: int) -> float:
             passages = max(
@@ -391,9 +377,10 @@ class View(Store):
             own = variance[i].max(initial=0.0) * np.float64(longest) ** 2
             return float(passages + own) * (1 + 1e-4)  # up to rounding
 
-        best = []
-        for i, error in enumerate(errors):
-            best.append(best_rows(mu[i], partial(moments, i), k, beta, error, partial(most, i)))
+        best = [
+            best_rows(mu[i], partial(moments, i), k, beta, partial(most, i))
+            for i in range(len(query))
+        ]
         return Top(*map(np.stack, zip(*best, strict=True)))
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
