@@ -445,17 +445,10 @@ dict, which are what a saved index keeps, got set; convert it first.
 
 
 def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
-    """Convert one value as `normalise` does; return one of an unsupported type unchanged.
-
-    ValueError if the type is supported, but `normalise` would reject the value, or if it is NaN,
-    which equals nothing.
-    """
+    """Convert one value as `normalise` does, with its errors; ValueError if it is NaN."""
     if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
         raise ValueError(f"{where}: expected a finite number, got {value}; ask for None.")
-    try:
-        return _value(value, where, 0)
-    except TypeError:
-        return value
+    return _value(value, where, 0)
 
 
 def check_stored_text(text: str, where: str) -> str:

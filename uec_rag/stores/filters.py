@@ -94,8 +94,8 @@ class Not:
     condition: Condition
 
 
-ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-"""The signs of the operators that compare an order."""
+ORDERS = {"$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
+"""The operators that compare an order."""
 
 Condition: TypeAlias = Compare | HasId | Predicate | And | Or | Not
 
@@ -313,7 +313,6 @@ def _necessary(condition: Condition) -> dict[str, Any] | None:
     return None
 
 
-IS_ON_SIDE = {">": op.gt, ">=": op.ge, "<": op.lt, "<=": op.le}
 _MISSING = object()
 
 
@@ -376,4 +375,4 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
         return (value.span[0] >= moment) == (operator in ("$gt", "$gte"))
     if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
         return False
-    return bool(IS_ON_SIDE[ORDERS[operator]](left, limit))
+    return bool(ORDERS[operator](left, limit))

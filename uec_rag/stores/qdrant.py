@@ -143,12 +143,9 @@ class QdrantStore(Store):
         self.candidates = check_k(candidates, "candidates")
         folder, url = None if path is None else str(path), None if url is None else url.rstrip("/")
         self._key = api_key
-        try:
-            self._client = client or QdrantClient(
-                location=location, path=folder, url=url, api_key=api_key
-            )
-        except ValueError as error:
-            raise ValueError(f"url: expected http://HOST:PORT, got {url!r} ({error}).") from error
+        self._client = client or QdrantClient(
+            location=location, path=folder, url=url, api_key=api_key
+        )
         where = url or (":memory:" if path is None else Path(path).absolute())
         self.address = f"{where}/{collection}"
         self._name, self._settings = collection, settings

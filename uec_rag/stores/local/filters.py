@@ -84,7 +84,7 @@ class _Column:
             fits[[self.numbers[name] for name in names if name in self.numbers]] = True
             return fits
         if plain and operator in filters.ORDERS and not texts:
-            found: Mask = filters.IS_ON_SIDE[filters.ORDERS[operator]](self.floats, asked)
+            found: Mask = filters.ORDERS[operator](self.floats, asked)
             return found
         return np.array([filters.holds(condition, value) for value in self.values], dtype=bool)
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn, Self, cast
+from typing import Any, Self, cast
 
 import msgspec
 import numpy as np
@@ -569,12 +569,6 @@ class LocalStore(Store):
         with self._home.database.writing:
             self.folder, self._home = other.folder, other._home
             self._state, self._settings = other._state, other._settings
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "store: an index cannot be pickled or copied; save it to a folder, and load it there: "
-            "Retriever.load(path)."
-        )
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
