@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -31,6 +31,7 @@ from uec_rag.base.errors import (
 )
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.stores import filters
 from uec_rag.stores.base import (
     Checked,
     Filter,
@@ -40,12 +41,11 @@ from uec_rag.stores.base import (
     check_addition,
     check_same,
 )
-from uec_rag.stores.filters import parse
+from uec_rag.stores.filters import And, Compare, Condition, HasId, Not, Or, Predicate, parse
 from uec_rag.stores.local.database import Database, dates_of, restore_dates
-from uec_rag.stores.local.filters import Filters, Mask
-from uec_rag.stores.local.segments import Segment, unpack
 from uec_rag.stores.local.view import (
     Part,
+    Segment,
     State,
     Texts,
     View,
@@ -56,9 +56,13 @@ _RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor betwe
 _ATTEMPTS = 10  # to read a state while others merge
 _DEAD = 0.5  # share of deleted passages above which a segment is written again
 _AT_ONCE = 500  # passages in one statement
+_MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
+_READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
 _NAME = re.compile(r"[0-9a-f]{32}")
 _SUFFIX = ".safetensors"
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _COLUMNS = "row, id, sum, metadata, dates, text"
@@ -131,7 +135,7 @@ class _Segments:
                 with open_regular(path) as file:
                     # Copy-on-write, since torch does not accept read-only arrays.
                     content = np.memmap(file, np.uint8, "c")
-                self._held[name] = Segment.from_arrays(unpack(content, path), path)
+                self._held[name] = Segment.read(content, path)
         return self._held[name]
 
     def forget(self, named: Iterable[str]) -> None:
@@ -153,12 +157,139 @@ class _Segments:
             self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
 
 
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """The values that the passages of an index have under a key of their metadata.
+
+    They are read at the first filter on the key, and each different one is kept once. Rows never
+    change, so later filters read the new rows only. A comparison is made once for each value.
+
+    Attributes
+    ----------
+    values : list of dict
+        The different values, each in metadata of its own; the first is that of no value.
+    numbers : dict
+        The position of each among them, by what tells it from others.
+    floats : array
+        The values that are numbers, and NaN for others.
+    codes : int array, shape (rows,)
+        The position of each row's value.
+    """
+
+    values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    numbers: dict[object, int] = field(default_factory=dict)
+    floats: NDArray[np.float64] = field(default_factory=lambda: np.full(1, np.nan))
+    codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    def extend(self, key: str, rows: int, database: Database) -> _Column:
+        """Return the column of the first `rows` rows of an index."""
+        values, numbers, codes = [*self.values], dict(self.numbers), np.zeros(rows, dtype=np.int32)
+        codes[: len(self.codes)] = self.codes
+        sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
+        for start in range(len(self.codes), rows, _READ):
+            for row, metadata, dates in database.ask(sql, [start, min(rows, start + _READ)]):
+                read = msgspec.json.decode(metadata)
+                if key not in read:
+                    continue
+                value, of_dates = read[key], msgspec.json.decode(dates) if dates else {}
+                shown = str(value) if isinstance(value, list | dict) else value
+                name = type(value), shown, str(of_dates.get(key))
+                if name not in numbers:
+                    numbers[name] = len(values)
+                    values.append({key: value})
+                    if key in of_dates:
+                        restore_dates(values[-1], {key: of_dates[key]})
+                codes[row] = numbers[name]
+        floats = [
+            one.get(key) if isinstance(one.get(key), int | float) else np.nan for one in values
+        ]
+        return _Column(values, numbers, np.array(floats, dtype=np.float64), codes)
+
+    def fits(self, condition: Compare) -> Mask:
+        """Return which values satisfy a comparison."""
+        operator, asked = condition.operator, condition.value
+        options = asked if operator == "$in" else (asked,)
+        plain = not condition.within and all(
+            type(one) in (str, int, float, bool) for one in options
+        )
+        texts = [one for one in options if isinstance(one, str)]
+        if plain and operator in ("$eq", "$in"):  # quickly, as there may be a value for each row
+            fits = np.isin(self.floats, [one for one in options if one not in texts])
+            names = [(str, one, is_date) for one in texts for is_date in ("None", "True")]
+            fits[[self.numbers[name] for name in names if name in self.numbers]] = True
+            return fits
+        if plain and operator in filters.ORDERS and not texts:
+            found: Mask = filters.ORDERS[operator](self.floats, asked)
+            return found
+        return np.array([filters.holds(condition, value) for value in self.values], dtype=bool)
+
+
+class _Filters:
+    """The filters of an index, with the columns of its metadata that were asked for.
+
+    Parameters
+    ----------
+    database : Database
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._columns = database, dict[str, _Column]()
+
+    def select(self, view: View, condition: Condition) -> Mask:
+        """Return which positions of a view satisfy a condition."""
+
+        def mask(condition: Condition, among: Mask) -> Mask:
+            """Return which of some positions satisfy a condition."""
+            match condition:
+                case And(conditions):
+                    for one in sorted(conditions, key=_runs_python):  # last, over what is left
+                        among = mask(one, among)
+                    return among
+                case Or(conditions):
+                    found = np.zeros_like(among)
+                    for one in sorted(conditions, key=_runs_python):
+                        found |= mask(one, among & ~found)
+                    return found
+                case Not(negated):
+                    return among & ~mask(negated, among)
+                case HasId(ids):
+                    found = np.zeros_like(among)
+                    found[[*view.find(ids).values()]] = True
+                    return among & found
+                case Predicate(predicate):
+                    kept, positions = np.zeros_like(among), np.flatnonzero(among)
+                    passages = View(view.state, view.texts, positions).passages()
+                    kept[positions] = [bool(predicate(passage)) for passage in passages]
+                    return kept
+            column = self._column(condition.keys[0], view.state.next_row)
+            found = among & column.fits(condition)[column.codes[view.state.rows]]
+            return found
+
+        return mask(condition, view.mask)
+
+    def _column(self, key: str, rows: int) -> _Column:
+        """Return the column of a key, which is read as far as it is not known."""
+        column = self._columns.get(key, _Column())
+        if len(column.codes) < rows:  # several threads may read them: they read the same
+            with as_corrupted(self._database.path):
+                column = column.extend(key, rows, self._database)
+            if not self._database.is_writing:  # else it may be undone
+                for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
+                    self._columns.pop(oldest, None)
+                self._columns[key] = column
+        return column
+
+
+def _runs_python(condition: Condition) -> bool:
+    return bool(filters.parts_of(condition, (Predicate,)))
+
+
 class _Home(Texts):
     """The contents of an index: its database, its segments, and passages that were read."""
 
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.database = Database(folder, read_only=read_only)
-        self.segments, self.filters = _Segments(folder), Filters(self.database)
+        self.segments, self.filters = _Segments(folder), _Filters(self.database)
         self._known = dict[int, Passage]()  # by row, which never changes
 
     def read(self, rows: Sequence[int]) -> list[Passage]:

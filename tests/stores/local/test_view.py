@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
 from tests.helpers import random_gaussian
 from uec_rag import IndexCorrupted
 from uec_rag.base.gaussian import Saturation, Terms
-from uec_rag.stores.local.segments import Segment, unpack
+from uec_rag.stores.local.view import Segment
 
 
 def as_bytes(content):
@@ -20,13 +20,13 @@ def segment():
     return Segment.from_gaussians(gaussian.with_terms([terms]))
 
 
-def test_a_file_of_safetensors_is_read_as_by_its_library(tmp_path):
-    content = save(segment().arrays())
-    arrays, theirs = unpack(as_bytes(content), tmp_path), load(content)
-    assert arrays.keys() == theirs.keys()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(array, theirs[name])
-        assert array.dtype == theirs[name].dtype
+def test_a_segment_is_read_as_it_was_written(tmp_path):
+    arrays = segment().arrays()
+    back = Segment.read(as_bytes(save(arrays)), tmp_path).arrays()
+    assert back.keys() == arrays.keys()
+    for name, array in back.items():
+        np.testing.assert_array_equal(array, arrays[name])
+        assert array.dtype == arrays[name].dtype
 
 
 CHANGES = {
@@ -52,7 +52,7 @@ def test_arrays_that_lead_elsewhere_are_refused_before_they_are_used(tmp_path, n
     arrays = segment().arrays()
     arrays[name] = CHANGES[name][number](arrays[name])
     with pytest.raises(IndexCorrupted, match="index file"):
-        _ = Segment.from_arrays(arrays, tmp_path / "index file").checked_words
+        _ = Segment.read(as_bytes(save(arrays)), tmp_path / "index file").checked_words
 
 
 @pytest.mark.parametrize("change", [8, 9, 40, -1, None])
@@ -61,4 +61,4 @@ def test_a_file_that_is_cut_or_changed_is_refused(tmp_path, change):
     for damaged in (content[:change], content[:8] + b"[" + content[9:], b"", b"\xff" * 100):
         if damaged != content:
             with pytest.raises(IndexCorrupted, match="index file"):
-                unpack(as_bytes(damaged), tmp_path / "index file")
+                Segment.read(as_bytes(damaged), tmp_path / "index file")
