@@ -22,11 +22,11 @@ from hypothesis.stateful import (
 
 from tests.helpers import FORGED, NUMERIC, bag_of_words, pairs, passages
 from tests.stores.kinds import KINDS, beside
-from tests.stores.test_filters import FILTERS, METADATA, holds
+from tests.stores.test_filters import FILTERS, METADATA
 from tests.survival.scale import report, times
 from uec_rag import UEC, Retriever
 from uec_rag.stores import Passage
-from uec_rag.stores.filters import parse
+from uec_rag.stores.filters import matches, parse
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -148,7 +148,7 @@ class History(RuleBasedStateMachine):
         """What a filter lets through."""
         if filter_ is None:
             return [*self.held.values()]
-        return [passage for passage in self.held.values() if holds(parse(filter_), passage)]
+        return [passage for passage in self.held.values() if matches(parse(filter_), passage)]
 
     @rule(
         query=st.sampled_from(QUERIES),

@@ -576,7 +576,7 @@ class Retriever:
         count, decision = len(result.passages), result.decision
         if not 0 < count < min(k, JUDGED):
             return result
-        key = "few_match" if self.store.can_list else "few_candidates"
+        key = "few_candidates" if self.store.remote else "few_match"
         note = sentence(key, decision.language, count=str(count))
         return replace(result, decision=with_note(decision, note))
 

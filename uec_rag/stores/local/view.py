@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, repeat
@@ -345,34 +345,21 @@ class State:
             own = positions[places] - self.edges[number]
             yield self.parts[number].segment, own, places
 
-    def take(
-        self, positions: NDArray[np.int64], width: int, of: Callable[[Segment, Rows], FloatArray]
-    ) -> FloatArray:
-        """Collect numbers of positions out of their segments, shape (m, width)."""
-        out = np.empty((len(positions), width), dtype=np.float32)
+    def numbers(self, positions: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return the means (m, d) of positions, and the factors of their variances (m, r)."""
+        means = np.empty((len(positions), self.schema.dimension), dtype=np.float32)
+        scales = np.empty((len(positions), self.schema.scales), dtype=np.float32)
         for segment, own, places in self.split(positions):
-            out[places] = of(segment, own)
-        return out
-
-    def means(self, positions: NDArray[np.int64]) -> FloatArray:
-        """Return the means of positions, shape (m, d)."""
-        means = self.take(positions, self.schema.dimension, _means)
+            means[places] = np.concatenate([mean[own] for mean in segment.means], axis=1)
+            scales[places] = segment.scales[own]
         require_finite([means])
-        return means
-
-    def scales(self, positions: NDArray[np.int64]) -> FloatArray:
-        """Return the factors of the variances of positions, shape (m, r)."""
-        return self.take(positions, self.schema.scales, lambda segment, rows: segment.scales[rows])
+        return means, scales
 
     def gaussians(self, positions: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of positions."""
-        means, scales = self.means(positions), self.scales(positions)
+        means, scales = self.numbers(positions)
         schema = self.schema
         return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
-
-
-def _means(segment: Segment, rows: Rows) -> FloatArray:
-    return np.concatenate([mean[rows] for mean in segment.means], axis=1)
 
 
 class View(Store):
@@ -546,9 +533,9 @@ class View(Store):
         weights: FloatArray = second if profile is None else second @ profile.T
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-            positions = self.positions(columns)
-            sigma2: FloatArray = state.scales(positions) @ weights[i]
-            sigma2 += state.means(positions) ** 2 @ variance[i]
+            means, scales = state.numbers(self.positions(columns))
+            sigma2: FloatArray = scales @ weights[i]
+            sigma2 += means**2 @ variance[i]
             require_finite([mu[i, columns], sigma2])
             return mu[i, columns], sigma2
 
@@ -576,7 +563,7 @@ class View(Store):
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
         """Return the stored means of columns (k,), shape (k, d)."""
-        return self.state.means(self.positions(columns))
+        return self.state.numbers(self.positions(columns))[0]
 
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
