@@ -94,13 +94,6 @@ def test_what_could_not_be_saved_is_refused_with_the_path_to_it(metadata, error,
         make_passages(["x", "y"], None, [{}, metadata])
 
 
-def test_a_filter_may_name_a_date_as_it_was_given(small):
-    day = datetime.date(2026, 1, 31)
-    small.add(["tavone"], ids=["new"], metadatas=[{"day": day, "size": (1, 2)}])
-    for where in ({"day": day}, {"day": "2026-01-31"}, {"size": (1, 2)}, {"size": [1, 2]}):
-        assert small.search(["tavone"], filter=where).ids == [["new"]]
-
-
 DAY = datetime.date(2024, 1, 31)
 HELSINKI = datetime.timezone(datetime.timedelta(hours=2))
 TIMES = {

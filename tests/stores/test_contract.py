@@ -5,10 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from tests.stores.kinds import DISTINCT, KINDS, SAVED, reopened
 from tests.stores.test_filters import COMPARISONS, METADATA
-from uec_rag import UEC, Gaussian
+from uec_rag import Gaussian
 from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import Passage
 from uec_rag.stores.base import StoreHits
@@ -243,40 +242,3 @@ def test_a_saved_store_is_opened_as_what_it_was(store, factored, tmp_path):
     assert_finds(opened, {f"p{i}": stored[[i]] for i in range(50)})
     with pytest.raises(ValueError, match="of another ensemble"):
         opened.bind("other")
-
-
-QUESTIONS, ANSWERS = zip(*pairs(20, seed=3), strict=True)
-TEXTS = [*ANSWERS, *passages(280, seed=4)]
-
-
-def halves(uec, texts, store=None):
-    """An index whose passages are of one half or the other."""
-    metadatas = [{"half": place % 2} for place in range(len(texts))]
-    return index_of(uec, texts, metadatas=metadatas, store=store)
-
-
-@pytest.fixture(scope="module")
-def plain():
-    return halves(UEC([bag_of_words(24, "bag"), "bm25"]).fit(pairs(200)), TEXTS)
-
-
-def assert_answers_alike(other, plain):
-    """An index over a store finds nearly all that one over the default store finds, as surely."""
-    for where in (None, {"half": 1}):
-        wanted, found = (r.search(QUESTIONS, k=5, filter=where) for r in (plain, other))
-        same = [len({*a} & {*b}) / 5 for a, b in zip(found.ids, wanted.ids, strict=True)]
-        assert np.mean(same) > 0.95
-        np.testing.assert_allclose(found.coefficients, wanted.coefficients, atol=0.05)
-        assert np.mean(np.abs(found.confidence - wanted.confidence)) < 0.05
-        few = where is None and len(other) <= 256
-        assert found.exact == (few or not other.store.remote)
-    other.calibrate(QUESTIONS, [[f"p{i}"] for i in range(20)], k=3)
-    assert other.search(QUESTIONS[:1], k=3).confidence.shape == (1,)
-
-
-@every_search
-def test_a_retriever_answers_over_it_as_over_the_default(store, plain):
-    other = halves(plain.uec, TEXTS, store)
-    assert_answers_alike(other, plain)
-    unknown = other.search(["zzzz qqqq", f"{WORDS[0]} {WORDS[1]}"], k=3)
-    assert unknown.coefficients[0, 1] == 0 < unknown.coefficients[1, 1]

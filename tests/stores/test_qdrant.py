@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from tests.helpers import assert_close, bag_of_words, index_of, pairs, passages, refused
+from tests.helpers import bag_of_words, index_of, pairs, passages, refused
 from tests.stores.kinds import ENGINES, beside
 from tests.stores.test_contract import QUERY, gaussians, numbered, search
 from tests.stores.test_contract_words import asking, with_words
@@ -142,29 +142,6 @@ def test_a_server_that_goes_while_it_is_asked_is_an_error_and_never_a_part_of_an
         assert ASKED[what](filled) == expected
 
 
-def test_a_server_that_goes_while_it_is_written_to_leaves_whole_parts(client):
-    given, part, seen, store = with_words(0, 600), 128, set(), QdrantStore(client=client)
-    for _ in range(2):  # the second time the collection is there
-        client.asked.clear()
-        store.add(numbered(range(600)), given)
-        requests = len(client.asked)
-        store.delete([f"p{i}" for i in range(600)])
-    for after in range(requests - 5, requests):
-        client.fail(GONE, after)
-        with pytest.raises(ConnectionError, match="a write may be incomplete"):
-            store.add(numbered(range(600)), given)
-        client.fail(None)
-        there = [*store.passages()]
-        rows = [int(passage.id[1:]) for passage in there]
-        assert len(there) % part in (0, 600 % part)
-        held = store.vectors([passage.id for passage in there])
-        np.testing.assert_array_equal(held.mean.reshape(-1, 8), given[rows].mean)
-        seen.add(len(there))
-        store.add(numbered(range(600)), given)
-        assert store.delete([f"p{i}" for i in range(600)]) == 600
-    assert len(seen) > 2
-
-
 FAILURES = {
     400: (ValueError, r"^store: Qdrant at '.*' rejects the request .*400"),
     401: (PermissionError, r"does not .*this key do that \(401\).*api_key="),
@@ -220,17 +197,6 @@ def test_the_frequencies_of_words_are_those_of_a_sample_of_now(client):
     view = store.fetch("", asking(9, 2)[[1]], 5)  # of the terms 5 and 6
     [rarities] = view.contributions(asking(9, 2)[[1]].terms, np.array([[0]]))[0][1]
     assert rarities == pytest.approx([np.log(2500 / 1500), np.log(2050)], abs=0.2)
-
-
-def test_who_may_only_read_finds_what_the_owner_finds(client, filled):
-    client.fails = lambda _, name: refusal(403) if name == "upsert" else None
-    reader = QdrantStore(client=client)
-    assert_close(
-        search(filled, asking(9, 2), 5, beta=1.0).scores,
-        search(reader, asking(9, 2), 5, beta=1.0).scores,
-    )
-    with pytest.raises(PermissionError, match="does not let this"):
-        reader.add(numbered([7]), with_words(1, 1))
 
 
 # Keys, passwords and addresses.
