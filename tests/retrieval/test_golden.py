@@ -15,7 +15,7 @@ from tests.stores.kinds import KINDS, close
 from uec_rag import UEC, Retriever
 
 FROZEN = Path(__file__).parent / "golden.json"
-STORES = ("memory", "memory int8", "qdrant in memory")
+STORES = ("memory", "qdrant in memory")
 CUTOFFS = (1, 4, 10)
 NUMBERS = ("scores", "sigma2", "relevance", "probabilities")
 

@@ -20,7 +20,7 @@ def in_qdrant():
     return QdrantStore(location=":memory:", candidates=1000)
 
 
-STORES = {"memory": LocalStore, "int8": lambda: LocalStore(dtype="int8"), "qdrant": in_qdrant}
+STORES = {"memory": LocalStore, "qdrant": in_qdrant}
 
 
 @pytest.fixture(scope="module", params=["fitted", "with_words", "unfitted"])
@@ -100,17 +100,15 @@ def test_confidence_and_decision_do_not_depend_on_how_many_hits_are_asked_for(co
 
 
 @pytest.mark.parametrize("copied", ["fitted", "with_words"], indirect=True)
-@pytest.mark.parametrize("store", ["int8", "qdrant"])
-def test_confidence_and_decision_are_the_same_from_every_store(copied, texts, store):
-    other = Retriever(copied.uec, STORES[store]())
+def test_confidence_and_decision_are_the_same_from_every_store(copied, texts):
+    other = Retriever(copied.uec, in_qdrant())
     passages = [*copied.passages()]
     other.add([p.text for p in passages], [p.id for p in passages])
     asked = labelled(texts, 30, unanswerable_rate=0.3)[0]
     wanted, found = (index.search(asked, 5) for index in (copied, other))
-    rounding = 5e-3 if store == "int8" else 1e-4
     for name in ("confidence", "in_corpus", "relevance", "scores"):
         np.testing.assert_allclose(
-            getattr(found, name), getattr(wanted, name), atol=rounding, err_msg=name
+            getattr(found, name), getattr(wanted, name), atol=1e-4, err_msg=name
         )
     actions = [[d.action for d in result.decisions] for result in (wanted, found)]
     assert actions[0] == actions[1]
@@ -270,7 +268,7 @@ def with_towns(uec, texts, titles=tuple(TOWNS), store=None):
 class TestReadings:
     """A question that several subjects answer, and does not say which is meant, is asked back."""
 
-    @pytest.mark.parametrize("store", ["memory", "int8", "qdrant"])
+    @pytest.mark.parametrize("store", ["memory", "qdrant"])
     def test_a_name_that_several_bear_is_asked_back_about(self, with_words, texts, store):
         index = with_towns(with_words, texts, store=STORES[store]())
         decision = index.search(["Elkins"])[0].decision

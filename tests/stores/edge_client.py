@@ -27,7 +27,8 @@ class EdgeClient:
 
     def create_collection(self, name, vectors_config, sparse_vectors_config=(), metadata=None):
         vectors = {key: _vector_params(given) for key, given in vectors_config.items()}
-        sparse = {key: edge.EdgeSparseVectorParams() for key in sparse_vectors_config}
+        idf = edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
+        sparse = dict.fromkeys(sparse_vectors_config, idf)
         named = bool(vectors)
         if not vectors and not sparse:  # an edge shard wants one
             vectors["none"] = edge.EdgeVectorParams(size=1, distance=edge.Distance.Dot)
@@ -37,13 +38,6 @@ class EdgeClient:
         self._shards[name] = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors, sparse))
         params = SimpleNamespace(vectors=named)
         self._configs[name] = SimpleNamespace(metadata=metadata, params=params, folder=folder.name)
-
-    def create_payload_index(self, name, field, schema):
-        if isinstance(schema, models.IntegerIndexParams):
-            schema = edge.IntegerIndexParams(schema.lookup, schema.range)
-        else:
-            schema = edge.PayloadSchemaType.Keyword
-        self._shards[name].update(edge.UpdateOperation.create_field_index(field, schema))
 
     def delete_collection(self, name):
         self._shards.pop(name).close()
@@ -64,13 +58,6 @@ class EdgeClient:
     def count(self, name, where, exact):
         count = self._shards[name].count(edge.CountRequest(exact=exact, filter=_filter(where)))
         return SimpleNamespace(count=count)
-
-    def facet(self, name, key, limit, exact):
-        found = self._shards[name].facet(edge.FacetRequest(key, limit, exact))
-        return SimpleNamespace(hits=found.hits)
-
-    def retrieve(self, name, ids, with_payload, with_vectors):
-        return self._shards[name].retrieve(ids, with_payload=True, with_vector=with_vectors)
 
     def scroll(self, name, scroll_filter, limit, offset, with_payload, with_vectors):
         return self._shards[name].scroll(
@@ -139,8 +126,4 @@ def _condition(asked):
         case models.FieldCondition(range=models.Range() as bounds):
             given = {name: getattr(bounds, name) for name in ("gt", "gte", "lt", "lte")}
             return edge.FieldCondition(asked.key, range=edge.RangeFloat(**given))
-        case models.FieldCondition(match=models.MatchValue(value=value)):
-            return edge.FieldCondition(asked.key, match=edge.MatchValue(value))
-        case models.FieldCondition(match=models.MatchAny(any=several)):
-            return edge.FieldCondition(asked.key, match=edge.MatchAny(several))
-    return edge.FieldCondition(asked.key, match=edge.MatchSubstring(asked.match.substring))
+    return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))

@@ -10,7 +10,6 @@ from uec_rag.stores.qdrant import QdrantStore
 
 KINDS = {
     "memory": lambda folder: LocalStore(),
-    "memory int8": lambda folder: LocalStore(dtype="int8"),
     "folder": lambda folder: LocalStore(folder / "idx"),
     "qdrant in memory": lambda folder: QdrantStore(location=":memory:", collection="passages"),
     "qdrant's engine": lambda folder: QdrantStore(client=EdgeClient(folder)),
@@ -41,7 +40,7 @@ def reopened(store, folder):
         close(store)
         return LocalStore(folder)
     close(store)
-    if not store._is_local:
+    if "QDRANT_URL" in os.environ and store.address.startswith("http"):
         return QdrantStore(url=os.environ["QDRANT_URL"], collection=store._name)
     return KINDS["qdrant in a folder"](folder.parent)
 

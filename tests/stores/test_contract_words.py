@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 from tests.stores.kinds import DISTINCT, ENGINES, KINDS, SAVED, close, reopened
-from tests.stores.test_contract import gaussians, numbered, view_of
+from tests.stores.test_contract import gaussians, numbered, search, view_of
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
 from uec_rag.stores import LocalStore
 
 SATURATION = Saturation()
-EXACT = [kind for kind in KINDS if kind != "memory int8"]
 LARGE_KEY = 2**64 - 3  # which no number with a sign holds
 
-every_store = pytest.mark.parametrize("kind", EXACT)
-every_search = pytest.mark.parametrize("kind", [kind for kind in EXACT if kind in DISTINCT])
+every_store = pytest.mark.parametrize("kind", KINDS)
+every_search = pytest.mark.parametrize("kind", DISTINCT)
 
 
 def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
@@ -40,7 +39,7 @@ QUERY = asking(99, 5)
 
 def alike(store, reference, query=QUERY, k=7, **options):
     """Whether a store finds and says what one in memory does."""
-    found, wanted = (one.search(query, k, beta=1.0, **options) for one in (store, reference))
+    found, wanted = (search(one, query, k, beta=1.0, **options) for one in (store, reference))
     assert [[p.id for p in row] for row in found.passages] == [
         [p.id for p in row] for row in wanted.passages
     ]
@@ -127,7 +126,7 @@ def test_words_alone_are_refused_by_an_engine(store):
         store.add(numbered(range(3)), type(alone)(nothing, nothing, terms=alone.terms))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SAVED if kind in EXACT])
+@pytest.mark.parametrize("kind", SAVED)
 def test_words_are_there_when_it_is_opened_again(store, kind, tmp_path):
     reference = LocalStore()
     for one in (store, reference):

@@ -21,18 +21,16 @@ from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import IndexCorrupted, Retriever
 from uec_rag.ensemble.save import unpack as unpack_ensemble
-from uec_rag.stores.local import LocalStore
 
 pytestmark = FORKED
 
 QUERIES = ["badero fimafi", "golugo"]
-STORES = {"exact": {}, "int8": {"dtype": "int8"}}
 
 
-@pytest.fixture(params=STORES)
-def saved(request, fitted, texts, tmp_path):
+@pytest.fixture
+def saved(fitted, texts, tmp_path):
     """A saved index, calibrated, with a segment in a file, and what it finds."""
-    index = Retriever(fitted, LocalStore(**STORES[request.param]))
+    index = Retriever(fitted)
     many = [f"{text} {i}" for i in range(3) for text in texts]
     index.add(
         many, ids=[f"p{i}" for i in range(600)], metadatas=[{"number": i} for i in range(600)]
@@ -131,7 +129,7 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
     items += [("ensemble", "", place, nasty) for place in places[1:] for nasty in NASTY]
     for table, columns in {
         "passages": ("row", "id", "sum", "metadata", "dates", "text"),
-        "segments": ("first", "name", "sha256", "data"),
+        "segments": ("first", "name", "sha256"),
         "settings": ("key", "value"),
     }.items():
         values = [None, -1, 2**62, 0.5, "", "x", "[" * 10_000, "{}", b"", b"\xff" * 100]

@@ -221,14 +221,14 @@ def test_where_nothing_can_be_written_it_is_read_or_that_is_said(with_log, tmp_p
         os.setgid(65534)
         os.setuid(65534)
         if with_log:
-            with pytest.raises(PermissionError, match="holds changes that can only be read where"):
+            with pytest.raises(PermissionError, match="close the index where it was"):
                 LocalStore(tmp_path / "copy", read_only=True)
             return
         opened = LocalStore(tmp_path / "copy", read_only=True)
         assert held_by(opened) == {"a": 1, "b": 1}
         with pytest.raises(PermissionError, match="read_only=True"):
             opened.delete(["a"])
-        with pytest.raises(PermissionError, match="load the index with read_only=True"):
+        with pytest.raises(PermissionError, match="load it with read_only=True"):
             LocalStore(tmp_path / "copy")
 
     assert in_a_child.run(read, [0]) == []
@@ -242,7 +242,7 @@ def _shared_memory(_, names):
 def test_a_process_that_is_forked_while_others_search_and_write_goes_on(in_memory, tmp_path):
     import threading
 
-    store = LocalStore(None if in_memory else tmp_path / "index", dtype="int8")
+    store = LocalStore(None if in_memory else tmp_path / "index")
     add(store, [str(i) for i in range(5000)], 0)
     query, stop, wrong = random_gaussian(np.random.default_rng(0), 8, WIDTH), threading.Event(), []
 

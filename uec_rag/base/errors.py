@@ -1,6 +1,5 @@
 """Exceptions for saved files, bugs of this package and missing libraries, and warnings."""
 
-import importlib
 import importlib.util
 import sys
 import warnings
@@ -74,21 +73,11 @@ def missing_extra(package: str, extra: str) -> str:
 def require(extra: str, *packages: str) -> None:
     """Raise ImportError if a package is absent, with the pip command that installs it.
 
-    `extra`: an extra of uec-rag. `packages`: names of packages. The libraries of "models" and "fit"
-    import torchvision if it is installed, so it must load as well.
+    `extra`: an extra of uec-rag. `packages`: names of packages.
     """
     missing = [package for package in packages if not _is_there(package.replace("-", "_"))]
     if missing:
         raise ImportError(missing_extra(" and ".join(missing), extra))
-    if extra in ("models", "fit") and _is_there("torchvision"):
-        try:
-            importlib.import_module("torchvision")
-        except Exception as error:  # a build for another torch: RuntimeError, OSError, ImportError
-            raise ImportError(
-                "This needs a torchvision that fits the installed torch, or none; importing it "
-                f"failed ({type(error).__name__}: {error}). uec_rag does not use it; remove it "
-                "with: pip uninstall -y torchvision"
-            ) from error
 
 
 def _is_there(module: str) -> bool:

@@ -183,8 +183,11 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     `values`: array_like, shape (n, d). `name`: name of the argument, for messages. Raises
     ValueError if it is not two-dimensional, or contains NaN or infinity.
     """
-    with np.errstate(over="ignore"):  # an overflow is reported below, as infinity
-        matrix = np.ascontiguousarray(values, dtype=np.float32)
+    try:
+        with np.errstate(over="ignore"):  # an overflow is reported below, as infinity
+            matrix = np.ascontiguousarray(values, dtype=np.float32)
+    except OverflowError as error:  # of an integer of hundreds of digits
+        raise ValueError(f"{name}: expected finite numbers ({error}).") from error
     if matrix.ndim != 2:
         raise ValueError(f"{name}: expected shape (n, d), got {matrix.shape}.")
     if not np.isfinite(matrix).all():

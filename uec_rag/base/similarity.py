@@ -126,8 +126,7 @@ def softmax(logits: FloatArray) -> FloatArray:
 # For beta >= 0, a score lies between mu_s and 0. So take the m best by mu_s and score them. If the
 # k-th score exceeds the largest possible score of the remaining rows, the result is exact; if not,
 # take more. The score of a positive mu_s is at most mu_s. A negative mu_s is raised towards 0 by
-# its variance, which is at most the largest variance of the query with any row. If mu_s is
-# approximate, candidates are scored with the exact value, and the bound includes the error.
+# its variance, which is at most the largest variance of the query with any row.
 
 _GROWTH = 16  # largest factor by which the number of candidates grows
 _ROUNDED = 1 + 1e-5  # scores are float32
@@ -142,7 +141,6 @@ def best_rows(
     moments: Moments,
     k: int,
     beta: float,
-    error: float = 0.0,
     most: Callable[[], float] = lambda: np.inf,
 ) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
     """Find the k highest scores of one query; ties go to the earlier row.
@@ -150,9 +148,8 @@ def best_rows(
     Returns rows, scores, mu_s and sigma_s^2, best first, each of shape (k,).
 
     `mu`, shape (N,): similarities; -inf for excluded rows. `moments`: returns mu_s and sigma_s^2 of
-    given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0. `error`:
-    largest difference of `mu` from the exact mu_s. `most`: returns an upper bound of sigma_s^2 of
-    all rows; called only if the k-th score is not positive.
+    given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0. `most`:
+    returns an upper bound of sigma_s^2 of all rows; called only if the k-th score is not positive.
     """
     count = len(mu)
     m = min(count, 2 * k + 16)
@@ -173,9 +170,9 @@ def best_rows(
             if shrinking is None:
                 shrinking = np.sqrt(1 + float(PROBIT) * beta * most()) * _ROUNDED if beta else 1.0
             enough = min(last, _UNDERFLOW) * shrinking
-        if m == count or enough > left_out + error:
+        if m == count or enough > left_out:
             return rows[order], scores[order], exact[order], sigma2[order]
         # Take all rows that could enter, unless they are so many that more candidates may first
         # rule out most of them.
-        near = int(np.count_nonzero(mu >= enough - error))
+        near = int(np.count_nonzero(mu >= enough))
         m = min(count, max(2 * m, near if near <= _GROWTH * m else 0))

@@ -35,8 +35,8 @@ class Encoded:
     features
         (n, m) float32: the input h of the last linear layer W (d, m), scaled per text such that a
         change dW of the weights changes the embedding by `gain * (dW @ features)` if the length of
-        the vector and the statistics of a LayerNorm are held fixed. For a model without a closing
-        linear layer, W is the identity and `features` is `embedding`.
+        the vector and the statistics of a LayerNorm are held fixed. If W is the identity,
+        `features` is `embedding`.
     terms
         The terms of an encoder without vectors, whose embedding and features have width 0.
     """
@@ -83,7 +83,7 @@ class Encoder(Protocol):
     feature_dimension
         The dimension m of the last layer's input.
     gain
-        (d,) float32: the factor of each row of W in the output; ones for a closing linear layer.
+        (d,) float32: the factor of each row of W in the output; ones for the identity.
     spec
         The `spec` from which `load_encoder` rebuilds this encoder; None if it cannot.
     """

@@ -1,19 +1,18 @@
 """Encoders around a SentenceTransformer from the hub, from a folder, or already in memory.
 
-They also record the input of the model's last linear layer, which the Laplace posterior is over.
+For the paper's ensemble they also record the input of the model's last feed-forward layer, which
+the Laplace posterior is over.
 """
 
 import hashlib
 import json
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,7 +32,6 @@ from uec_rag.encoders.base import (
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from torch import Tensor, nn
-    from torch.utils.hooks import RemovableHandle
 
 
 class SentenceTransformerEncoder(NotCopied):
@@ -49,9 +47,9 @@ class SentenceTransformerEncoder(NotCopied):
         SentenceTransformer. Code shipped with a model is never run: if a model needs it, load it
         yourself with `trust_remote_code`, and pass the SentenceTransformer.
     last_layer
-        "projection": the model's closing linear Dense if it has one, else the identity on the
-        pooled output. "ffn": the output layer of the last transformer block (BERT, RoBERTa and
-        similar models). "auto": "ffn" if there is such a layer, else "projection", with a warning.
+        "projection": the identity on the model's output. "ffn": the output layer of the last
+        transformer block (BERT, RoBERTa and similar models). "auto": "ffn" if there is such a
+        layer, else "projection", with a warning.
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
@@ -70,37 +68,20 @@ class SentenceTransformerEncoder(NotCopied):
         last_layer: LastLayers = "projection",
         fetch: bool = True,
     ) -> None:
-        source, model = load_model(model_or_name, fetch)
-        self.prompts = prompts_of(model, source)
+        source, self.model = load_model(model_or_name, fetch)
+        self.prompts = prompts_of(self.model, source)
         self.name = _without_revision(source) or "sentence-transformer"
         self.spec = source or None
-        self.last_layer = _layer_of(model, last_layer, self.name)
-        self.revision = revision_of(model, self.prompts, self.last_layer)
-        self.__setstate__({"model": model})
-        # Encoding a short text gives the dimension, and fails early if the model does not support
+        self.last_layer = _layer_of(self.model, last_layer, self.name)
+        self.revision = revision_of(self.model, self.prompts, self.last_layer)
+        # Encoding a short text gives the dimensions, and fails early if the model does not support
         # this precision.
-        self.dimension: int = self._encode(["dimension"], "passage", False).embedding.shape[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the model with its weights, but neither hooks nor locks."""
-        return {key: value for key, value in vars(self).items() if key not in ("tap", "_lock")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take a state, and make hooks and locks."""
-        vars(self).update(state)
-        self.model: SentenceTransformer
-        self.tap = (_tap_ffn if self.last_layer == "ffn" else _tap_projection)(self.model)
-        self._lock = threading.Lock()
-
-    @property
-    def feature_dimension(self) -> int:
-        """The dimension m of the last layer's input."""
-        return self.tap.feature_dimension or self.dimension
-
-    @property
-    def gain(self) -> Float32Array:
-        """Ones, or the last LayerNorm's weight for `last_layer="ffn"`, shape (d,)."""
-        return np.ones(self.dimension, np.float32) if self.tap.gain is None else self.tap.gain
+        encoded = self._encode(["dimension"], "passage", False)
+        self.dimension: int = encoded.embedding.shape[1]
+        self.feature_dimension: int = encoded.features.shape[1]
+        self.gain = np.ones(self.dimension, dtype=np.float32)
+        if self.last_layer == "ffn":
+            self.gain = _ffn_modules(self.model)[1].weight.detach().float().cpu().numpy()
 
     def encode(
         self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
@@ -119,9 +100,12 @@ class SentenceTransformerEncoder(NotCopied):
 
     def _encode(self, texts: list[str], role: Role, show_progress: bool | None) -> Encoded:
         # Tokenizers modify their padding while they work, and are not thread-safe.
-        with self._lock, self.tap.record_features():
-            output = self._output(texts, role, show_progress)
-        width = self.tap.feature_dimension or 0
+        with _ENCODING:
+            if self.last_layer == "projection":
+                output, width = self._output(texts, role, show_progress), 0
+            else:
+                with record_features(self.model) as width:
+                    output = self._output(texts, role, show_progress)
         own = output.shape[1] - width
         embedding = check_vectors(output[:, :own], rows=len(texts), encoder=self.name)
         return Encoded(embedding, output[:, own:].copy() if width else embedding)
@@ -132,17 +116,13 @@ class SentenceTransformerEncoder(NotCopied):
         with progress_bar("Encoding texts", len(texts), show_progress) as bar:
             for start in range(0, len(texts), _WINDOW):
                 window = texts[start : start + _WINDOW]
-                output = encode(
-                    window,
-                    prompt=self.prompts[role],
-                    show_progress_bar=False,
-                    truncate_dim=None if self.tap.register is None else sys.maxsize,
-                )
+                output = encode(window, prompt=self.prompts[role], show_progress_bar=False)
                 parts.append(np.asarray(output, dtype=np.float32))
                 bar.update(len(parts[-1]))
         return np.concatenate(parts)
 
 
+_ENCODING = threading.Lock()
 NO_INNER_LAYER = (
     "Encoder {!r} has no accessible feed-forward layer: its posterior is over the projection of "
     "its output, whose variance hardly differs between texts."
@@ -164,127 +144,64 @@ def _layer_of(model: "SentenceTransformer", requested: LastLayers, name: str) ->
 _WINDOW = 512  # texts between two updates of the progress bar
 _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
-_Captured: TypeAlias = "dict[str, Tensor]"
-_Register: TypeAlias = "Callable[[_Captured, Callable[[], bool]], Sequence[RemovableHandle]]"
-
 # Pooling modes whose output is linear in the token embeddings.
 _LINEAR_POOLING = ("mean", "cls", "lasttoken", "mean_sqrt_len_tokens", "weightedmean")
 
 
-@dataclass(frozen=True)
-class LastLayerTap:
-    """A hook that makes a SentenceTransformer return its last layer's input with its embedding.
+@contextmanager
+def record_features(model: "SentenceTransformer") -> Iterator[int]:
+    """Let a model append features to every embedding, so that the library sorts both together.
 
-    Attributes
-    ----------
-    model
-        The model to record.
-    feature_dimension
-        The dimension m of the input; None if the last layer is the identity on the embedding.
-    gain
-        The factor of each row of the last layer's weights in the output, (d,); None for ones.
-    register
-        Registers the hooks that compute "features": the input of the layer, divided by the length
-        of the resulting vector.
+    They are the input of its last feed-forward layer, divided by the deviation that the LayerNorm
+    after it divides by, and by the length of the embedding. Affects the calling thread only, not
+    calls of the same model in other threads. Yields the width of the features.
     """
+    import torch
 
-    model: "SentenceTransformer"
-    feature_dimension: int | None = None
-    gain: Float32Array | None = None
-    register: "_Register | None" = None
-
-    @contextmanager
-    def record_features(self) -> Iterator[None]:
-        """Append the features to every embedding, so that the library sorts both together.
-
-        Affects the calling thread only, not calls of the same model in other threads.
-        """
-        if self.register is None:
-            yield
-            return
-        captured: _Captured = {}
-        thread = threading.get_ident()
-
-        def here() -> bool:
-            return threading.get_ident() == thread
-
-        def append(_: object, __: object, output: "dict[str, Tensor]") -> None:
-            import torch
-
-            if here():
-                embedding = output["sentence_embedding"][..., : self.model.truncate_dim]
-                both = (embedding.float(), captured.pop("features").float())
-                output["sentence_embedding"] = torch.cat(both, dim=-1)
-
-        with ExitStack() as stack:
-            for handle in self.register(captured, here):
-                stack.callback(handle.remove)
-            stack.callback(self.model.register_forward_hook(append).remove)
-            yield
-
-
-def _tap_projection(model: "SentenceTransformer") -> LastLayerTap:
-    from torch import nn
-
-    modules = _without_normalize(model)
-    dense = modules[-1]
-    is_closing_linear_layer = (
-        type(dense).__name__ == "Dense"
-        and isinstance(dense.activation_function, nn.Identity)
-        and not getattr(dense, "use_residual", False)
-        and getattr(dense, "module_output_name", "sentence_embedding") == "sentence_embedding"
-    )
-    if not is_closing_linear_layer:
-        return LastLayerTap(model)
-    linear = dense.linear
-    assert isinstance(linear, nn.Linear)
-
-    def register(captured: _Captured, here: Callable[[], bool]) -> "Sequence[RemovableHandle]":
-        def record(_: object, inputs: "tuple[Tensor]", output: "Tensor") -> None:
-            if here():
-                captured["features"] = inputs[0].float() / _length(output, model.truncate_dim)
-
-        return (linear.register_forward_hook(record),)
-
-    return LastLayerTap(model, linear.in_features, register=register)
-
-
-def _tap_ffn(model: "SentenceTransformer") -> LastLayerTap:
     dense, layer_norm, pooling = _ffn_modules(model)
-    eps = layer_norm.eps
+    thread = threading.get_ident()
+    captured: dict[str, Tensor] = {}
 
-    def register(captured: _Captured, here: Callable[[], bool]) -> "Sequence[RemovableHandle]":
-        def record_activations(_: object, inputs: "tuple[Tensor]") -> None:
-            if here():
-                captured["activations"] = inputs[0].float()
+    def here(hook: "Callable[..., None]") -> "Callable[..., None]":
+        return lambda *given: hook(*given) if threading.get_ident() == thread else None
 
-        def record_deviation(_: object, inputs: "tuple[Tensor]") -> None:
-            if here():
-                variance = inputs[0].float().var(dim=-1, correction=0, keepdim=True)
-                captured["deviation"] = (variance + eps).sqrt()
+    def record_activations(_: object, inputs: "tuple[Tensor]") -> None:
+        captured["activations"] = inputs[0].float()
 
-        def pool(_: object, __: object, output: "dict[str, Tensor]") -> None:
-            if here():
-                tokens = captured.pop("activations") / captured.pop("deviation")
-                # The model's own pooling handles masks and prompts in the same way.
-                pooled = pooling.forward({**output, "token_embeddings": tokens})
-                length = _length(output["sentence_embedding"], model.truncate_dim)
-                captured["features"] = pooled["sentence_embedding"] / length
+    def record_deviation(_: object, inputs: "tuple[Tensor]") -> None:
+        variance = inputs[0].float().var(dim=-1, correction=0, keepdim=True)
+        captured["deviation"] = (variance + layer_norm.eps).sqrt()
 
-        return (
-            dense.register_forward_pre_hook(record_activations),
-            layer_norm.register_forward_pre_hook(record_deviation),
-            pooling.register_forward_hook(pool),
-        )
+    def pool(_: object, __: object, output: "dict[str, Tensor]") -> None:
+        tokens = captured.pop("activations") / captured.pop("deviation")
+        # The model's own pooling handles masks and prompts in the same way.
+        pooled = pooling.forward({**output, "token_embeddings": tokens})
+        length = output["sentence_embedding"].float().norm(dim=-1, keepdim=True)
+        captured["features"] = pooled["sentence_embedding"] / length
 
-    gain: Float32Array = layer_norm.weight.detach().float().cpu().numpy()
-    return LastLayerTap(model, dense.in_features, gain[: model.truncate_dim].copy(), register)
+    def append(_: object, __: object, output: "dict[str, Tensor]") -> None:
+        both = output["sentence_embedding"].float(), captured.pop("features").float()
+        output["sentence_embedding"] = torch.cat(both, dim=-1)
+
+    handles = (
+        dense.register_forward_pre_hook(here(record_activations)),
+        layer_norm.register_forward_pre_hook(here(record_deviation)),
+        pooling.register_forward_hook(here(pool)),
+        model.register_forward_hook(here(append)),
+    )
+    try:
+        yield dense.in_features
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm, nn.Module]":
     from torch import nn
 
-    modules = _without_normalize(model)
+    modules = list(model)
+    while len(modules) > 1 and type(modules[-1]).__name__ == "Normalize":
+        modules.pop()
     pooling = modules[-1]
     try:
         transformer = modules[0].get_submodule("auto_model")
@@ -299,27 +216,17 @@ def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm
         or not isinstance(layer_norm, nn.LayerNorm)
         or type(pooling).__name__ != "Pooling"
         or pooling.pooling_mode not in _LINEAR_POOLING
+        or model.truncate_dim is not None
     ):
         found = ", ".join(type(module).__name__ for module in model)
         raise ValueError(
             "last_layer='ffn' needs a BERT-like transformer (one whose last block ends in "
             "output.dense and output.LayerNorm) followed by a linear pooling such as mean or cls "
-            f"and nothing but a normalisation; this model is made of: {found}. "
+            "and nothing but a normalisation, without truncate_dim; this model is made of: "
+            f"{found}. "
             "Use last_layer='projection', which every model has"
         )
     return dense, layer_norm, pooling
-
-
-def _without_normalize(model: "SentenceTransformer") -> "list[nn.Module]":
-    modules = list(model)
-    while len(modules) > 1 and type(modules[-1]).__name__ == "Normalize":
-        modules.pop()
-    return modules
-
-
-def _length(vectors: "Tensor", truncate_dim: int | None) -> "Tensor":
-    length: Tensor = vectors[..., :truncate_dim].float().norm(dim=-1, keepdim=True)
-    return length
 
 
 def load_model(
@@ -394,18 +301,6 @@ def hub_is_reachable() -> bool:
     return False
 
 
-# The settings of a transformer that affect its output. The whole configuration would also depend
-# on the version of the library that read it.
-_HASHED_CONFIGURATION = (
-    "model_type",
-    "hidden_act",
-    "num_attention_heads",
-    "layer_norm_eps",
-    "position_embedding_type",
-    "rope_theta",
-)
-
-
 def revision_of(
     model: "SentenceTransformer", prompts: Mapping[Role, str], last_layer: LastLayer
 ) -> str:
@@ -417,7 +312,9 @@ def revision_of(
     import torch
 
     description = {
-        "modules": [_describe(module) for module in model],
+        "modules": [type(module).__name__ for module in model],
+        # That of the transformer would depend on the version of the library.
+        "settings": [getattr(module, "get_config_dict", dict)() for module in [*model][1:]],
         "prompts": {role: prompts[role] for role in ("query", "passage")},
         "last_layer": last_layer,
         "truncate_dim": getattr(model, "truncate_dim", None),
@@ -433,16 +330,6 @@ def revision_of(
     return digest.hexdigest()
 
 
-def _describe(module: object) -> dict[str, object]:
-    described: dict[str, object] = {"class": type(module).__name__}
-    config = getattr(getattr(module, "auto_model", None), "config", None)
-    if config is not None:
-        described |= {key: getattr(config, key, None) for key in _HASHED_CONFIGURATION}
-    elif hasattr(module, "get_config_dict"):
-        described |= module.get_config_dict()
-    return described
-
-
 def _tokenizer_state(model: "SentenceTransformer") -> object:
     """Return everything that determines how a model splits a text, except its maximum length."""
     tokenizer = model.tokenizer
@@ -453,7 +340,7 @@ def _tokenizer_state(model: "SentenceTransformer") -> object:
         state.pop("padding", None)
         state.pop("truncation", None)
         return state
-    return tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else None
+    return None
 
 
 _BGE_EN = "Represent this sentence for searching relevant passages: "

@@ -58,7 +58,6 @@ from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
-from uec_rag.stores.local.view import with_fresh_view
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
@@ -457,7 +456,7 @@ class Retriever:
         if request.chosen:
             where = all_of({"$id": [*request.chosen]}, where)
         if where is not None:
-            self.store.check_filter(parse(where))
+            parse(where)  # so that a wrong one costs no encoding
         result = self._run(request)
         if gate is None:
             return result, None, k
@@ -558,8 +557,7 @@ class Retriever:
             k = max(k, request.diversity.fetch_k)
 
         with span("search", queries=len(queries), k=k) as note:
-            search = partial(run, method, self.store, queries, *encoded, k, among, rest)
-            results = with_fresh_view(search)
+            results = run(method, self.store, queries, *encoded, k, among, rest)
             if among is not None and among is request.filter:
                 results = [self._note_few(result, k) for result in results]
             decisions = [result.decision for result in results]
@@ -578,7 +576,7 @@ class Retriever:
         count, decision = len(result.passages), result.decision
         if not 0 < count < min(k, JUDGED):
             return result
-        key = "few_match" if self.store.can_list else "few_candidates"
+        key = "few_candidates" if self.store.remote else "few_match"
         note = sentence(key, decision.language, count=str(count))
         return replace(result, decision=with_note(decision, note))
 

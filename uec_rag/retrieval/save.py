@@ -11,14 +11,14 @@ import secrets
 import shutil
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
 from uec_rag.ensemble.save import read_fit, write_ensemble
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
-from uec_rag.stores.base import STORE, LinkedStore, Store
+from uec_rag.stores.base import STORE, Store
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
 
@@ -41,7 +41,7 @@ def record(home: LocalStore, store: Store, uec: UEC, calibration: CorpusCalibrat
         if store is home:
             home.bind(uec.fingerprint)
         elif not isinstance(store, LocalStore | View):
-            home.change_settings({STORE: cast(LinkedStore, store).state()})
+            home.change_settings({STORE: store.describe()})
         state = None if calibration is None else calibration.metadata()
         home.change_settings({"calibration": state})
         record_ensemble(home, uec)

@@ -210,7 +210,8 @@ def run(
         them, and a question would look answered.
     """
     view, whole = store.snapshot(among), None if among is None else store.snapshot(rest)
-    size, results = len(view), list[Result]()
+    # Of an engine, those that a filter selects are not counted.
+    size, results = 0 if store.remote and among is not None else len(view), list[Result]()
     flat = [one for query in queries for one in query.views.values()]
     blocks = rank(method, view, flat, in_context(flat, rows, parts), k, whole)
     asked: Sequence[Query] = ()

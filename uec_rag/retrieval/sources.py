@@ -239,7 +239,7 @@ class SourceStore(Store):
         """Return the hash of the source's name, by which a gate notices that it is another."""
         return hashlib.sha256(self.source.name.encode()).hexdigest()[:32]
 
-    def state(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return which source it is, with the rarity of words."""
         words = [
             [known.passages, known.length, {str(k): n for k, n in known.document_frequency.items()}]
@@ -248,7 +248,7 @@ class SourceStore(Store):
         return {"store": "source", "address": self.source.name, "words": words}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take the rarity of words from what `state` returned; warn if that is of another source.
+        """Take the rarity of words from an index; warn if it is of another source.
 
         IndexCorrupted if it is damaged.
         """

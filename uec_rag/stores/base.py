@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import (
     are_finite,
     as_list,
-    check_beta,
     check_k,
     check_texts,
     check_type,
@@ -244,9 +243,13 @@ class Store(ABC):
         """Return up to `most` passages; none if they cannot be listed."""
         return [*islice(self.passages(), most)]
 
-    def check_filter(self, condition: object) -> None:
-        """Raise ValueError if the store cannot run a parsed filter."""
-        del condition  # most can run all
+    def describe(self) -> dict[str, Any]:
+        """Return what an index says of a store elsewhere: its "address", and what it learned."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what it learned from what `describe` returned."""
+        del state  # most learn nothing
 
     @abstractmethod
     def __len__(self) -> int:
@@ -304,7 +307,7 @@ class Store(ABC):
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
-        """Find the k passages with the highest s_hat for n queries.
+        """Find the k passages with the highest s_hat for n queries; of a remote store, for one.
 
         Of passages with equal scores, earlier ones come first in a local store.
 
@@ -313,41 +316,20 @@ class Store(ABC):
         ValueError
             If k < 1, or the query does not have the dimension of the stored passages.
         TypeError, ValueError
-            If an argument has another type, or the filter is invalid; see `uec_rag.stores.filters`.
+            If the filter is invalid; see `uec_rag.stores.filters`.
         """
         k = check_k(k)
-        check_type(query, Gaussian, "query", "a Gaussian")
         check_range(query, "query")
-        check_beta(beta)
-        store, passages, tops, exact = self.snapshot(filter), list[list[Passage]](), list[Top](), []
-        step = 1 if self.remote else max(1, _BLOCK // max(1, len(store)))
-        for start in range(0, len(query), step):
-            some = query[start : start + step]
-            view = store.fetch("", some, 4 * k)
-            top = view.rank(some, k, beta=beta)
-            passages += [[*map(copy_passage, row)] for row in view.gather(top.columns)]
-            tops.append(top)
-            exact.append(len(view) >= len(store))
-        count = min(top.columns.shape[1] for top in tops)
-        scores, mu, sigma2 = (
-            np.concatenate([part[:, :count] for part in parts])
-            for parts in [*zip(*tops, strict=True)][1:]
-        )
-        return StoreHits([row[:count] for row in passages], scores, mu, sigma2, exact=all(exact))
+        store = self.snapshot(filter)
+        view = store.fetch("", query, 4 * k)
+        top = view.rank(query, k, beta=beta)
+        passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
+        is_whole = not self.remote or (filter is None and len(view) >= len(store))
+        return StoreHits(passages, *top[1:], exact=is_whole)
 
 
 STORE = "store"
 """The setting of an index that says where its passages are, if they are not in the folder."""
-
-
-class LinkedStore(Protocol):
-    """A store outside the folder of an index, which says where it is."""
-
-    def state(self) -> dict[str, Any]:
-        """Return what the index says of it: the "address", and what it learned."""
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take what it learned from its state; warn or raise ValueError if it is another one."""
 
 
 def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | None:
@@ -359,8 +341,7 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     Raises
     ------
     ValueError
-        If the passages are elsewhere and no store is given, or vice versa; or if the given store
-        is empty and not the one of the index.
+        If the passages are elsewhere and no store is given, or vice versa.
     TypeError
         If `store` is not a store.
     """
@@ -381,16 +362,17 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
             f"is not opened just because a saved folder names it; if it is yours, pass it: {how}."
         )
-    cast(LinkedStore, store).restore(state)
+    store.restore(state)
     return store
 
 
 DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
-_BLOCK = 2**26  # similarities in memory at a time
 _LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
 _LARGEST = 1e19  # so that the product of two variances does not overflow float32
 _EXACT = 2**53  # a float represents all integers up to this
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
 
 
 class DateText(str):
@@ -398,45 +380,27 @@ class DateText(str):
 
     Attributes
     ----------
-    first : str
-        Its moment, or that at which its day begins, in UTC, as a text whose order is that in time.
-    after : str
-        The first such text of what is later; of a date, that of the next day.
-    key : str
-        Its moment as a text that a date and the beginning of its day do not share.
+    span : tuple of int
+        Its first microsecond since 1970 in UTC, and the first one after it: of a date, that of the
+        next day.
 
     Examples
     --------
-    >>> day = DateText.from_date(datetime.date(2024, 1, 31))
-    >>> day, day.first, day.after
-    ('2024-01-31', '2024-01-31T00:00:00.000000', '2024-02-01T00:00:00.000000')
+    >>> DateText.from_date(datetime.date(1970, 1, 2)).span
+    (86400000000, 172800000000)
     """
 
-    first: str
-    after: str
-    key: str
+    span: tuple[int, int]
 
     @classmethod
     def from_date(cls, value: datetime.date) -> Self:
         """Make the text of a date or a datetime; one without a time zone is in UTC."""
-        made = cls(value.isoformat())
-        is_time = isinstance(value, datetime.datetime)
-        moment = value if is_time else datetime.datetime(value.year, value.month, value.day)
-        assert isinstance(moment, datetime.datetime)
-        try:
-            moment = moment.astimezone(datetime.UTC) if moment.tzinfo else moment
-            following = moment + datetime.timedelta(days=1)
-        except OverflowError:  # at the ends of the calendar
-            following = datetime.datetime.max
-        made.first = moment.replace(tzinfo=None).isoformat(timespec="microseconds")
-        made.key = made.first if is_time else made.first + "d"
-        made.after = made.first + "e" if is_time else following.isoformat(timespec="microseconds")
+        made, length, moment = cls(value.isoformat()), _MICROSECOND, value
+        if not isinstance(moment, datetime.datetime):
+            length, moment = _DAY, datetime.datetime.combine(value, datetime.time())
+        first = (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
+        made.span = first, first + length // _MICROSECOND
         return made
-
-    def side(self, operator: str) -> tuple[str, str]:
-        """Return the sign and the moment by which the `key` of others is compared with this."""
-        moment = self.first if operator in ("$gte", "$lt") else self.after
-        return ">=" if operator in ("$gt", "$gte") else "<", moment
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -481,17 +445,10 @@ dict, which are what a saved index keeps, got set; convert it first.
 
 
 def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
-    """Convert one value as `normalise` does; return one of an unsupported type unchanged.
-
-    ValueError if the type is supported, but `normalise` would reject the value, or if it is NaN,
-    which equals nothing.
-    """
+    """Convert one value as `normalise` does, with its errors; ValueError if it is NaN."""
     if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
         raise ValueError(f"{where}: expected a finite number, got {value}; ask for None.")
-    try:
-        return _value(value, where, 0)
-    except TypeError:
-        return value
+    return _value(value, where, 0)
 
 
 def check_stored_text(text: str, where: str) -> str:

@@ -10,13 +10,13 @@ All entries of a mapping must match. `$eq`, `$ne`, `$gt`, `$gte`, `$lt` and `$lt
 text has a part, and `$exists` whether there is a value. `$and` and `$or` (lists of filters) and
 `$not` (a filter, or operators on a key) combine them; `$id` lists the ids of passages. A value that
 is missing or None only matches `$ne`, `$nin`, `{"$exists": False}` and, if the key exists,
-`{"$eq": None}`. Numbers are compared with numbers and texts with texts (Qdrant orders numbers
-only); a value of another type does not match.
+`{"$eq": None}`. Numbers are compared with numbers and texts with texts; a value of another
+type does not match.
 
-A local index also accepts a callable(passage) -> bool, as the filter or as `$where`; operators on
-what a dict holds, as in `{"loc": {"page": {"$gte": 2}}}`; and dates. A date or datetime is compared
-with the dates of metadata as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date
-mean the whole day, `$gte` and `$lt` its first moment. Texts that look like dates stay texts.
+A callable(passage) -> bool is a filter, too, also as `$where`, and operators compare what a dict
+holds, as in `{"loc": {"page": {"$gte": 2}}}`. A date or datetime is compared with the dates of
+metadata as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date mean the whole day,
+`$gte` and `$lt` its first moment. Texts that look like dates stay texts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class HasId:
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition as a callable, which only a store in memory can run."""
+    """A condition as a callable."""
 
     predicate: Callable[[Passage], bool]
 
@@ -94,8 +94,8 @@ class Not:
     condition: Condition
 
 
-ORDERS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
-"""The signs of the operators that compare an order."""
+ORDERS = {"$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
+"""The operators that compare an order."""
 
 Condition: TypeAlias = Compare | HasId | Predicate | And | Or | Not
 
@@ -313,7 +313,6 @@ def _necessary(condition: Condition) -> dict[str, Any] | None:
     return None
 
 
-IS_ON_SIDE = {">": op.gt, ">=": op.ge, "<": op.lt, "<=": op.le}
 _MISSING = object()
 
 
@@ -362,7 +361,7 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
 
 def _is_equal(value: object, asked: object) -> bool:
     if isinstance(value, DateText) and isinstance(asked, DateText):
-        return bool(value.key == asked.key)
+        return value.span == asked.span
     return value is not _MISSING and bool(value == asked)
 
 
@@ -370,8 +369,10 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     """Return whether a value is on one side of a limit of the same kind."""
     left: Any = value
     if isinstance(limit, DateText):
-        sign, moment = limit.side(operator)
-        return isinstance(value, DateText) and IS_ON_SIDE[sign](value.key, moment)
+        if not isinstance(value, DateText):
+            return False
+        moment = limit.span[operator in ("$gt", "$lte")]
+        return (value.span[0] >= moment) == (operator in ("$gt", "$gte"))
     if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
         return False
-    return bool(IS_ON_SIDE[ORDERS[operator]](left, limit))
+    return bool(ORDERS[operator](left, limit))

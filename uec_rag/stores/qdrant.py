@@ -2,23 +2,21 @@
 
 A point is a passage, with a named vector for its mean, one without an index for its scales, and a
 sparse vector for each sparse encoder. A search fetches candidates of a query, which are compared
-and scored here by the same code as in a local index, with the frequencies of the whole corpus, so
-that the scores are equal.
+and scored here by the same code as in a local index, with the frequencies of words in a sample of
+the passages.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +24,18 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import missing_extra
-from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, Terms
+from uec_rag.base.gaussian import Gaussian, Saturation, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
+from uec_rag.stores.local.database import dates_of, restore_dates
 from uec_rag.stores.local.view import View
 
 try:
-    import tenacity
     from qdrant_client import QdrantClient, models
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 except ModuleNotFoundError as error:
-    if error.name not in ("qdrant_client", "tenacity"):
+    if error.name != "qdrant_client":
         raise
     raise ImportError(missing_extra("qdrant-client", "stores")) from error
 
@@ -45,18 +43,18 @@ CANDIDATES = 256
 """The default number of passages nearest by mu_s that a search scores."""
 
 _METADATA = "uec_rag"  # key of ours in a collection's metadata
-_MEAN, _SCALES, _FACTS = "mean", "scales", "facts"
+_MEAN, _SCALES, _VALUES = "mean", "scales", "values"
 _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
-_COUNTS = 16  # requests for counts that run concurrently
-_LENGTHS = 2**20  # largest number of distinct passage lengths
+_SAMPLE = 1024  # passages in which the frequencies of words are counted
 _TRANSIENT = (408, 425, 429)  # of the status codes that blame a request
-_TRIES = 5
-_WITHIN = 10.0  # seconds after which requests are not retried
 
 # What is read of points: their passages, or all that a Gaussian is made of, too.
-_PASSAGES: dict[str, Any] = {"with_payload": ["id", "text", "metadata"], "with_vectors": False}
-_WITH_WORDS = models.PayloadSelectorExclude(exclude=[_FACTS, "values"])
+_PASSAGES: dict[str, Any] = {
+    "with_payload": ["id", "text", "metadata", "dates"],
+    "with_vectors": False,
+}
+_WITH_WORDS = models.PayloadSelectorExclude(exclude=[_VALUES])
 _ALL: dict[str, Any] = {"with_payload": _WITH_WORDS, "with_vectors": [_MEAN, _SCALES]}
 
 _Point = models.Record | models.ScoredPoint
@@ -67,8 +65,12 @@ class QdrantStore(Store):
     """Passages and their Gaussians in a Qdrant collection.
 
     Candidates are the passages nearest by mu_s in Qdrant's HNSW and by words, which are fetched and
-    scored in this process. Filters run in Qdrant. Adding the first passages creates the
-    collection, which records their ensemble.
+    scored in this process. Adding the first passages creates the collection, which records their
+    ensemble.
+
+    Of a filter, Qdrant runs `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte` on keys
+    that are one word; the rest is applied to its candidates. An index of Qdrant on "values.KEY"
+    makes filters of many passages fast.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
@@ -140,46 +142,36 @@ class QdrantStore(Store):
             )
         self.candidates = check_k(candidates, "candidates")
         folder, url = None if path is None else str(path), None if url is None else url.rstrip("/")
-        self._key, self._is_local = api_key, location is not None or path is not None
-        try:
-            self._client = client or QdrantClient(
-                location=location, path=folder, url=url, api_key=api_key
-            )
-        except ValueError as error:
-            raise ValueError(f"url: expected http://HOST:PORT, got {url!r} ({error}).") from error
+        self._key = api_key
+        self._client = client or QdrantClient(
+            location=location, path=folder, url=url, api_key=api_key
+        )
         where = url or (":memory:" if path is None else Path(path).absolute())
         self.address = f"{where}/{collection}"
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None
         self._was_there = False
+        # The number of passages, and the frequencies in each sparse block; shared by views.
+        self._frequencies: list[tuple[int, list[Frequencies]]] = []
         # Of a view:
-        self._condition: filters.Condition | None = None
+        self._filter: Filter | None = None
+        self._condition = filters.parse({})
         self._fixed: _Collection | None = None
         self._is_view = False
 
     # Requests
 
     def _ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """Call Qdrant; retry a few times if it is briefly unreachable.
+        """Call Qdrant.
 
-        ConnectionError if it stays unreachable. PermissionError if the key lacks a permission.
+        ConnectionError if it is unreachable. PermissionError if the key lacks a permission.
         ValueError if it rejects the request, or the collection was removed.
         """
-
-        def call() -> _T:
-            try:
-                return method(*arguments, **named)
-            except (ResponseHandlingException, UnexpectedResponse) as error:
-                translation = self._translation(error)
-            raise translation  # outside `except`, so that a request with its key is not the context
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(ConnectionError),
-            stop=tenacity.stop_after_attempt(_TRIES) | tenacity.stop_after_delay(_WITHIN),
-            wait=tenacity.wait_random_exponential(0.5),
-            reraise=True,
-        )
-        return retrying(call)
+        try:
+            return method(*arguments, **named)
+        except (ResponseHandlingException, UnexpectedResponse) as error:
+            translation = self._translation(error)
+        raise translation  # outside `except`, so that a request with its key is not the context
 
     def _translation(self, error: Exception) -> Exception:
         """Return the error to raise in place of the client's."""
@@ -226,20 +218,16 @@ class QdrantStore(Store):
         if own is not None and found.ensemble != own and self._count():
             check_same(found.ensemble, own)
 
-    @property
-    def _filter(self) -> models.Filter | None:
-        return None if self._condition is None else _translate(self._condition)
-
     def _count(self, filter: models.Filter | None = None) -> int:
         """Return the number of points that match a filter."""
         return self._ask(self._client.count, self._name, filter, exact=True).count
 
     def _points(
-        self, where: models.Filter | None, *, vectors: bool = False, limit: int = _READ
+        self, where: models.Filter | None, *, vectors: bool = False
     ) -> Iterator[models.Record]:
-        """Yield the points that match a filter, with their vectors and words if asked for.
+        """Yield the points that match a filter of Qdrant, with vectors and words if asked for.
 
-        They are in the order of their UUIDs, which is random; each request reads `limit` of them.
+        They are in the order of their UUIDs, which is random.
         """
         offset: Any = None
         while self._collection() is not None:
@@ -247,7 +235,7 @@ class QdrantStore(Store):
                 self._client.scroll,
                 self._name,
                 scroll_filter=where,
-                limit=limit,
+                limit=_READ,
                 offset=offset,
                 **(_ALL if vectors else _PASSAGES),
             )
@@ -258,28 +246,27 @@ class QdrantStore(Store):
     # Reading
 
     def __len__(self) -> int:
-        return 0 if self._collection() is None else self._count(self._filter)
+        if self._filter is not None:
+            return sum(1 for _ in self._selected())
+        return 0 if self._collection() is None else self._count()
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view of the passages that match a filter; of all without one.
 
         It is not a fixed state: writes by others are visible in it.
 
-        TypeError, ValueError if the filter is invalid, or Qdrant cannot run it.
+        TypeError, ValueError if the filter is invalid.
         """
         view = copy(self)
         view._fixed, view._is_view = self._collection(), True
-        if filter is None:
-            return view
-        condition = filters.parse(filter)
-        self.check_filter(condition)
-        before = self._condition
-        view._condition = condition if before is None else filters.And((before, condition))
+        view._filter = filters.all_of(self._filter, filter)
+        view._condition = filters.parse(view._filter or {})
         return view
 
-    def check_filter(self, condition: object) -> None:
-        """Raise ValueError if Qdrant cannot run a parsed filter."""
-        _translate(cast(filters.Condition, condition))
+    def _selected(self, *, vectors: bool = False) -> Iterator[models.Record]:
+        """Yield the points of a view."""
+        points = self._points(_narrow(self._condition), vectors=vectors)
+        return (one for one in points if filters.matches(self._condition, _passage_of(one)))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""
@@ -296,40 +283,28 @@ class QdrantStore(Store):
 
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that match a filter, in the order of Qdrant."""
-        view = self.snapshot(filter)
-        return map(_passage_of, view._points(view._filter))
+        return map(_passage_of, self.snapshot(filter)._selected())
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
-        points = self._points(self._filter, vectors=True, limit=min(count, _READ))
-        return self._gaussians([*islice(points, count)])
+        return self._gaussians([*islice(self._selected(vectors=True), count)])
 
     def _gaussians(self, points: Sequence[models.Record]) -> Gaussian:
-        collection = self._collection() or _Collection(Schema(), None, ())
+        collection = self._collection() or _Collection(Schema(), None)
         return collection.gaussians(points)
 
-    def _frequencies(self, block: int, keys: NDArray[np.uint64]) -> Frequencies:
-        """Return the frequencies of distinct terms of a sparse block among all passages.
+    def _learn_words(self) -> list[Frequencies]:
+        """Return the frequencies of words in a sample, for each sparse block.
 
-        Qdrant has no request for several counts, so the requests run concurrently.
+        It is taken again when the number of passages has changed by a tenth.
         """
-        name = _words_name(block)
-
-        def holding(key: int) -> int:
-            match = models.MatchValue(value=key)
-            where = models.FieldCondition(key=f"{name}.terms", match=match)
-            return self._client.count(self._name, models.Filter(must=[where]), exact=True).count
-
-        def counts() -> list[int]:  # retried together, to limit the number of requests
-            with ThreadPoolExecutor(_COUNTS) as pool:
-                return [*pool.map(holding, keys.view(np.int64).tolist())]
-
-        found = dict(zip(keys.tolist(), self._ask(counts), strict=True))
-        of_length = self._ask(
-            self._client.facet, self._name, f"{name}.length", limit=_LENGTHS, exact=True
-        ).hits
-        total = float(sum(int(hit.value) * hit.count for hit in of_length))
-        return Frequencies(sum(hit.count for hit in of_length), total, found)
+        count = self._count()
+        before, known = self._frequencies[-1] if self._frequencies else (0, [])
+        if 10 * abs(count - before) > before:
+            sample = self._gaussians([*islice(self._points(None, vectors=True), _SAMPLE)])
+            known = [*map(Frequencies.from_terms, sample.terms)]
+            self._frequencies[:] = [(count, known)]
+        return known
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Fetch the candidates of one query as a view.
@@ -343,25 +318,24 @@ class QdrantStore(Store):
         collection.schema.check_query(query)
         request = partial(
             models.QueryRequest,
-            filter=self._filter,
+            filter=_narrow(self._condition),
             limit=max(count, self.candidates),
             with_payload=_WITH_WORDS,
             with_vector=[_MEAN, _SCALES],
         )
         requests = [request(query=query.mean[0].tolist(), using=_MEAN)]
-        frequencies = list[Frequencies]()
         for block, terms in enumerate(query.terms):
-            known = self._frequencies(block, np.unique(terms.keys))
-            frequencies.append(known)
             if len(terms.keys):
-                words = _sparse(terms.keys, terms.weights * known.idf(terms.keys))
+                words = _sparse(terms.keys, terms.weights)
                 requests.append(request(query=words, using=_words_name(block)))
+        frequencies = self._learn_words() if query.terms else []
         answers = self._ask(self._client.query_batch_points, self._name, requests)
         points = [*{point.id: point for answer in answers for point in answer.points}.values()]
         if not points:
             return View.empty()
         passages = [*map(_passage_of, points)]
-        return View.from_passages(passages, collection.gaussians(points), frequencies)
+        view = View.from_passages(passages, collection.gaussians(points), frequencies)
+        return view.snapshot(self._filter)
 
     # Writing
 
@@ -389,9 +363,12 @@ class QdrantStore(Store):
         passages = check_addition(passages, gaussians)
         if not passages:
             return
+        self._frequencies.clear()
         collection = self._collection()
         if collection is None or not self._count():
-            collection = self._create(_Collection.from_gaussians(gaussians, self._fingerprint))
+            collection = self._create(
+                _Collection(Schema.from_gaussians(gaussians), self._fingerprint)
+            )
         collection.schema.check(gaussians)
         for start in range(0, len(passages), _BATCH):
             some = slice(start, start + _BATCH)
@@ -401,6 +378,7 @@ class QdrantStore(Store):
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
         self._check_writable()
+        self._frequencies.clear()
         there = [point.id for point in self._points(_having(ids))]
         for start in range(0, len(there), _READ):
             chosen = models.PointIdsList(points=there[start : start + _READ])
@@ -412,67 +390,41 @@ class QdrantStore(Store):
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
     def _create(self, wanted: _Collection) -> _Collection:
-        """Create the collection, in place of an empty one for other Gaussians, with its indexes.
-
-        Returns what it is: another process may have created it at the same time.
-        """
+        """Create the collection, in place of an empty one for other Gaussians."""
         if not wanted.schema.dimension:
             raise ValueError(
                 "store: Qdrant needs vectors, and this ensemble has only words; add an encoder to "
                 "it, or use a LocalStore."
             )
         there = self._collection()
-        if there is not None and (there.schema, there.ensemble) != (wanted.schema, wanted.ensemble):
+        if there is not None and there != wanted:
             self._ask(self._client.delete_collection, self._name)
             self._was_there, there = False, None
-        names = [*map(_words_name, range(len(wanted.schema.words)))]
         dot, no_index = models.Distance.DOT, models.HnswConfigDiff(m=0)
         means = models.VectorParams(size=wanted.schema.dimension, distance=dot)
         scales = models.VectorParams(
             size=wanted.schema.scales, distance=dot, hnsw_config=no_index, on_disk=True
         )
+        words = models.SparseVectorParams(modifier=models.Modifier.IDF)
         if there is None:
-            try:
-                self._ask(
-                    self._client.create_collection,
-                    self._name,
-                    vectors_config={_MEAN: means, _SCALES: scales},
-                    sparse_vectors_config={name: models.SparseVectorParams() for name in names},
-                    metadata={_METADATA: wanted.metadata()},
-                    **self._settings,
-                )
-            except ValueError:
-                if self._collection() is None:  # else another process was faster
-                    raise
-        if not self._is_local:  # which has no indexes
-            self._index(names)
-        return self._collection() or wanted
-
-    def _index(self, names: Sequence[str]) -> None:
-        """Create the indexes of the payload, unless they exist."""
-        whole = models.IntegerIndexParams(
-            type=models.IntegerIndexType.INTEGER, lookup=True, range=False
-        )
-        make = partial(self._ask, self._client.create_payload_index, self._name)
-        make(_FACTS, models.PayloadSchemaType.KEYWORD)
-        for name in names:
-            make(f"{name}.terms", whole)
-            make(f"{name}.length", whole)
+            self._ask(
+                self._client.create_collection,
+                self._name,
+                vectors_config={_MEAN: means, _SCALES: scales},
+                sparse_vectors_config={
+                    _words_name(block): words for block in range(len(wanted.schema.words))
+                },
+                metadata={_METADATA: wanted.metadata()},
+                **self._settings,
+            )
+        self._was_there = True
+        return wanted
 
     # The folder of an index
 
-    def state(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return what the folder of an index says of this store: its address."""
         return {"store": "Qdrant", "address": self.address}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Raise ValueError if this is an empty collection, and not that of a saved index."""
-        address = state.get("address")
-        if self.address != address and not len(self):
-            raise ValueError(
-                f"store: there is no passage in {self.address!r:.300}, and those of this index "
-                f"were saved in {address!r:.300}; check the name."
-            )
 
     def close(self) -> None:
         """Close the connection, or release the folder for another process."""
@@ -502,21 +454,11 @@ class _Collection(Record):
     schema : Schema
     ensemble : str or None
         The fingerprint of the ensemble, if known.
-    lengths : tuple of float
-        For each sparse block, the mean length of the first batch of passages, by which counts are
-        saturated when they are stored; it affects the choice of candidates only.
     """
 
     schema: Schema
     ensemble: str | None
-    lengths: tuple[float, ...]
-    format: Literal[3] = 3
-
-    @classmethod
-    def from_gaussians(cls, gaussians: Gaussian, ensemble: str | None) -> Self:
-        """Describe a first batch of Gaussians."""
-        lengths = tuple(max(1.0, float(terms.lengths.mean())) for terms in gaussians.terms)
-        return cls(Schema.from_gaussians(gaussians), ensemble, lengths)
+    format: Literal[5] = 5
 
     def points(
         self, passages: Sequence[Passage], gaussians: Gaussian
@@ -527,16 +469,20 @@ class _Collection(Record):
             vector: dict[str, Any] = {_MEAN: means[row], _SCALES: scales[row]}
             metadata = json.dumps(passage.metadata)  # Qdrant would change some floats
             payload: dict[str, Any] = {"id": passage.id, "text": passage.text, "metadata": metadata}
-            payload |= _filterable(passage.metadata)
-            for block, (terms, usual) in enumerate(zip(gaussians.terms, self.lengths, strict=True)):
+            payload["dates"] = dates_of(passage.metadata)
+            payload[_VALUES] = {
+                key: value if isinstance(value, str) else float(value)
+                for key, value in passage.metadata.items()
+                if isinstance(value, str | int | float)
+            }
+            for block, terms in enumerate(gaussians.terms):
                 name, some = _words_name(block), slice(*terms.starts[row : row + 2])
                 keys, counts = terms.keys[some], terms.weights[some]
                 if len(keys):
-                    vector[name] = _sparse(keys, _saturate(counts, terms.saturation, usual))
+                    vector[name] = _sparse(keys, counts / (counts + terms.saturation.k1))
                 payload[name] = {
                     "terms": keys.view(np.int64).tolist(),  # Qdrant has no unsigned integers
                     "counts": counts.tolist(),
-                    "length": round(float(counts.sum())),
                 }
             yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=payload)
 
@@ -550,8 +496,8 @@ class _Collection(Record):
             for block, words in enumerate(schema.words)
         ]
         return Gaussian.from_factors(
-            mean.reshape(-1, schema.dimension),
-            scales.reshape(-1, schema.scales),
+            mean.reshape(len(points), schema.dimension),
+            scales.reshape(len(points), schema.scales),
             schema.profile,
             widths=schema.widths,
             terms=terms,
@@ -561,7 +507,9 @@ class _Collection(Record):
 def _passage_of(point: _Point) -> Passage:
     """Rebuild the passage of a point."""
     payload = _dict(point.payload)
-    return Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
+    passage = Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
+    restore_dates(passage.metadata, payload["dates"])
+    return passage
 
 
 def _dict(part: object) -> dict[str, Any]:
@@ -579,13 +527,6 @@ def _terms(words: Sequence[Mapping[str, Any]], scale: float, saturation: Saturat
     return Terms(starts, keys.view(np.uint64), counts, scales, saturation)
 
 
-def _saturate(counts: FloatArray, saturation: Saturation, usual: float) -> FloatArray:
-    share = float(counts.sum()) / usual
-    damping = saturation.k1 * (1 - saturation.b + saturation.b * share)
-    weights: FloatArray = counts / (counts + damping)
-    return weights
-
-
 def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVector:
     """Convert terms to Qdrant's sparse vector, whose indices have 32 bits.
 
@@ -596,103 +537,41 @@ def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVec
     return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 
-# Qdrant defines equality otherwise than a local index for lists, for integers and floats, and for
-# missing values. A fact ("year is 2021", "one of tags is tax") as one keyword means the same, and
-# one index serves all keys. Scalars are stored again under a name that is valid in every path.
+def _narrow(condition: filters.Condition) -> models.Filter | None:
+    """Return a filter of Qdrant that lets through all that a condition does, and maybe more.
 
-
-def _digest(kind: Literal["is", "there", "has", "value"], key: str, value: object = None) -> str:
-    """Return the keyword of a fact: a key's value is this, is not None, or has this item.
-
-    Examples
-    --------
-    >>> _digest("is", "year", 2021) == _digest("is", "year", 2021.0)
-    True
+    None if it would let through everything.
     """
-    text = json.dumps([kind, key, _canonical(value)], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _canonical(value: object) -> object:
-    """Return the same for values that are equal in Python."""
-    if isinstance(value, int | float):
-        return float(value) + 0.0  # -0.0 becomes 0.0
-    if isinstance(value, list | tuple):
-        return [*map(_canonical, value)]
-    if isinstance(value, Mapping):
-        return {key: _canonical(item) for key, item in value.items()}
-    return value if value is None or isinstance(value, str) else repr(value)
-
-
-def _filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what filters look at: the facts of metadata, and the scalars."""
-    facts, values = set[str](), dict[str, str | float]()
-    for key, value in metadata.items():
-        facts.add(_digest("is", key, value))
-        if value is not None:
-            facts.add(_digest("there", key))
-        if isinstance(value, list):
-            facts |= {_digest("has", key, item) for item in value}
-        elif isinstance(value, str | int | float):
-            values[_digest("value", key)] = value if isinstance(value, str) else float(value)
-    return {_FACTS: [*facts], "values": values}
-
-
-def _translate(condition: filters.Condition) -> models.Filter:
-    """Translate a condition to a filter of Qdrant; ValueError if Qdrant cannot run it."""
     match condition:
         case filters.And(conditions):
-            return models.Filter(must=[*map(_translate, conditions)])
+            return models.Filter(must=[part for part in map(_narrow, conditions) if part])
         case filters.Or(conditions):
-            found: list[Any] = [*map(_translate, conditions)]
-            return models.Filter(should=found) if found else _having([])
-        case filters.Not(negated):
-            return models.Filter(must_not=[_translate(negated)])
+            parts: list[Any] = [part for part in map(_narrow, conditions) if part]
+            return models.Filter(should=parts) if len(parts) == len(conditions) else None
         case filters.HasId(ids):
             return _having(ids)
-        case filters.Compare(within=()):
-            return _comparison(condition)
-        case filters.Compare(within=(key, *_)):
-            what = f"look into the dict of {key!r:.60}; store the value under a key of its own"
-        case filters.Predicate():
-            what = "run a Python callable; use operators (uec_rag.stores.filters)"
-    raise ValueError(f"filter: Qdrant cannot {what}, or use a local index.")
+        case filters.Compare(key, operator, value, ()) if key.isidentifier():
+            values = value if operator == "$in" else (value,)
+            if operator in ("$eq", "$in", *filters.ORDERS) and all(
+                type(one) in (str, int, float, bool) for one in values
+            ):
+                return models.Filter(should=[_near(key, operator, one) for one in values])
+    return None
 
 
-def _comparison(condition: filters.Compare) -> models.Filter:
-    key, operator, value = condition.key, condition.operator, condition.value
-    match operator:
-        case "$eq":
-            return _any_fact([_digest("is", key, value)])
-        case "$in":
-            return _any_fact([_digest("is", key, option) for option in value])
-        case "$exists":
-            return _any_fact([_digest("there", key)])
-        case "$contains":
-            has: list[Any] = [_any_fact([_digest("has", key, value)])]
-            if isinstance(value, str):
-                has.append(_scalar(key, match=models.MatchSubstring(substring=value)))
-            return models.Filter(should=has)
+def _near(key: str, operator: str, value: str | float) -> models.FieldCondition | models.Filter:
+    """Return a condition on a key's value; of texts, Qdrant has no order."""
+    place = f"{_VALUES}.{key}"
     if isinstance(value, str):
-        raise ValueError(
-            f"filter: Qdrant orders numbers only, got {operator} {value!r:.60} for {key!r:.60}; "
-            "store a number, such as a timestamp, under another key."
-        )
-    limits = models.Range(**{operator[1:]: float(value)})
-    return models.Filter(must=[_scalar(key, range=limits)])
+        if operator in filters.ORDERS:
+            return models.Filter()
+        return models.FieldCondition(key=place, match=models.MatchValue(value=value))
+    slack = abs(value) * 1e-9 + 1e-300  # Qdrant changes some floats
+    least = None if operator in ("$lt", "$lte") else value - slack
+    most = None if operator in ("$gt", "$gte") else value + slack
+    return models.FieldCondition(key=place, range=models.Range(gte=least, lte=most))
 
 
 def _having(ids: Sequence[str]) -> models.Filter:
     """Return a filter of the passages that have one of some ids."""
     return models.Filter(must=[models.HasIdCondition(has_id=[*map(_point_id, ids)])])
-
-
-def _any_fact(facts: Sequence[str]) -> models.Filter:
-    if not facts:
-        return _having([])
-    match = models.MatchAny(any=[*facts])
-    return models.Filter(must=[models.FieldCondition(key=_FACTS, match=match)])
-
-
-def _scalar(key: str, **condition: Any) -> models.FieldCondition:
-    return models.FieldCondition(key=f"values.{_digest('value', key)}", **condition)

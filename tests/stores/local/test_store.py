@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.helpers import python, random_gaussian
+from tests.helpers import random_gaussian
 from uec_rag import Gaussian
-from uec_rag.base.similarity import moments, probit, score
+from uec_rag.base.similarity import moments, probit
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.local.segments import error_bound
 from uec_rag.stores.local.store import copy_view
 
 PROFILE = np.float32([[0.5, 0.0, 1.0], [0.25, 2.0, 0.0]])
@@ -67,7 +66,6 @@ def histories(draw):
     return writes
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @settings(max_examples=150, deadline=None)
 @given(
     writes=histories(),
@@ -80,9 +78,9 @@ def histories(draw):
     letters=st.sets(st.sampled_from(IDS)),
 )
 def test_search_equals_scoring_everything_whatever_was_written_before(
-    dtype, writes, factored, queries, k, beta, letters
+    writes, factored, queries, k, beta, letters
 ):
-    store, expected = LocalStore(dtype=dtype), {}
+    store, expected = LocalStore(), {}
     for chosen, rows in writes:
         before, there = store.snapshot(), [*store.passages()]
         if rows is None:
@@ -110,8 +108,7 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
     queries = np.float32(queries)
     query = gaussian(queries[:, :3], queries[:, 3:], factored)
     similarities = store.snapshot().compare([query.mean])[0]
-    if dtype == "float32":
-        np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
+    np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
     in_letters = lambda p: p.id in letters  # noqa: E731
     cases = [(None, lambda p: True), (in_letters, in_letters)]
     if any(p.metadata["even"] for p in store.passages()):
@@ -184,98 +181,3 @@ def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tm
         [read] = saved.get(["a"])
         assert read.metadata == {"tags": ["law"]}
         read.metadata["tags"].append("tax")
-
-
-# Every number format finds what scoring everything in float64 finds.
-
-
-WIDTHS = (24, 8)
-SMALL = np.random.default_rng(5).gamma(1.0, 0.02, (2, 32))
-K, BETA = 10, 1.0
-
-every_form = pytest.mark.parametrize("dtype", ["float32", "int8"])
-
-
-@every_form
-@settings(max_examples=25, deadline=None)
-@given(
-    seed=st.integers(0, 10_000),
-    size=st.sampled_from([1, 5, 60, 400]),
-    queries=st.sampled_from([1, 3, 12]),
-    k=st.integers(1, 70),
-    lengths=st.sampled_from([(1.0, 1.0), (1e-3, 100.0), (1e-12, 1e-12), (30.0, 1e-6)]),
-    one_off=st.booleans(),
-)
-def test_bounds_hold_and_hits_are_exact_whatever_the_lengths(
-    dtype, seed, size, queries, k, lengths, one_off
-):
-    """One mean may be fifty times as long as the others, in one block or in both."""
-    rng = np.random.default_rng(seed)
-    store = LocalStore(dtype=dtype)
-    scale = np.repeat(lengths, WIDTHS)
-    mean = rng.standard_normal((size, 32)) * scale
-    mean[0] *= 50 if one_off else 1
-    stored = Gaussian.from_factors(mean, np.full((size, 2), 0.5), SMALL, widths=WIDTHS)
-    numbered = [Passage(str(i), "") for i in range(size)]
-    store.add(numbered[: size // 2], stored[: size // 2])
-    store.add(numbered[size // 2 :], stored[size // 2 :])
-    query = Gaussian(rng.standard_normal((queries, 32)), np.zeros((queries, 32)))
-    asked, own = query.mean.astype(np.float64), stored.mean.astype(np.float64)
-    exact, variance = asked @ own.T, asked**2 @ (stored.scales.astype(np.float64) @ SMALL).T
-    scores = exact / np.sqrt(1 + np.pi / 8 * BETA * variance)
-    size_of = np.abs(asked) @ np.abs(own).T
-    scans = [part.segment.scan for part in store.snapshot().state.parts]
-    bound = 1e-5 * size_of if dtype == "float32" else error_bound(scans, query.mean)[:, None]
-    in_parts = sum(store.snapshot().compare([*np.split(query.mean, [24], axis=1)]))
-    assert (np.abs(in_parts - exact) <= bound).all()
-    found = store.search(query, k, beta=BETA)
-    best = -np.sort(-scores, axis=1)[:, :k]
-    tolerance = 1e-5 * size_of.max(axis=1, keepdims=True)
-    assert (np.abs(found.scores - best) <= tolerance).all()
-    assert found.exact
-    np.testing.assert_allclose(
-        found.sigma2, np.take_along_axis(variance, _numbers(found), axis=1), rtol=1e-4
-    )
-
-
-def _numbers(found):
-    return np.array([[int(passage.id) for passage in row] for row in found.passages])
-
-
-def assert_same_scores(found, query, stored):
-    best = -np.sort(-score(query, stored, BETA), axis=1)[:, :K]
-    np.testing.assert_allclose(found.scores, best, rtol=1e-5, atol=1e-6)
-    assert found.exact
-
-
-OLD_PROCESSOR = """
-import sys
-import numpy as np
-import simsimd
-for instructions in sys.argv[1:]:
-    simsimd.disable_capability(instructions)
-from tests.stores.local.test_store import assert_same_scores, K, BETA
-from uec_rag import Gaussian
-from uec_rag.stores import LocalStore, Passage
-rng = np.random.default_rng(0)
-mean = rng.standard_normal((3000, 64)) + 3  # of one sign: their products add up
-mean /= np.linalg.norm(mean, axis=1, keepdims=True)
-stored = Gaussian(mean, np.zeros((3000, 64)))
-store = LocalStore(dtype="int8")
-store.add([Passage(str(i), "") for i in range(3000)], stored)
-query = Gaussian(mean[:20], np.zeros((20, 64)))
-assert_same_scores(store.search(query, K, beta=BETA), query, stored)
-"""
-
-
-@pytest.mark.parametrize("instructions", [[], ["haswell"]])
-def test_a_processor_without_products_of_8_bits_searches_exactly_too(instructions):
-    """Without VNNI, as on many machines before 2021, and without AVX2."""
-    instructions = ["skylake", "ice", "genoa", "sapphire", "turin", "sierra", *instructions]
-    done = python(OLD_PROCESSOR, *instructions, timeout=120)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_format_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match=r"dtype: expected one of .*'int8'.*'f8'"):
-        LocalStore(dtype="f8")

@@ -36,18 +36,17 @@ _SCHEMA = (
     "CREATE TABLE dead (row INTEGER PRIMARY KEY, at REAL, version INTEGER)",
     "CREATE INDEX dead_by_at ON dead (at) WHERE at IS NOT NULL",
     "CREATE INDEX dead_by_version ON dead (version) WHERE version IS NOT NULL",
-    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
-    "data BLOB)",
+    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL)",
     "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
 
 
 def dates_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the dates of metadata as `DateText.key`, under the same keys."""
+    """Return which of metadata are dates: True, under the same keys."""
     out = dict[str, Any]()
     for key, value in metadata.items():
         if isinstance(value, DateText):
-            out[key] = value.key
+            out[key] = True
         elif isinstance(value, dict) and (inner := dates_of(value)):
             out[key] = inner
     return out
@@ -162,8 +161,8 @@ def kind_errors(path: Path) -> Iterator[None]:
         if "readonly" in said or "unable to open" in said:
             raise PermissionError(
                 errno.EACCES,
-                f"path: {str(path)!r} cannot be written here ({said}); load the index with "
-                "read_only=True, or change the permissions.",
+                f"path: {str(path)!r} cannot be written ({said}); close the index where it was "
+                "written and load it with read_only=True, or change the permissions.",
             ) from error
         raise corruption(path, f"cannot be used ({said}); build the index again.") from error
     except sqlite3.DatabaseError as error:
@@ -261,15 +260,10 @@ class Database:
         """Connect to a file that may lie where nothing can be written."""
         try:
             return self._connect(f"{uri}?mode=ro")
-        except sqlite3.OperationalError as error:
+        except sqlite3.OperationalError:
             wal = self.path.with_name(DATABASE + "-wal")
             if wal.exists() and wal.stat().st_size:
-                raise PermissionError(
-                    errno.EROFS,
-                    f"path: {str(wal)!r} holds changes that can only be read where SQLite may "
-                    "write beside it; open the index once where it was written, or copy the "
-                    "folder to a disk that can be written.",
-                ) from error
+                raise  # its changes can only be read where SQLite may write beside it
         return self._connect(f"{uri}?immutable=1")
 
     @contextmanager

@@ -14,13 +14,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn, Self, cast, get_args
+from typing import Any, Self, TypeAlias, cast
 
 import msgspec
 import numpy as np
+import safetensors.numpy as safetensors
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
@@ -31,38 +31,38 @@ from uec_rag.base.errors import (
 )
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.stores import filters
 from uec_rag.stores.base import (
     Checked,
     Filter,
     Passage,
     Schema,
     Store,
-    StoreHits,
     check_addition,
     check_same,
 )
-from uec_rag.stores.filters import parse
+from uec_rag.stores.filters import And, Compare, Condition, HasId, Not, Or, Predicate, parse
 from uec_rag.stores.local.database import Database, dates_of, restore_dates
-from uec_rag.stores.local.filters import Filters, Mask
-from uec_rag.stores.local.segments import Dtype, Segment, pack, unpack
 from uec_rag.stores.local.view import (
     Part,
-    PassageGone,
+    Segment,
     State,
     Texts,
     View,
-    with_fresh_view,
 )
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
-_SMALL = 512  # passages below which a segment lies in the database, so that one flush is enough
 _RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor between two sizes
 _ATTEMPTS = 10  # to read a state while others merge
 _DEAD = 0.5  # share of deleted passages above which a segment is written again
 _AT_ONCE = 500  # passages in one statement
+_MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
+_READ = 10_000  # rows whose metadata are read at a time
 _REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
 _NAME = re.compile(r"[0-9a-f]{32}")
 _SUFFIX = ".safetensors"
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _COLUMNS = "row, id, sum, metadata, dates, text"
@@ -112,37 +112,30 @@ class _Segments:
         """Return the file of a segment."""
         return (self.folder or Path(":memory:")) / (name + _SUFFIX)
 
-    def write(self, segment: Segment) -> tuple[str, str, bytes | None]:
-        """Keep a segment; return its name, hash, and content if it is for the database."""
+    def write(self, segment: Segment) -> tuple[str, str]:
+        """Keep a segment; return its name and hash."""
         name = secrets.token_hex(16)
         if self.folder is None:
             self._held[name] = segment
-            return name, "", None
-        content = pack(dict(segment.arrays()))
-        digest = hashlib.sha256(content).hexdigest()
-        if len(segment) < _SMALL:
-            return name, digest, content
+            return name, ""
+        content = safetensors.save(segment.arrays())
         self.folder.mkdir(exist_ok=True)
         self.path(name).write_bytes(content)
         to_disk(self.path(name))
         to_disk(self.folder)
-        return name, digest, None
+        return name, hashlib.sha256(content).hexdigest()
 
-    def open(self, name: str, data: bytes | None) -> Segment:
+    def open(self, name: str) -> Segment:
         """Return a segment; IndexCorrupted if it is missing or damaged."""
         if name not in self._held:
             path = self.path(name)
             if not _NAME.fullmatch(name):
                 raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
             with as_corrupted(path):
-                content: NDArray[np.uint8]
-                if data is None:
-                    with open_regular(path) as file:
-                        # Copy-on-write, since torch does not accept read-only arrays.
-                        content = np.memmap(file, np.uint8, "c")
-                else:
-                    content = np.frombuffer(data, np.uint8)
-                self._held[name] = Segment.from_arrays(unpack(content, path), path)
+                with open_regular(path) as file:
+                    # Copy-on-write, since torch does not accept read-only arrays.
+                    content = np.memmap(file, np.uint8, "c")
+                self._held[name] = Segment.read(content, path)
         return self._held[name]
 
     def forget(self, named: Iterable[str]) -> None:
@@ -164,12 +157,139 @@ class _Segments:
             self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
 
 
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """The values that the passages of an index have under a key of their metadata.
+
+    They are read at the first filter on the key, and each different one is kept once. Rows never
+    change, so later filters read the new rows only. A comparison is made once for each value.
+
+    Attributes
+    ----------
+    values : list of dict
+        The different values, each in metadata of its own; the first is that of no value.
+    numbers : dict
+        The position of each among them, by what tells it from others.
+    floats : array
+        The values that are numbers, and NaN for others.
+    codes : int array, shape (rows,)
+        The position of each row's value.
+    """
+
+    values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    numbers: dict[object, int] = field(default_factory=dict)
+    floats: NDArray[np.float64] = field(default_factory=lambda: np.full(1, np.nan))
+    codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    def extend(self, key: str, rows: int, database: Database) -> _Column:
+        """Return the column of the first `rows` rows of an index."""
+        values, numbers, codes = [*self.values], dict(self.numbers), np.zeros(rows, dtype=np.int32)
+        codes[: len(self.codes)] = self.codes
+        sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
+        for start in range(len(self.codes), rows, _READ):
+            for row, metadata, dates in database.ask(sql, [start, min(rows, start + _READ)]):
+                read = msgspec.json.decode(metadata)
+                if key not in read:
+                    continue
+                value, of_dates = read[key], msgspec.json.decode(dates) if dates else {}
+                shown = str(value) if isinstance(value, list | dict) else value
+                name = type(value), shown, str(of_dates.get(key))
+                if name not in numbers:
+                    numbers[name] = len(values)
+                    values.append({key: value})
+                    if key in of_dates:
+                        restore_dates(values[-1], {key: of_dates[key]})
+                codes[row] = numbers[name]
+        floats = [
+            one.get(key) if isinstance(one.get(key), int | float) else np.nan for one in values
+        ]
+        return _Column(values, numbers, np.array(floats, dtype=np.float64), codes)
+
+    def fits(self, condition: Compare) -> Mask:
+        """Return which values satisfy a comparison."""
+        operator, asked = condition.operator, condition.value
+        options = asked if operator == "$in" else (asked,)
+        plain = not condition.within and all(
+            type(one) in (str, int, float, bool) for one in options
+        )
+        texts = [one for one in options if isinstance(one, str)]
+        if plain and operator in ("$eq", "$in"):  # quickly, as there may be a value for each row
+            fits = np.isin(self.floats, [one for one in options if one not in texts])
+            names = [(str, one, is_date) for one in texts for is_date in ("None", "True")]
+            fits[[self.numbers[name] for name in names if name in self.numbers]] = True
+            return fits
+        if plain and operator in filters.ORDERS and not texts:
+            found: Mask = filters.ORDERS[operator](self.floats, asked)
+            return found
+        return np.array([filters.holds(condition, value) for value in self.values], dtype=bool)
+
+
+class _Filters:
+    """The filters of an index, with the columns of its metadata that were asked for.
+
+    Parameters
+    ----------
+    database : Database
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._columns = database, dict[str, _Column]()
+
+    def select(self, view: View, condition: Condition) -> Mask:
+        """Return which positions of a view satisfy a condition."""
+
+        def mask(condition: Condition, among: Mask) -> Mask:
+            """Return which of some positions satisfy a condition."""
+            match condition:
+                case And(conditions):
+                    for one in sorted(conditions, key=_runs_python):  # last, over what is left
+                        among = mask(one, among)
+                    return among
+                case Or(conditions):
+                    found = np.zeros_like(among)
+                    for one in sorted(conditions, key=_runs_python):
+                        found |= mask(one, among & ~found)
+                    return found
+                case Not(negated):
+                    return among & ~mask(negated, among)
+                case HasId(ids):
+                    found = np.zeros_like(among)
+                    found[[*view.find(ids).values()]] = True
+                    return among & found
+                case Predicate(predicate):
+                    kept, positions = np.zeros_like(among), np.flatnonzero(among)
+                    passages = View(view.state, view.texts, positions).passages()
+                    kept[positions] = [bool(predicate(passage)) for passage in passages]
+                    return kept
+            column = self._column(condition.keys[0], view.state.next_row)
+            found = among & column.fits(condition)[column.codes[view.state.rows]]
+            return found
+
+        return mask(condition, view.mask)
+
+    def _column(self, key: str, rows: int) -> _Column:
+        """Return the column of a key, which is read as far as it is not known."""
+        column = self._columns.get(key, _Column())
+        if len(column.codes) < rows:  # several threads may read them: they read the same
+            with as_corrupted(self._database.path):
+                column = column.extend(key, rows, self._database)
+            if not self._database.is_writing:  # else it may be undone
+                for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
+                    self._columns.pop(oldest, None)
+                self._columns[key] = column
+        return column
+
+
+def _runs_python(condition: Condition) -> bool:
+    return bool(filters.parts_of(condition, (Predicate,)))
+
+
 class _Home(Texts):
     """The contents of an index: its database, its segments, and passages that were read."""
 
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.database = Database(folder, read_only=read_only)
-        self.segments, self.filters = _Segments(folder), Filters(self.database)
+        self.segments, self.filters = _Segments(folder), _Filters(self.database)
         self._known = dict[int, Passage]()  # by row, which never changes
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
@@ -183,7 +303,10 @@ class _Home(Texts):
         if len(known) > _REMEMBERED:
             self._known = {}
         if len(found) < len({*rows}):
-            raise PassageGone("store: a passage was deleted since this view was made.")
+            raise IndexCorrupted(
+                "store: a passage is missing whose vector is there. If it was deleted since this "
+                "view was made, over a minute ago, make a new view; else build the index again."
+            )
         return [found[row] for row in rows]
 
     def records(self, rows: Sequence[int]) -> Iterator[_Record]:
@@ -239,18 +362,11 @@ class LocalStore(Store):
     ----------
     path : path, optional
         The folder, which is made if there is none; in memory by default.
-    dtype : "float32" or "int8"
-        With "int8", search scans an 8-bit copy of the means, and scores every passage that the
-        rounding error does not exclude in float32, so that it finds the same hits. The copy takes
-        a quarter of the memory of the float32 means, which stay on disk in a folder. Evidence and
-        confidence use the compressed similarities. An existing folder keeps its own.
     read_only : bool
         Whether an existing folder is only read.
 
     Raises
     ------
-    ValueError
-        If dtype has another value.
     FileNotFoundError
         If it is only read, and there is no index.
     FileExistsError
@@ -272,11 +388,8 @@ class LocalStore(Store):
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        dtype: Dtype = "float32",
         read_only: bool = False,
     ) -> None:
-        if dtype not in get_args(Dtype):
-            raise ValueError(f"dtype: expected one of {list(get_args(Dtype))}, got {dtype!r}.")
         self.folder = None if path is None else Path(path).absolute()
         if self.folder is not None:
             _check_folder(self.folder, read_only=read_only)
@@ -284,8 +397,6 @@ class LocalStore(Store):
         self._state, self._settings = State(), dict[str, Any]()
         self._transaction: _Transaction | None = None
         self._refresh()
-        if "dtype" not in self._settings and not read_only:
-            self.change_settings({"dtype": dtype})
 
     @property
     def read_only(self) -> bool:
@@ -376,8 +487,7 @@ class LocalStore(Store):
 
     def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
         """Open a segment that was not open yet."""
-        [(data,)] = connection.execute("SELECT data FROM segments WHERE first = ?", [first])
-        part = Part(first, name, self._home.segments.open(name, data))
+        part = Part(first, name, self._home.segments.open(name))
         dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
         return _bury(part, _rows(connection, dead, [first, part.last]))
 
@@ -402,12 +512,6 @@ class LocalStore(Store):
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the view that queries are compared with, of all passages."""
         return self.snapshot()
-
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """Find the k passages with the highest s_hat, exactly; see `Store.search`."""
-        return with_fresh_view(lambda: self.snapshot().search(query, k, beta=beta, filter=filter))
 
     # Writing
 
@@ -536,12 +640,8 @@ class LocalStore(Store):
             with self._step() as (connection, turn):
                 _mark_dead(connection, state.rows[replaced].tolist(), turn.version)
                 connection.executemany(_INSERT, map(_record, count(state.next_row), passages))
-                dtype = turn.settings.get("dtype", "float32")
                 segments = (
-                    (
-                        state.next_row + at,
-                        Segment.from_gaussians(gaussians[at : at + MOST_ROWS], dtype),
-                    )
+                    (state.next_row + at, Segment.from_gaussians(gaussians[at : at + MOST_ROWS]))
                     for at in range(0, len(passages), MOST_ROWS)
                 )
                 self._replace(connection, turn, (), segments)
@@ -590,7 +690,7 @@ class LocalStore(Store):
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
             turn.unnamed += [part.name for part in parts]
         for first, segment in segments:
-            insert = "INSERT INTO segments (first, name, sha256, data) VALUES (?, ?, ?, ?)"
+            insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
             connection.execute(insert, [first, *self._home.segments.write(segment)])
 
     # Copies and checks
@@ -600,12 +700,6 @@ class LocalStore(Store):
         with self._home.database.writing:
             self.folder, self._home = other.folder, other._home
             self._state, self._settings = other._state, other._settings
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "store: an index cannot be pickled or copied; save it to a folder, and load it there: "
-            "Retriever.load(path)."
-        )
 
     def check(self) -> None:
         """Verify the checksums of all segments and passages.
@@ -617,14 +711,14 @@ class LocalStore(Store):
         """
         self._home.database.check()
         view, home, path = self.snapshot(), self._home, self._home.database.path
-        segments = home.database.ask("SELECT name, sha256, data FROM segments")
-        for name, digest, data in segments if self.folder else ():
+        segments = home.database.ask("SELECT name, sha256 FROM segments")
+        for name, digest in segments if self.folder else ():
             file = home.segments.path(name)
-            with open_regular(file) if data is None else BytesIO(data) as content:
+            with open_regular(file) as content:
                 found = hashlib.file_digest(content, "sha256").hexdigest()
             if found != digest:
                 raise corruption(
-                    file if data is None else path,
+                    file,
                     f"has other contents than were written (its sha256 is {found}, expected "
                     f"{digest}); build the index again.",
                 )
@@ -661,8 +755,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     """
     home, state, settings = cast(_Home, view.texts), view.state, dict(settings)
     if state.parts:
-        dtype = state.parts[0].segment.dtype
-        settings |= {"dtype": dtype, "schema": state.schema.metadata()}
+        settings["schema"] = state.schema.metadata()
     with store._step() as (connection, turn):
         old = turn.state
         living = old.rows if old.alive is None else old.rows[old.alive]
@@ -670,7 +763,9 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         shift = old.next_row  # rows are never used again, since others may read them
         records = ((row + shift, *others) for row, *others in home.records(view.rows.tolist()))
         if connection.executemany(_INSERT, records).rowcount < len(view):
-            raise PassageGone("store: a passage was deleted while it was copied; try again.")
+            raise IndexCorrupted(
+                "store: a passage is missing whose vector is there; make a new snapshot to save."
+            )
         segments = ((first + shift, segment) for first, segment in _compact(view))
         store._replace(connection, turn, old.parts, segments)
         connection.execute("DELETE FROM settings")
@@ -741,8 +836,8 @@ def _bury(part: Part, dead: NDArray[np.int64]) -> Part:
 def _check_alike(parts: Sequence[Part], schema: Schema) -> None:
     """Raise ValueError unless segments fit what they share."""
     for segment in (part.segment for part in parts):
-        own = segment.scales.shape[1], segment.widths, len(segment.words), segment.dtype
-        expected = schema.scales, schema.widths, len(schema.words), parts[0].segment.dtype
+        own = segment.scales.shape[1], segment.widths, len(segment.words)
+        expected = schema.scales, schema.widths, len(schema.words)
         if own != expected:
             raise ValueError(f"a segment has vectors of {own}, expected {expected}")
 

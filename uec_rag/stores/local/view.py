@@ -1,19 +1,28 @@
-"""A view of an index: the passages of one moment, which are searched exactly."""
+"""Views of an index: the passages of one moment, in segments, which are searched exactly.
+
+A segment has the vectors and word counts of some passages, in arrays that never change. Each
+encoder's queries are multiplied with that encoder's block of the means alone, which is fastest if
+its rows are contiguous. In a file, the arrays are in the format of safetensors, and are mapped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
-from typing import NoReturn, TypeVar
+from itertools import pairwise, repeat
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
-from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.checks import are_finite
+from uec_rag.base.counts import MOST_ROWS, Counts, Frequencies, Words
+from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows
@@ -26,37 +35,184 @@ from uec_rag.stores.base import (
     copy_passage,
 )
 from uec_rag.stores.filters import matches, parse
-from uec_rag.stores.local.segments import (
-    LARGEST_PRODUCT,
-    Rows,
-    Segment,
-    error_bound,
-    require_finite,
-)
 
-_T = TypeVar("_T")
 _COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
 _MANY = 4096  # passages that are read at a time
+_LARGEST_PRODUCT = 1e18
+"""The largest product of a stored mean and a query's; its square does not overflow float32."""
 
 
-class PassageGone(LookupError):
-    """Raised if a passage was deleted, more than a minute ago, since a view was made."""
+def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> None:
+    """Check that stored numbers, or results computed from them, are finite.
 
+    Opening an index reads as little of its means as possible, so damage is only detected here.
 
-def with_fresh_view(search: Callable[[], _T]) -> _T:
-    """Search a view, and once more if a passage of it was deleted meanwhile.
-
-    IndexCorrupted if there are vectors without passages.
+    IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `most`.
     """
-    with suppress(PassageGone):
-        return search()
-    try:
-        return search()
-    except PassageGone as error:
-        raise IndexCorrupted(
-            "store: passages are missing whose vectors are there: it is damaged. Build the index "
-            "again."
-        ) from error
+    for some in numbers:
+        if not are_finite(some, least=-most, most=most):
+            raise IndexCorrupted(
+                "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
+                "float32 can multiply. Run `uec-rag check`, and build the index again."
+            )
+
+
+Rows = slice | NDArray[np.int64]
+"""A slice of rows, or their indices."""
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The vectors and word counts of up to `MOST_ROWS` passages.
+
+    Attributes
+    ----------
+    offsets : uint32 array, shape (m,)
+        The rows of the passages, ascending from 0, relative to the first.
+    means : sequence of array, shape (m, d_k)
+    scales : array, shape (m, r)
+        The factors of the variances.
+    words : sequence of Counts
+        One for each sparse block.
+    path : Path
+        The file, for messages.
+    """
+
+    offsets: NDArray[np.uint32]
+    means: Sequence[FloatArray]
+    scales: FloatArray
+    words: Sequence[Counts]
+    path: Path = Path()
+
+    @classmethod
+    def from_gaussians(cls, gaussians: Gaussian) -> Segment:
+        """Make a segment of consecutive rows."""
+        edges = np.cumsum([0, *gaussians.widths]).tolist()
+        means = [
+            np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
+        ]
+        words = [Counts.from_terms(terms) for terms in gaussians.terms]
+        offsets = np.arange(len(gaussians), dtype=np.uint32)
+        return cls(offsets, means, np.array(gaussians.scales), words)
+
+    @classmethod
+    def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
+        """Join segments, given their first rows and masks of the rows to keep, at least one.
+
+        Returns the first row and the segment.
+        """
+        one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
+        rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
+        means = [
+            np.concatenate([part.means[k][keep] for part, keep in kept])
+            for k in range(len(one.means))
+        ]
+        scales = np.concatenate([part.scales[keep] for part, keep in kept])
+        words = [
+            Counts.join([(part.words[k], keep) for part, keep in kept])
+            for k in range(len(one.words))
+        ]
+        return int(rows[0]), cls((rows - rows[0]).astype(np.uint32), means, scales, words)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @cached_property
+    def longest(self) -> float:
+        """An upper bound of the norms of the means."""
+        squares = (np.linalg.norm(mean, axis=1).max(initial=0.0) ** 2 for mean in self.means)
+        return float(np.sqrt(sum(squares, np.float64()))) * (1 + 1e-5)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The dimensions d_k of the blocks."""
+        return tuple(mean.shape[1] for mean in self.means)
+
+    @cached_property
+    def checked_words(self) -> Sequence[Counts]:
+        """The word counts, checked at the first use, since that reads all of them."""
+        for counts in self.words:
+            with as_corrupted(self.path):
+                counts.check()
+        return self.words
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, as they are written."""
+        arrays: dict[str, NDArray[Any]] = {"rows": self.offsets, "scales": self.scales}
+        arrays |= {f"mean.{k}": mean for k, mean in enumerate(self.means)}
+        for k, counts in enumerate(self.words):
+            arrays |= {f"words.{k}.{name}": getattr(counts, name) for name in _COUNTS}
+        # safetensors ignores strides, and would write a transposed array in the wrong order.
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+    @classmethod
+    def read(cls, raw: NDArray[np.uint8], path: Path) -> Segment:
+        """Make a segment of the content of its file, with which it shares memory.
+
+        IndexCorrupted, which names `path`, if it is not that of a segment.
+        """
+        with as_corrupted(path):
+            arrays = _unpack(raw)
+            _check_arrays(arrays)
+            means = [
+                arrays[f"mean.{k}"] for k in range(sum(name.startswith("mean.") for name in arrays))
+            ]
+            words = [
+                Counts(*(arrays[f"words.{k}.{name}"] for name in _COUNTS))
+                for k in range(sum(name.endswith(".keys") for name in arrays))
+            ]
+            return cls(arrays["rows"], means, arrays["scales"], words, path)
+
+
+_COUNTS = ("keys", "starts", "rows", "counts", "lengths")
+_KINDS = {
+    "rows": ("u4", 1),
+    "scales": ("f4", 2),
+    "mean": ("f4", 2),
+    "words.keys": ("u8", 1),
+    "words.starts": ("i8", 1),
+    "words.rows": ("u2", 1),
+    "words.lengths": ("f4", 1),
+}
+"""The type and the number of dimensions of each array but the counts."""
+
+
+def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless arrays have the types and shapes of a segment's."""
+    offsets = arrays["rows"]
+    for name, array in arrays.items():
+        kind = re.sub(r"\.\d+", "", name)
+        dtype, dimensions = _KINDS.get(kind, (array.dtype, 1))
+        each = kind in ("scales", "mean", "words.lengths")  # one for each passage
+        if (
+            (array.dtype, array.ndim) != (dtype, dimensions)
+            or (each and len(array) != len(offsets))
+            or (kind == "scales" and not are_finite(array, least=0))
+        ):
+            raise ValueError(f"{name}: {array.dtype} of shape {array.shape} is not of a segment")
+    steps = np.diff(offsets.astype(np.int64))
+    if not 0 < len(offsets) <= MOST_ROWS or offsets[0] or (steps <= 0).any():
+        raise ValueError("rows: expected numbers that ascend from 0")
+
+
+_TYPES = {
+    "F32": "<f4",
+    "I64": "<i8",
+    "U8": "|u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+}
+
+
+def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of safetensors, which, unlike those that `load` returns, share memory."""
+    end = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+    header, body, arrays = json.loads(raw[8:end].tobytes()), raw[end:], {}
+    for name, entry in header.items():
+        content = body[slice(*entry["data_offsets"])].view(_TYPES[entry["dtype"]])
+        arrays[name] = content.reshape(entry["shape"])
+    return arrays
 
 
 class Texts:
@@ -66,7 +222,7 @@ class Texts:
         self._passages = passages
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
-        """Return shared passages, which must not be changed; PassageGone if one is gone."""
+        """Return shared passages, which must not be changed; IndexCorrupted if one is gone."""
         return [self._passages[row] for row in rows]
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
@@ -189,34 +345,21 @@ class State:
             own = positions[places] - self.edges[number]
             yield self.parts[number].segment, own, places
 
-    def take(
-        self, positions: NDArray[np.int64], width: int, of: Callable[[Segment, Rows], FloatArray]
-    ) -> FloatArray:
-        """Collect numbers of positions out of their segments, shape (m, width)."""
-        out = np.empty((len(positions), width), dtype=np.float32)
+    def numbers(self, positions: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+        """Return the means (m, d) of positions, and the factors of their variances (m, r)."""
+        means = np.empty((len(positions), self.schema.dimension), dtype=np.float32)
+        scales = np.empty((len(positions), self.schema.scales), dtype=np.float32)
         for segment, own, places in self.split(positions):
-            out[places] = of(segment, own)
-        return out
-
-    def means(self, positions: NDArray[np.int64]) -> FloatArray:
-        """Return the means of positions, shape (m, d)."""
-        means = self.take(positions, self.schema.dimension, _means)
+            means[places] = np.concatenate([mean[own] for mean in segment.means], axis=1)
+            scales[places] = segment.scales[own]
         require_finite([means])
-        return means
-
-    def scales(self, positions: NDArray[np.int64]) -> FloatArray:
-        """Return the factors of the variances of positions, shape (m, r)."""
-        return self.take(positions, self.schema.scales, lambda segment, rows: segment.scales[rows])
+        return means, scales
 
     def gaussians(self, positions: NDArray[np.int64]) -> Gaussian:
         """Return the Gaussians of positions."""
-        means, scales = self.means(positions), self.scales(positions)
+        means, scales = self.numbers(positions)
         schema = self.schema
         return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
-
-
-def _means(segment: Segment, rows: Rows) -> FloatArray:
-    return np.concatenate([mean[rows] for mean in segment.means], axis=1)
 
 
 class View(Store):
@@ -256,7 +399,7 @@ class View(Store):
         `frequencies`: for each sparse block, the term frequencies in the whole corpus.
         """
         parts = [
-            Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS], "float32"))
+            Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS]))
             for first in range(0, len(passages), MOST_ROWS)
         ]
         schema = Schema.from_gaussians(gaussians)
@@ -346,7 +489,7 @@ class View(Store):
 
         There is a column for every passage, in the order of `passages`. Matrices are multiplied
         with the blocks of the stored means, and terms compared with the sparse blocks, in their
-        order. With dtype "int8", products have a rounding error of about 1e-3 for unit vectors.
+        order.
         """
         if not len(self):
             return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
@@ -372,39 +515,29 @@ class View(Store):
             spans = map(slice, state.edges[:-1].tolist(), state.edges[1:].tolist())
             segments = (part.segment for part in state.parts)
             each = [*zip(segments, repeat(slice(None)), spans, strict=False)]
-        for number, query in zip(np.flatnonzero(state.schema.widths), queries, strict=True):
+        for number, query in zip(
+            np.flatnonzero(state.schema.widths).tolist(), queries, strict=True
+        ):
             product = np.empty((len(query), len(self) if few else total), dtype=np.float32)
             for segment, rows, places in each:
-                product[:, places] = segment.products(int(number), query, rows)
+                with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows, see below
+                    product[:, places] = query @ segment.means[number][rows].T
             product = product if selected is None or few else product[:, selected]
-            require_finite([product], LARGEST_PRODUCT)
+            require_finite([product], _LARGEST_PRODUCT)
             yield product
 
     def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N).
-
-        With dtype "int8", `mu` may have a rounding error; the hits are scored exactly.
-        """
+        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N)."""
         state, variance, profile = self.state, query.variance, self.state.schema.profile
         second: FloatArray = query.mean**2 + variance
         weights: FloatArray = second if profile is None else second @ profile.T
-        scans = [part.segment.scan for part in state.parts if part.segment.scan is not None]
-        errors = error_bound(scans, query.mean) if scans else np.zeros(len(query))
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-            positions = self.positions(columns)
-            means = state.means(positions)
-            if not scans:
-                exact = mu[i, columns]
-            else:
-                exact = means @ query.mean[i]
-                terms = [block[i : i + 1] for block in query.terms]
-                for added, _ in self.contributions(terms, columns[None]):
-                    exact += added[0].sum(axis=1)
-            sigma2: FloatArray = state.scales(positions) @ weights[i]
+            means, scales = state.numbers(self.positions(columns))
+            sigma2: FloatArray = scales @ weights[i]
             sigma2 += means**2 @ variance[i]
-            require_finite([exact, sigma2])
-            return exact, sigma2
+            require_finite([mu[i, columns], sigma2])
+            return mu[i, columns], sigma2
 
         def most(i: int) -> float:
             passages = max(
@@ -414,9 +547,10 @@ class View(Store):
             own = variance[i].max(initial=0.0) * np.float64(longest) ** 2
             return float(passages + own) * (1 + 1e-4)  # up to rounding
 
-        best = []
-        for i, error in enumerate(errors):
-            best.append(best_rows(mu[i], partial(moments, i), k, beta, error, partial(most, i)))
+        best = [
+            best_rows(mu[i], partial(moments, i), k, beta, partial(most, i))
+            for i in range(len(query))
+        ]
         return Top(*map(np.stack, zip(*best, strict=True)))
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
@@ -429,7 +563,7 @@ class View(Store):
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
         """Return the stored means of columns (k,), shape (k, d)."""
-        return self.state.means(self.positions(columns))
+        return self.state.numbers(self.positions(columns))[0]
 
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
