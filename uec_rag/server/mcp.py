@@ -1,18 +1,16 @@
-"""The MCP server of an index, for agents: over stdio or streamable HTTP."""
+"""The MCP server of an index, for agents."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
-from starlette.applications import Starlette
 
 from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits, visible
@@ -26,9 +24,7 @@ from uec_rag.retrieval.tool import (
     shown_metadata,
     tool_reply,
 )
-from uec_rag.server.access import protections
 from uec_rag.server.messages import (
-    HANDLERS,
     Chosen,
     Conditions,
     History,
@@ -86,12 +82,7 @@ async def _told(work: Callable[[], _T]) -> _T:
         raise ToolError(detail) from None
 
 
-def create_mcp(
-    index: Retriever,
-    filter: Filter | None = None,
-    *,
-    description: str | None = None,
-) -> FastMCP:
+def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
     """Make an MCP server with the tools `search`, `get`, `sources` and `report`.
 
     Parameters
@@ -99,17 +90,14 @@ def create_mcp(
     index : Retriever
     filter : Filter, optional
         Selects the passages that agents may see, whatever they ask for; all by default.
-    description : str, optional
-        What its documents are about, which helps an agent to choose between servers.
     """
     view = IndexView(index, filter)
-    about = f" The documents: {description.rstrip('. ')}." if description else ""
-    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION + about)
+    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION)
     server._mcp_server.version = __version__  # no argument; it would report the SDK's version
 
     tool = partial(server.tool, annotations=_NOTES)
 
-    @tool(title="Search", description=TOOL_DESCRIPTION + about + _QUOTED)
+    @tool(title="Search", description=TOOL_DESCRIPTION + _QUOTED)
     async def search(
         question: Asking,
         k: K = 4,
@@ -179,18 +167,3 @@ def _shorten(passage: Passage) -> str:
     """Truncate a long text, since a model reads all of a tool's result."""
     text = passage.text
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut; get {passage.id!r})"
-
-
-def http_app(server: FastMCP, token: str | None = None, names: Sequence[str] = ()) -> Starlette:
-    """Make the application that serves a server of `create_mcp` at /mcp, without sessions.
-
-    `token` and `names`: as in `create_app`.
-    """
-    server.settings.json_response = server.settings.stateless_http = True
-    # `protections` check Host and Origin.
-    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server.settings.transport_security = unchecked
-    app = server.streamable_http_app()
-    app.user_middleware[:0] = protections(token, names)
-    app.exception_handlers.update(HANDLERS)
-    return app
