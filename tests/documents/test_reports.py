@@ -191,11 +191,3 @@ def test_chinese_is_cut_at_the_ends_of_sentences(tmp_path):
     assert len(passages) > 1
     assert all(passage.text.endswith("。") for passage in passages)
     assert "".join(passage.text for passage in passages) == text
-
-
-def test_in_word_a_title_is_that_of_the_document_and_chapters_are_not(tmp_path):
-    chapters = [paragraph("Scope", "Heading1"), paragraph("All."), paragraph("Fees", "Heading1")]
-    data = written(write_docx, *chapters, paragraph("Two euros."))
-    document = read(tmp_path, "a.docx", data)
-    assert document.title == ""
-    assert [section.path for section in document.sections] == [("Scope",), ("Fees",)]
