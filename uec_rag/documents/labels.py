@@ -87,8 +87,6 @@ def find_labels(
     asked: Mapping[str, Collection[str]],
     passages: Iterable[Passage],
     where: str,
-    *,
-    complete: bool = False,
 ) -> dict[str, set[str]]:
     """Find the passages that labels name by id, by file, or as "file#Heading".
 
@@ -100,8 +98,6 @@ def find_labels(
         All passages of the index.
     where : str
         Name of the table, for messages.
-    complete : bool
-        Whether all names must be in the index.
 
     Returns
     -------
@@ -112,7 +108,7 @@ def find_labels(
     Raises
     ------
     ValueError
-        If none of the names is in the index, or not all and `complete`.
+        If none of the names is in the index.
 
     Warns
     -----
@@ -135,7 +131,7 @@ def find_labels(
     }
     if gone := sorted(wanted - answers.keys()):
         said = f"{where}: {pluralize(len(gone), 'label')} not in the index, first {gone[0]!r}"
-        if complete or not answers:
+        if not answers:
             raise ValueError(f"{said}; expected {_NAMES}")
         warn(f"{said}; questions without another answer are left out")
     return {

@@ -20,21 +20,20 @@ from uec_rag.evaluation.labels import (
     gate_state,
     questions_to_ask,
     questions_to_label,
-    search_table,
-    too_few_labels,
+    save_gate,
+    search_labels,
 )
-from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.gate import GATE_FILE
-from uec_rag.retrieval.labelled import LabelFile, LabelledSearch
+from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.labelled import LabelFile
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server.access import protections
 from uec_rag.server.messages import (
     HANDLERS,
     Asked,
     Guarantee,
+    Hits,
     Label,
     Question,
-    Table,
     check_conditions,
     turns,
 )
@@ -63,8 +62,7 @@ def create_app(
     write : bool
         Whether requests may change the labels and the gate of the index.
     token : str, optional
-        The secret that each request must send as "Authorization: Bearer TOKEN". With it, requests
-        may also label questions.
+        The secret that each request must send as "Authorization: Bearer TOKEN".
     names : sequence of str
         Host names of the server besides those of this machine.
     origins : sequence of str
@@ -104,9 +102,8 @@ def create_app(
         exception_handlers=HANDLERS,
         middleware=protections(token, names, origins, open_paths),
     )
-    service, label = Service(index), write or token is not None
-    app.include_router(read_routes(service, {"write": write, "label": label}))
-    app.include_router(label_routes(service, allowed=label))
+    service = Service(index)
+    app.include_router(read_routes(service, write=write))
     app.include_router(write_routes(service, allowed=write))
     for path, name in _FILES.items():
         file = _PAGES / name
@@ -139,16 +136,8 @@ class Service:
             raise ValueError("labels: the index has no folder; save it first.")
         return LabelFile(self.index.folder)
 
-    def searched(self, given: Table) -> LabelledSearch:
-        """Search the questions of a table."""
-        name, table = given.name, given.table
-        if table is None:
-            file = self.labels.path
-            name, table = file.name, file.read_text("utf-8-sig") if file.exists() else ""
-        return search_table(self.index, name, table, given.k)
 
-
-def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
+def read_routes(service: Service, *, write: bool) -> APIRouter:
     """Make the routes that answer questions and describe the server."""
     routes, index = APIRouter(), service.index
 
@@ -177,7 +166,7 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
             "report": index.report,
             "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
             "examples": service.headings()[:_EXAMPLES],
-            **allowed,
+            "write": write,
         }
 
     @routes.get("/healthz")
@@ -188,10 +177,15 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
     return routes
 
 
-def label_routes(service: Service, *, allowed: bool) -> APIRouter:
-    """Make the routes of labels."""
-    refused = "Labels need a token, 'uec-rag serve INDEX --token TOKEN', or --write."
-    routes = APIRouter(dependencies=[_only_if(allowed, refused)])
+def write_routes(service: Service, *, allowed: bool) -> APIRouter:
+    """Make the routes that label questions and change the gate."""
+
+    def check() -> None:
+        if not allowed:
+            said = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
+            raise HTTPException(403, said)
+
+    routes = APIRouter(dependencies=[Depends(check)])
 
     @routes.get("/labels")
     def labels() -> dict[str, list[str]]:
@@ -223,45 +217,22 @@ def label_routes(service: Service, *, allowed: bool) -> APIRouter:
 
         return await service.alone(chosen)
 
-    return routes
-
-
-def write_routes(service: Service, *, allowed: bool) -> APIRouter:
-    """Make the routes that change the gate, or search for many questions."""
-    refused = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
-    routes = APIRouter(dependencies=[_only_if(allowed, refused)])
-
     @routes.post("/report")
-    async def report(given: Table) -> Json:
-        """Search labelled questions: what each threshold would answer, and what a gate could."""
-        return await service.alone(lambda: gate_report(service.searched(given)))
+    async def report(given: Hits) -> Json:
+        """Search the labelled questions: what each threshold would answer, what a gate could."""
+        index = service.index
+        return await service.alone(lambda: gate_report(search_labels(index, k=given.k)))
 
     @routes.post("/gate", status_code=201)
-    async def save_gate(given: Guarantee) -> Json:
+    async def new_gate(given: Guarantee) -> Json:
         """Save the gate with a guarantee for these questions; it decides from then on."""
         if (given.max_wrong is None) == (given.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
-        return await service.alone(lambda: gate_state(_save_gate(service, given)))
+
+        def saved() -> Json:
+            searched = search_labels(service.index, k=given.k)
+            return gate_state(save_gate(service.index, searched, given.max_wrong, given.max_risk))
+
+        return await service.alone(saved)
 
     return routes
-
-
-def _save_gate(service: Service, given: Guarantee) -> Gate:
-    """Make and save a gate; ValueError if it would answer nothing."""
-    searched = service.searched(given)
-    made = Gate.from_search(searched, given.max_risk, max_wrong=given.max_wrong)
-    assert made.guarantee is not None
-    if not made.guarantee.answered:
-        raise ValueError(too_few_labels(searched, made.guarantee))
-    made.save(service.labels.path.with_name(GATE_FILE))
-    return made
-
-
-def _only_if(allowed: bool, refusal: str) -> Any:  # noqa: ANN401
-    """Make a dependency that refuses requests unless they are allowed."""
-
-    def check() -> None:
-        if not allowed:
-            raise HTTPException(403, refusal)
-
-    return Depends(check)

@@ -106,17 +106,9 @@ def ask(page, question):
     expect(page.locator("#answer .decision h3")).to_have_text(question)
 
 
-def upload(page, name="questions.csv", content=None):
-    go(page, "tune")
-    content = table() if content is None else content
-    page.set_input_files(
-        "#tune input[type=file]", {"name": name, "mimeType": "text/csv", "buffer": content}
-    )
-    page.click("text=Search these questions")
-
-
 def tune(page):
-    upload(page)
+    go(page, "tune")
+    page.click("text=Search the labelled questions")
     page.wait_for_selector("#tuned:not([hidden])")
 
 
@@ -171,6 +163,7 @@ def test_a_script_in_a_passage_is_text(page):
 def test_the_slider_shows_a_gate_flips_are_listed_and_a_saved_gate_is_there_after_a_reload(
     page, index
 ):
+    (index / "questions.csv").write_bytes(table())
     tune(page)
     assert page.locator("#tuned svg").count() == 2
     promises = [("wrongs", "max_wrong", 10), ("risks", "max_risk", 20), ("risks", "max_risk", 40)]
@@ -228,10 +221,8 @@ def test_labels_given_on_the_page_make_a_gate(page, index):
     page.check("#follow input")
     ask(page, "and the hive?")
     expect(page.locator("#answer button")).to_have_count(0)  # it does not stand alone
-    go(page, "tune")
-    page.click("text=Search the questions labelled here")
-    page.wait_for_selector("#tuned:not([hidden])")
-    assert page.inner_text("#tuned-of").startswith("20 questions of the labels of this index")
+    tune(page)
+    assert page.inner_text("#tuned-of").startswith("20 labelled questions")
     page.click("#save")
     expect(page.locator("#saved")).to_contain_text("Saved: from now on")
 
@@ -294,10 +285,7 @@ def test_a_reading_is_asked_among(page, index):
 
 
 def test_all_views_work_by_keyboard_alone(page, index):
-    labelled = Retriever.load(index)
-    for question, id_ in QUESTIONS:
-        labelled.label(question, [id_])
-    page.reload()
+    (index / "questions.csv").write_bytes(table())
 
     def focused():
         return page.evaluate(
@@ -375,6 +363,7 @@ def test_views_fit_and_break_no_rule_of_accessibility_in_both_themes(
     wide.add([f"The honey table\n\n{text}"], ["table"], [{"source": "table.md"}])
     wide.save(index)
     questions = [("honey in the hive?", "bees-0"), (LONG, ""), (f"{LONG[:-1]} of all?", "bees-1")]
+    (index / "questions.csv").write_bytes(table((*questions, *QUESTIONS)))
     with served(index) as address, opened(browser, address, width=width, theme=theme) as page:
         assert page.evaluate("document.documentElement.dataset.theme") == theme
         views = {"first": "ask"} | {view: view for view in VIEWS}
@@ -384,7 +373,7 @@ def test_views_fit_and_break_no_rule_of_accessibility_in_both_themes(
             assert page.evaluate("document.documentElement.dataset.theme") == other
             for name, view in views.items():
                 if other == theme:
-                    _fill(page, name, questions)
+                    _fill(page, name)
                 go(page, view)
                 page.screenshot(path=tmp_path / f"{name}-{width}-{other}.png", full_page=True)
                 assert violations(page) == []
@@ -392,7 +381,7 @@ def test_views_fit_and_break_no_rule_of_accessibility_in_both_themes(
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def _fill(page, name, questions):
+def _fill(page, name):
     """Have a view show all that it can."""
     if name == "first":
         page.wait_for_selector(".choices")
@@ -403,8 +392,7 @@ def _fill(page, name, questions):
         for summary in page.locator(".hits summary").all():
             summary.click()
     elif name == "tune":
-        upload(page, content=table((*questions, *QUESTIONS)))
-        page.wait_for_selector("#tuned:not([hidden])")
+        tune(page)
         slide(page, 50)
         for summary in page.locator("#tuned summary").all():
             summary.click()

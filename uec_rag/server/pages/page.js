@@ -208,7 +208,7 @@ function mark(text, question, id) {
 let teaching = null; // the questions that teach most, once they were asked for
 const alone = () => asked.filter((one) => !one.before.length).map((one) => one.question);
 async function showLabels() {
-  if (!facts.label) return;
+  if (!facts.write) return;
   labels = await call("labels");
   const all = Object.values(labels), none = all.filter((ids) => !ids.length).length;
   const some = all.length ? `: ${count(all.length, "question")}, ${none} without an answer` : "";
@@ -223,7 +223,6 @@ async function showLabels() {
       teaching = (await post("questions", { questions: alone().slice(0, 100) })).map((one) => one.question);
       await showLabels();
     }) }, "Find what teaches most"));
-  $("#tune form").elements.labelled.hidden = !all.length;
 }
 
 function showHit(hit, rank, low, high, question, isCandidate) {
@@ -248,7 +247,7 @@ function showAnswer(found, turns, k, title) {
   const shares = Object.entries(found.weights).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.passages.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
-  const single = turns.length === 1 && !title && facts?.label ? turns[0] : ""; // a label is of a question that stands alone
+  const single = turns.length === 1 && !title && facts?.write ? turns[0] : ""; // a label is of a question that stands alone
   marks = [];
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}` },
@@ -372,7 +371,7 @@ function axes(label, below, beside, most, ...inner) {
     ...inner);
 }
 
-let tuned = null, baseline = null, given = null; // of the questions that were searched last
+let tuned = null, baseline = null; // of the questions that were searched last
 
 function drawCurve(now) {
   const most = Math.max(0.05, ...tuned.curve.map(([, risk]) => risk));
@@ -444,36 +443,29 @@ function showTuned(found) {
   const first = thresholds()[usual];
   baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
     : { name: promised(first), threshold: first.threshold };
-  $("#tuned-of").textContent = `${count(found.questions, "question")} of ${given.name || "the labels of this index"}; an answer may use ${count(found.k, "passage")}.`;
+  $("#tuned-of").textContent = `${count(found.questions, "labelled question")}; an answer may use ${count(found.k, "passage")}.`;
   $("#tuned").hidden = false;
   say($("#saved"), "");
   drawReliability();
   showRisk();
 }
 
-const LARGEST = 900_000; // bytes of a table, which a request has room for
 function startTune() {
   const section = $("#tune"), form = $("form", section);
-  const search = (table) => attempt(section, async () => {
-    given = { ...table, k: form.elements.k.valueAsNumber };
-    say($(".message", section), "Searching …");
-    showTuned(await post("report", given));
-    say($(".message", section), "");
-  });
-  form.addEventListener("submit", async (event) => {
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const file = form.elements.table.files[0], place = $(".message", section);
-    if (!file) say(place, "Choose a file of labelled questions first.", true);
-    else if (file.size > LARGEST) say(place, `${file.name} has more than ${LARGEST / 1000} kB. Choose fewer questions: a few thousand are plenty.`, true);
-    else search({ name: file.name, table: await file.text() });
+    attempt(section, async () => {
+      say($(".message", section), "Searching …");
+      showTuned(await post("report", { k: form.elements.k.valueAsNumber }));
+      say($(".message", section), "");
+    });
   });
-  form.elements.labelled.addEventListener("click", () => search({}));
   $("#risk").addEventListener("input", showRisk);
   $("#promise").addEventListener("change", showRisk);
   $("#save").addEventListener("click", async () => {
     try {
       const share = thresholds()[$("#risk").valueAsNumber].risk;
-      const saved = await post("gate", { ...given, [$("#promise").value === "wrongs" ? "max_wrong" : "max_risk"]: share });
+      const saved = await post("gate", { k: tuned.k, [$("#promise").value === "wrongs" ? "max_wrong" : "max_risk"]: share });
       await showFacts();
       baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
       showRisk();
