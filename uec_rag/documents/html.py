@@ -17,7 +17,6 @@ from uec_rag.documents.document import Block, Content, Heading, Page, Table, spr
 from uec_rag.documents.text import decode, fenced, has_words
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # of site generators
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title")
 _MAIN = "main, [role=main], [itemprop=articleBody]"
@@ -46,7 +45,7 @@ def read_html(data: bytes) -> Content:
     """Read the headings of a page, its tables and the texts below them, without navigation."""
     charset = _CHARSET.search(data[:4096])
     text, notes = decode(data, charset and charset[1].decode())
-    soup = BeautifulSoup(_FRONT_MATTER.sub("", text, count=1), "lxml")
+    soup = BeautifulSoup(text, "lxml")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _tidy(soup)
     root = _main(soup)
@@ -87,19 +86,12 @@ def _tidy(soup: BeautifulSoup) -> None:
 def _main(soup: BeautifulSoup) -> Tag:
     """Find the element with a page's content, and remove the navigation in it and around it."""
     body = root = soup.body or soup
-    for selector in (_MAIN, "article"):
-        found = [tag for tag in root.select(selector) if has_words(tag.get_text())]
-        found = [tag for tag in found if not any(other in tag.parents for other in found)]
-        # Around an article there may be more of the page, unless it has all of its headings.
-        if len(found) == 1 and (selector == _MAIN or _has_headings_of(root, found[0])):
-            root = found[0]
+    found = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
+    found = [tag for tag in found if not any(other in tag.parents for other in found)]
+    if len(found) == 1:
+        root = found[0]
     _drop_navigation(root, is_page=root is body)
     return root
-
-
-def _has_headings_of(root: Tag, article: Tag) -> bool:
-    outside = (tag for tag in root.find_all(_HEADINGS[:2]) if article not in tag.parents)
-    return article.find("h1") is not None or next(outside, None) is None
 
 
 def _drop_navigation(root: Tag, *, is_page: bool) -> None:
