@@ -43,11 +43,7 @@ _LAYOUT_TAG = re.compile(
     r"|summary|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>"
 )
 # Arguments of template tags that are shown.
-_ARGUMENT = re.compile(
-    r"(?<![\w-])(?:caption|content|description|header|heading|label|name|summary|text|title)"
-    r"(?:=\{?|:\s?)([\"'`])(.*?)\1",
-    re.DOTALL,
-)
+_ARGUMENT = re.compile(r"(?<![\w-])(?:caption|content|title)=([\"'`])(.*?)\1", re.DOTALL)
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _LONGEST_FRONT, _MOST_LISTS = 20_000, 1_000  # characters, and what may nest in them
 _LARGEST = 2**53  # of an integer that every store can keep
@@ -164,8 +160,6 @@ def _without_block_markers(lines: Sequence[str]) -> list[str]:
             continue
         if title := block[2].capitalize() if block[3] is None else block[3]:
             kept += [""] * bool(kept and kept[-1].strip()) + [f"{block[1]}{title}"]
-        if has_text and after == lines[position + 1]:  # directly below
-            kept.append("")
         indents.append(indent + 4)
     return kept
 

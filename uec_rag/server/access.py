@@ -61,18 +61,13 @@ def check_access(
 
     Raises ValueError, which names the option of the command line.
     """
-    for name in names:
-        if not re.fullmatch(r"[^\s/:*?#@]+", name):
-            raise ValueError(
-                f"--allow-host: expected a name without scheme and port, docs.example.com, got "
-                f"{name!r:.60}."
-            )
-    for origin in origins:
-        if not re.fullmatch(r"https?://[^\s/*?#@]+", origin):
-            raise ValueError(
-                f"--cors: expected an origin as browsers name it, https://app.example.com or "
-                f"http://localhost:3000, got {origin!r:.60}."
-            )
+    for option, values, pattern, expected in (
+        ("--allow-host", names, r"[^\s/:*?#@]+", "a name without scheme, docs.example.com"),
+        ("--cors", origins, r"https?://[^\s/*?#@]+", "an origin, https://app.example.com"),
+    ):
+        for value in values:
+            if not re.fullmatch(pattern, value):
+                raise ValueError(f"{option}: expected {expected}, got {value!r:.60}.")
     if token is not None and not re.fullmatch(rf"[!-~]{{{_SHORTEST},}}", token):
         raise ValueError(
             f"--token: expected at least {_SHORTEST} letters, digits or signs without blanks; "
