@@ -131,8 +131,11 @@ def test_a_pdf_with_an_outline_is_cut_at_its_headings_which_go_on_over_the_pages
         ("bad.pdf", lambda path: write_pdf(path, [["a"]], password="x"), "cannot be read"),
         ("bad.pdf", lambda path: write_pdf(path, [[""]]), "is it a scan"),
         ("bad.md", lambda path: path.write_text(" \n\n"), "holds no text"),
+        *(
+            (f"bad.{kind}", lambda path: path.write_bytes(b"no such thing"), "cannot be read")
+            for kind in ("docx", "pptx", "xlsx")
+        ),
     ],
-    ids=["binary", "no UTF-16", "damaged", "encrypted", "without text", "blank"],
 )
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path, name, make, reason):
     (tmp_path / "good.txt").write_text(PROSE)
@@ -215,7 +218,7 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
         ("blank", {}, ValueError, "none among 1 file$"),
         ("blank", {"include": ["b/"]}, ValueError, "files that exclude and include select"),
         ("blank", {"exclude": ["*.txt"]}, ValueError, "files that exclude and include select"),
-        ("blank", {"include": ["!"]}, ValueError, "include: expected patterns as in a .gitignore"),
+        ("blank", {"include": ["!"]}, ValueError, "Invalid git pattern: '!'"),
         ("blank", {"exclude": "*.md"}, TypeError, "expected a list of strings, got one string"),
     ],
 )

@@ -4,7 +4,6 @@ import io
 import re
 import zipfile
 
-import pytest
 from openpyxl import Workbook
 from pptx import Presentation
 from pptx.util import Inches
@@ -59,11 +58,3 @@ def test_cells_beyond_the_size_that_a_sheet_claims_are_read(tmp_path):
         for name in saved.namelist():
             claimed.writestr(name, re.sub(rb'ref="A1:B2"', b'ref="A1"', saved.read(name)))
     assert sections_of(tmp_path) == [Section(("Sheet",), "item: flour, count: 3")]
-
-
-@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx"])
-def test_a_damaged_file_is_left_out_by_name(tmp_path, name):
-    (tmp_path / name).write_bytes(b"no such thing")
-    (tmp_path / "b.txt").write_text("Dough rests.")
-    with pytest.warns(UserWarning, match=f"left out {name}, which cannot be read"):
-        assert [document.source for document in read_folder(tmp_path)] == ["b.txt"]

@@ -1,7 +1,6 @@
 """Who may ask a server, and how much, whatever application it protects."""
 
 import asyncio
-import hmac
 import logging
 
 import pytest
@@ -81,13 +80,6 @@ def test_a_request_brings_the_token(given, status):
     assert answer.status_code == status
     assert status == 200 or answer.headers["www-authenticate"] == "Bearer"
     assert client.get("/healthz", headers=given).status_code == 200
-
-
-def test_tokens_are_compared_in_constant_time(monkeypatch):
-    seen = []
-    monkeypatch.setattr(hmac, "compare_digest", lambda *both: seen.append(both))
-    guarded(TOKEN).get("/page", headers={"Authorization": "Bearer nearly"})
-    assert seen == [(b"nearly", TOKEN.encode())]
 
 
 @pytest.mark.parametrize("row", rows_of("hosts.csv"), ids=lambda row: row["host"])

@@ -299,10 +299,7 @@ def _walk(found: Folder) -> Iterator[str]:
 def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec
 
-    try:
-        return GitIgnoreSpec.from_lines(as_list(patterns, argument))
-    except ValueError as error:
-        raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
+    return GitIgnoreSpec.from_lines(as_list(patterns, argument))
 
 
 _Task = tuple[str, str]

@@ -44,8 +44,9 @@ def read_docx(data: bytes) -> Content:
     archive, around = _unzip(data), list[str]()
     for name in sorted(archive.namelist()):
         if re.match(r"word/(?:header|footer)", name):
-            parts = ElementTree.fromstring(archive.read(name)).iter()
-            around += [_text(part) for part in parts if _local(part) == "p"]
+            for paragraph in ElementTree.fromstring(archive.read(name)).iterfind(".//{*}p"):
+                parts = (" " if p.tag.endswith("}tab") else p.text or "" for p in paragraph.iter())
+                around.append(" ".join("".join(parts).split()))
     # By default, images are embedded as base64.
     markup = mammoth.convert_to_html(
         io.BytesIO(data),
@@ -54,17 +55,6 @@ def read_docx(data: bytes) -> Content:
     ).value
     repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
     return Content([Page([repeated, *html_blocks(markup, pairs=True)])])
-
-
-def _text(paragraph: ElementTree.Element) -> str:
-    """Return the text of a paragraph of Word, in which tabs part words."""
-    parts = (" " if _local(part) == "tab" else part.text or "" for part in paragraph.iter())
-    return " ".join("".join(parts).split())
-
-
-def _local(element: ElementTree.Element) -> str:
-    """Return the name of an element without its namespace, which differs between versions."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def read_pptx(data: bytes) -> Content:
