@@ -58,7 +58,11 @@ class TestAdding:
             ({"texts": TEXTS, "ids": []}, ValueError, "ids: expected 3, one per text, got 0"),
             ({"texts": TEXTS, "ids": "abc"}, TypeError, "ids: expected a list of strings"),
             ({"texts": TEXTS, "meta": []}, TypeError, "unexpected keyword argument 'meta'"),
-            ({"documents": ["lumane"]}, TypeError, r"documents\[0\]: expected a Document, got str"),
+            (
+                {"documents": ["lumane"]},
+                TypeError,
+                r"\[0\]: expected a langchain_core\.documents\.Document, got str",
+            ),
             ({"documents": Document("a")}, TypeError, "documents: expected a list of Documents"),
             ({"documents": [Document("a")], "id": ["1"]}, TypeError, "keyword argument 'id'"),
         ],

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 from langchain_core.documents import Document
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
-from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -50,6 +50,8 @@ class Gated(TypedDict, total=False):
     confidence : float
     within : a reading, its ids, its label or a place ("2"), or None
         The chosen reading; it applies to the next search alone. A gate's output has none.
+    filter : mapping, callable or None
+        Selects the documents of all searches. A gate's output has none.
     """
 
     question: str
@@ -62,9 +64,10 @@ class Gated(TypedDict, total=False):
     clarifying_question: str
     confidence: float
     within: object
+    filter: object
 
 
-_TOLD = Gated.__annotations__.keys() - {"within"}
+_TOLD = Gated.__annotations__.keys() - {"within", "filter"}
 
 
 def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
@@ -127,8 +130,7 @@ def retriever_tool(
 
     The content for the model is the decision with its reason and an instruction, followed by the
     passages, each with its source, or the readings of the question. The artifact for programs is a
-    `Gated` mapping. In a LangGraph agent, `UECGate` and `UECRetriever` search with the turns before
-    the user's last one; other retrievers take only the question.
+    `Gated` mapping. The query is searched without the turns before it, so it must stand alone.
 
     Parameters
     ----------
@@ -139,20 +141,11 @@ def retriever_tool(
         documents.
     """
 
-    def asked(query: str, runtime: object) -> Question:
-        messages = _messages_of(getattr(runtime, "state", None))
-        return _in_context(retriever, query, messages[: _place_of_question(messages)])
+    def search(query: str, config: RunnableConfig) -> tuple[str, Gated]:
+        return _reply(query, retriever.invoke(query, config))
 
-    # LangGraph passes the state of its graph to a parameter named "runtime".
-    def search(
-        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
-    ) -> tuple[str, Gated]:
-        return _reply(query, retriever.invoke(asked(query, runtime), config))
-
-    async def asearch(
-        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
-    ) -> tuple[str, Gated]:
-        return _reply(query, await retriever.ainvoke(asked(query, runtime), config))
+    async def asearch(query: str, config: RunnableConfig) -> tuple[str, Gated]:
+        return _reply(query, await retriever.ainvoke(query, config))
 
     return StructuredTool.from_function(
         search,
@@ -201,60 +194,38 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
 
     def asked(state: object) -> tuple[str, Question, dict[str, Any]]:
         question, before = _question_and_messages(state)
-        return question, _in_context(retriever, question, before), _chosen_reading(state)
+        chosen = {name: _state_value(state, name) for name in ("filter", "within")}
+        options = {name: value for name, value in chosen.items() if value is not None}
+        return question, _in_context(retriever, question, before), options
 
-    def updates(question: str, found: Any, within: dict[str, Any]) -> Gated:  # noqa: ANN401
+    def updates(question: str, found: Any, options: dict[str, Any]) -> Gated:  # noqa: ANN401
         # The chosen reading applies to this search only.
-        return cast(Gated, {**read_decision(question, found), **dict.fromkeys(within)})
+        used = {"within": None} if "within" in options else {}
+        return cast(Gated, {**read_decision(question, found), **used})
 
     def node(state: object, config: RunnableConfig) -> Gated:
-        question, given, within = asked(state)
-        return updates(question, retriever.invoke(given, config, **within), within)
+        question, given, options = asked(state)
+        return updates(question, retriever.invoke(given, config, **options), options)
 
     async def anode(state: object, config: RunnableConfig) -> Gated:
-        question, given, within = asked(state)
-        return updates(question, await retriever.ainvoke(given, config, **within), within)
+        question, given, options = asked(state)
+        return updates(question, await retriever.ainvoke(given, config, **options), options)
 
     return RunnableLambda(node, anode, name="retrieve")
 
 
 def route_on_decision(state: object) -> Action:
-    """Return "answer", "clarify" or "abstain"; for `add_conditional_edges`.
-
-    Read the state's "decision" from `retrieval_node`, or the messages of `retriever_tool` since the
-    last human message; of several searches, the best outcome is used.
+    """Return "answer", "clarify" or "abstain" from a state; for `add_conditional_edges`.
 
     Raises
     ------
     ValueError
-        If the state has neither.
+        If the state has no "decision", which `retrieval_node` writes.
     """
     match _state_value(state, "decision"):
         case "answer" | "clarify" | "abstain" as action:
             return action
-    outputs = searches(_messages_of(state))
-    if not outputs:
-        raise ValueError(
-            "state: has no decision; expected one from retrieval_node, or a message of a "
-            "retriever_tool after the last human message."
-        )
-    return best(outputs)["decision"]
-
-
-def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
-    """Return the results of `retriever_tool` since the last human message, oldest first."""
-    told = [
-        message.artifact
-        for message in messages[_place_of_question(messages) :]
-        if isinstance(message, ToolMessage) and isinstance(message.artifact, Mapping)
-    ]
-    return [cast(Gated, found) for found in told if found.keys() >= _TOLD]  # also of a checkpoint
-
-
-def best(found: Sequence[Gated]) -> Gated:
-    """Return the search with the best decision and, among these, the highest confidence."""
-    order: list[Action] = ["abstain", "clarify", "answer"]
-    return max(found, key=lambda one: (order.index(one["decision"]), one["confidence"]))
+    raise ValueError("state: has no decision; expected one from retrieval_node.")
 
 
 def _question_and_messages(state: object) -> tuple[str, Sequence[AnyMessage]]:
@@ -275,21 +246,14 @@ def _is_earlier(question: str, state: object) -> bool:
 
     A checkpointer keeps it for the next turn. If a reading is chosen, the question is asked again.
     """
-    if not _state_value(state, "decision") or _chosen_reading(state):
+    if not _state_value(state, "decision") or _state_value(state, "within") is not None:
         return False
     said = [message.text for message in _messages_of(state) if isinstance(message, HumanMessage)]
     return question in said[:-1] and question != said[-1]
 
 
-def _chosen_reading(state: object) -> dict[str, Any]:
-    chosen = _state_value(state, "within")
-    return {} if chosen is None else {"within": chosen}
-
-
 def _messages_of(state: object) -> Sequence[AnyMessage]:
-    """Return the messages of a graph's state: its "messages", or the state if it is a list."""
-    found = state if isinstance(state, list) else _state_value(state, "messages")
-    return cast(Sequence[AnyMessage], found or [])
+    return cast(Sequence[AnyMessage], _state_value(state, "messages") or [])
 
 
 def _state_value(state: object, key: str) -> object:

@@ -50,6 +50,7 @@ from uec_rag.retrieval.adapters import (
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Passage, Store
 
+_KIND = "langchain_core.documents.Document"
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
 
@@ -224,7 +225,7 @@ class UECVectorStore(OverIndex, VectorStore):
 
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """Run `add_texts` on documents; their ids count unless `ids` are passed."""
-        checked = check_documents(documents, Document, "Document", "add_texts")
+        checked = check_documents(documents, Document, _KIND, "add_texts")
         return super().add_documents(checked, **kwargs)
 
     def delete(self, ids: Sequence[str] | None = None) -> bool:  # type: ignore[override]
@@ -498,7 +499,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
 
     @staticmethod
     def _passages(documents: Iterable[Document]) -> list[Passage]:
-        return passages_of(check_documents(documents, Document, "Document", "Document(text)"))
+        return passages_of(check_documents(documents, Document, _KIND, "Document(text)"))
 
     # A question may also be a mapping that has its history.
     def invoke(
