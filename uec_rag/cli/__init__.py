@@ -18,8 +18,7 @@ from uec_rag.cli import (
     questions,
     serve,
 )
-from uec_rag.cli.console import readable_errors
-from uec_rag.cli.opening import ENCODERS
+from uec_rag.cli.console import ENCODERS, readable_errors
 
 app = typer.Typer(
     name="uec-rag",

@@ -13,8 +13,7 @@ from rich.table import Table
 from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits
 from uec_rag.base.errors import require
-from uec_rag.cli.console import Json, out, plain, print_json, print_text
-from uec_rag.cli.opening import Index, open_index
+from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, print_text
 from uec_rag.documents.labels import find_labels, read_questions
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Json, print_json, print_text, say
-from uec_rag.cli.opening import Index, open_index
+from uec_rag.cli.console import Index, Json, open_index, print_json, print_text, say
 
 Questions = Annotated[
     Path | None,

@@ -10,8 +10,7 @@ import typer
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import is_saved
-from uec_rag.cli.console import Json, note, print_json, print_text, say
-from uec_rag.cli.opening import build_ensemble, open_index
+from uec_rag.cli.console import Json, build_ensemble, note, open_index, print_json, print_text, say
 from uec_rag.documents import fitting_pairs
 from uec_rag.documents.folder import Folder, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS

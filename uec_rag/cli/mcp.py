@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from uec_rag.cli.opening import Index, Threshold, open_index
+from uec_rag.cli.console import Index, Threshold, open_index
 
 
 def mcp(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.opening import Index, Threshold, open_index
+from uec_rag.cli.console import Index, Threshold, open_index
 
 HOST, PORT = "127.0.0.1", 8000
 
