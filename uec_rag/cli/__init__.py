@@ -7,17 +7,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.base import __version__
-from uec_rag.cli import (
-    ask,
-    check,
-    demo,
-    evaluate,
-    gate,
-    index,
-    mcp,
-    questions,
-    serve,
-)
+from uec_rag.cli import ask, check, demo, evaluate, gate, index, mcp, questions, serve
 from uec_rag.cli.console import ENCODERS, readable_errors
 
 app = typer.Typer(
@@ -32,16 +22,8 @@ app = typer.Typer(
 
 
 for command in (
-    demo.demo,
-    index.index,
-    ask.ask,
-    gate.gate,
-    questions.questions,
-    check.check,
-    serve.serve,
-    serve.explore,
-    mcp.mcp,
-    evaluate.evaluate,
+    *(demo.demo, index.index, ask.ask, gate.gate, questions.questions, check.check),
+    *(serve.serve, serve.explore, mcp.mcp, evaluate.evaluate),
 ):
     app.command()(readable_errors(command))
 

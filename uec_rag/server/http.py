@@ -26,17 +26,8 @@ from uec_rag.evaluation.labels import (
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.labelled import LabelFile
 from uec_rag.retrieval.tool import answer_record
+from uec_rag.server import messages
 from uec_rag.server.access import protections
-from uec_rag.server.messages import (
-    HANDLERS,
-    Asked,
-    Guarantee,
-    Hits,
-    Label,
-    Question,
-    check_conditions,
-    turns,
-)
 
 _PAGES = Path(__file__).parent / "pages"
 _FILES = {"/": "index.html", "/docs": "docs.html"}
@@ -99,7 +90,7 @@ def create_app(
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
-        exception_handlers=HANDLERS,
+        exception_handlers=messages.HANDLERS,
         middleware=protections(token, names, origins, open_paths),
     )
     service = Service(index)
@@ -142,14 +133,14 @@ def read_routes(service: Service, *, write: bool) -> APIRouter:
     routes, index = APIRouter(), service.index
 
     @routes.post("/ask")
-    async def ask(question: Question) -> Json:
+    async def ask(question: messages.Question) -> Json:
         """Find passages, and decide whether they answer the question."""
-        await asyncio.to_thread(check_conditions, question.filter)
+        await asyncio.to_thread(messages.check_conditions, question.filter)
         [result] = await index.asearch(
             [question.question],
             question.k,
             filter=question.filter,
-            history=[turns(question.history)],
+            history=[messages.turns(question.history)],
             within=question.within,
         )
         return answer_record(result)
@@ -193,7 +184,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         return {question: sorted(ids) for question, ids in service.labels.read().items()}
 
     @routes.post("/labels", status_code=201)
-    async def label(new: Label) -> dict[str, int]:
+    async def label(new: messages.Label) -> dict[str, int]:
         """Label a question for the next gate, in place of what it had."""
         await service.alone(lambda: service.index.label(new.question, new.relevant_ids))
         return {"relevant_ids": len(new.relevant_ids)}
@@ -204,7 +195,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         await service.alone(lambda: service.labels.write(question, None))
 
     @routes.post("/questions")
-    async def teaching(asked: Asked) -> list[dict[str, Any]]:
+    async def teaching(asked: messages.Asked) -> list[dict[str, Any]]:
         """List the questions without a label that a label would teach most."""
 
         def chosen() -> list[dict[str, Any]]:
@@ -218,13 +209,13 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         return await service.alone(chosen)
 
     @routes.post("/report")
-    async def report(given: Hits) -> Json:
+    async def report(given: messages.Hits) -> Json:
         """Search the labelled questions: what each threshold would answer, what a gate could."""
         index = service.index
         return await service.alone(lambda: gate_report(search_labels(index, k=given.k)))
 
     @routes.post("/gate", status_code=201)
-    async def new_gate(given: Guarantee) -> Json:
+    async def new_gate(given: messages.Guarantee) -> Json:
         """Save the gate with a guarantee for these questions; it decides from then on."""
         if (given.max_wrong is None) == (given.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")

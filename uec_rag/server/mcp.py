@@ -24,18 +24,7 @@ from uec_rag.retrieval.tool import (
     shown_metadata,
     tool_reply,
 )
-from uec_rag.server.messages import (
-    Chosen,
-    Conditions,
-    History,
-    K,
-    Text,
-    check_conditions,
-    describe_error,
-    describe_invalid,
-    log,
-    turns,
-)
+from uec_rag.server import messages
 from uec_rag.stores.base import Filter, Passage
 
 _LONGEST = 8_000  # characters of a passage in the answer of a search
@@ -46,7 +35,7 @@ _NOTES = ToolAnnotations(
 _T = TypeVar("_T")
 
 Asking = Annotated[
-    Text,
+    messages.Text,
     Field(
         description="A whole question that can stand alone: name what 'it' or 'there' means in the "
         "conversation, or give the turns before it as `history`."
@@ -68,7 +57,7 @@ class _Server(FastMCP):
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            raise ToolError(describe_invalid(error.__cause__.errors())) from None
+            raise ToolError(messages.describe_invalid(error.__cause__.errors())) from None
 
 
 async def _told(work: Callable[[], _T]) -> _T:
@@ -76,9 +65,9 @@ async def _told(work: Callable[[], _T]) -> _T:
     try:
         return await asyncio.to_thread(work)
     except Exception as error:
-        status, detail = describe_error(error)
+        status, detail = messages.describe_error(error)
         if status != 422:
-            log.error("a request failed: %s", type(error).__name__, exc_info=error)
+            messages.log.error("a request failed: %s", type(error).__name__, exc_info=error)
         raise ToolError(detail) from None
 
 
@@ -100,14 +89,14 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
     @tool(title="Search", description=TOOL_DESCRIPTION + _QUOTED)
     async def search(
         question: Asking,
-        k: K = 4,
-        filter: Conditions | None = None,
-        history: History | None = None,
-        within: Chosen | None = None,
+        k: messages.K = 4,
+        filter: messages.Conditions | None = None,
+        history: messages.History | None = None,
+        within: messages.Chosen | None = None,
     ) -> CallToolResult:
         def work() -> Result:
-            check_conditions(filter)
-            before = turns(history)
+            messages.check_conditions(filter)
+            before = messages.turns(history)
             return view.search(question, k, filter=filter, history=before, within=within)
 
         return _answer(await _told(work))
