@@ -124,10 +124,25 @@ def protections(
         requests.info("%s %s %d %.0f ms", request.method, path, response.status_code, milliseconds)
         return response
 
+    def brings_token(request: Request) -> bool:
+        # A proxy or an application that this one is mounted in may add to the path.
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if token is None or path in open_paths:
+            return True
+        kind, sent = get_authorization_scheme_param(request.headers.get("authorization"))
+        return kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode())
+
     async def admit(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        """Wait for a request, unless it is refused."""
-        if refused := _refusal(request, token, names, origins, open_paths):
-            return refused
+        """Wait for a request, unless it is of another site, without token or of two lengths."""
+        if _is_foreign(request, names, origins):
+            return _refuse(403, "Origin: a page of another site may not ask this server.")
+        if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
+            # The server and a proxy may disagree on where it ends: what is behind it is unread.
+            detail = "Content-Length, Transfer-Encoding: expected one of them."
+            return _refuse(400, detail, {"Connection": "close"})
+        if not brings_token(request):
+            detail = "Authorization: expected 'Bearer TOKEN' with the server's token."
+            return _refuse(401, detail, {"WWW-Authenticate": "Bearer"})
         try:
             async with asyncio.timeout(seconds):
                 await request.body()
@@ -149,32 +164,6 @@ def protections(
         Middleware(RequestBodyLimitMiddleware, max_body_size=BODY),
         Middleware(BaseHTTPMiddleware, dispatch=admit),
     ]
-
-
-def _refusal(
-    request: Request,
-    token: str | None,
-    names: Collection[str],
-    origins: Collection[str],
-    open_paths: Collection[str],
-) -> Response | None:
-    """Refuse other sites' pages, and requests without the token or with two lengths."""
-    headers, scope = request.headers, request.scope
-    if _is_foreign(request, names, origins):
-        return _refuse(403, "Origin: a page of another site may not ask this server.")
-    if {"content-length", "transfer-encoding"}.issubset(headers.keys()):
-        # The server and a proxy may disagree on where it ends: what is behind it is unread.
-        detail = "Content-Length, Transfer-Encoding: expected one of them."
-        return _refuse(400, detail, {"Connection": "close"})
-    # A proxy or an application that this one is mounted in may add to the path.
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
-    if token is None or path in open_paths:
-        return None
-    kind, sent = get_authorization_scheme_param(headers.get("authorization"))
-    if kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode()):
-        return None
-    detail = "Authorization: expected 'Bearer TOKEN' with the server's token."
-    return _refuse(401, detail, {"WWW-Authenticate": "Bearer"})
 
 
 def _is_foreign(request: Request, names: Collection[str], origins: Collection[str]) -> bool:
