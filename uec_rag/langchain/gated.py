@@ -192,10 +192,10 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     ('dogs bark', 'answer')
     """
 
-    def asked(state: object) -> tuple[str, Question, dict[str, Any]]:
+    def asked(state: Mapping[str, Any]) -> tuple[str, Question, dict[str, Any]]:
         question, before = _question_and_messages(state)
-        chosen = {name: _state_value(state, name) for name in ("filter", "within")}
-        options = {name: value for name, value in chosen.items() if value is not None}
+        names = [name for name in ("filter", "within") if state.get(name) is not None]
+        options = {name: state[name] for name in names}
         return question, _in_context(retriever, question, before), options
 
     def updates(question: str, found: Any, options: dict[str, Any]) -> Gated:  # noqa: ANN401
@@ -203,18 +203,18 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
         used = {"within": None} if "within" in options else {}
         return cast(Gated, {**read_decision(question, found), **used})
 
-    def node(state: object, config: RunnableConfig) -> Gated:
+    def node(state: Mapping[str, Any], config: RunnableConfig) -> Gated:
         question, given, options = asked(state)
         return updates(question, retriever.invoke(given, config, **options), options)
 
-    async def anode(state: object, config: RunnableConfig) -> Gated:
+    async def anode(state: Mapping[str, Any], config: RunnableConfig) -> Gated:
         question, given, options = asked(state)
         return updates(question, await retriever.ainvoke(given, config, **options), options)
 
     return RunnableLambda(node, anode, name="retrieve")
 
 
-def route_on_decision(state: object) -> Action:
+def route_on_decision(state: Mapping[str, Any]) -> Action:
     """Return "answer", "clarify" or "abstain" from a state; for `add_conditional_edges`.
 
     Raises
@@ -222,46 +222,23 @@ def route_on_decision(state: object) -> Action:
     ValueError
         If the state has no "decision", which `retrieval_node` writes.
     """
-    match _state_value(state, "decision"):
-        case "answer" | "clarify" | "abstain" as action:
-            return action
-    raise ValueError("state: has no decision; expected one from retrieval_node.")
+    if not state.get("decision"):
+        raise ValueError("state: has no decision; expected one from retrieval_node.")
+    action: Action = state["decision"]
+    return action
 
 
-def _question_and_messages(state: object) -> tuple[str, Sequence[AnyMessage]]:
+def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, Sequence[AnyMessage]]:
     """Return the question, and the messages before it."""
-    question, messages = _state_value(state, "question"), _messages_of(state)
-    position = _place_of_question(messages)
-    if not isinstance(question, str) or not question or _is_earlier(question, state):
-        if position == len(messages):
-            raise ValueError('state: expected a "question", or a human message in its "messages".')
-        question = messages[position].text
-    # The state's question may be among the messages, or come after all of them.
-    asked = position < len(messages) and messages[position].text == question
-    return question, messages[:position] if asked else messages
-
-
-def _is_earlier(question: str, state: object) -> bool:
-    """Return whether a state's question was left by the search of an earlier turn.
-
-    A checkpointer keeps it for the next turn. If a reading is chosen, the question is asked again.
-    """
-    if not _state_value(state, "decision") or _state_value(state, "within") is not None:
-        return False
-    said = [message.text for message in _messages_of(state) if isinstance(message, HumanMessage)]
-    return question in said[:-1] and question != said[-1]
-
-
-def _messages_of(state: object) -> Sequence[AnyMessage]:
-    return cast(Sequence[AnyMessage], _state_value(state, "messages") or [])
-
-
-def _state_value(state: object, key: str) -> object:
-    """Return a value of a graph's state, a mapping or an object; None if it is missing."""
-    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-
-
-def _place_of_question(messages: Sequence[AnyMessage]) -> int:
-    """Return the position of the last human message, or the number of messages if none is."""
+    question, messages = state.get("question"), state.get("messages") or []
     asked = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    return asked[-1] if asked else len(messages)
+    said = [messages[at].text for at in asked]
+    # A checkpointer keeps an earlier turn's question, which is asked again if a reading is chosen.
+    is_known = state.get("decision") and state.get("within") is None
+    is_earlier = is_known and question in said[:-1] and question != said[-1]
+    if not isinstance(question, str) or not question or is_earlier:
+        if not said:
+            raise ValueError('state: expected a "question", or a human message in its "messages".')
+        question = said[-1]
+    # The state's question may be among the messages, or come after all of them.
+    return question, messages[: asked[-1]] if question in said[-1:] else messages
