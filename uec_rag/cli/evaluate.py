@@ -63,11 +63,6 @@ def _show(found: Evaluation) -> None:
         f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "
         f"Here and below without the {facts['asked_back']} questions that are asked back."
     )
-    bins = {
-        f"{one['confidence']:.2f}": [f"{one['right']:.2f}", str(one["count"])]
-        for one in confidence["reliability"]
-    }
-    _print_table("mean confidence", bins, ["right", "questions"])
     plainer = {
         name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -11,7 +11,6 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from uec_rag.base.text import SOURCE_KEYS, first_value
@@ -20,6 +19,8 @@ from uec_rag.langchain.documents import Question, turns
 from uec_rag.retrieval.adapters import decision_on
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
+
+_Query = Annotated[str, "The question to look up, phrased so that it can stand alone."]
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""
@@ -117,12 +118,6 @@ def _in_context(retriever: Runnable[Any, Any], question: str, messages: Sequence
     return {"question": question, "chat_history": before} if takes_turns else question
 
 
-class ToolInput(BaseModel):
-    """The input of the tool."""
-
-    query: str = Field(description="The question to look up, phrased so that it can stand alone.")
-
-
 def retriever_tool(
     retriever: Runnable[Any, Any], name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
 ) -> StructuredTool:
@@ -141,10 +136,10 @@ def retriever_tool(
         documents.
     """
 
-    def search(query: str, config: RunnableConfig) -> tuple[str, Gated]:
+    def search(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
         return _reply(query, retriever.invoke(query, config))
 
-    async def asearch(query: str, config: RunnableConfig) -> tuple[str, Gated]:
+    async def asearch(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
         return _reply(query, await retriever.ainvoke(query, config))
 
     return StructuredTool.from_function(
@@ -152,7 +147,6 @@ def retriever_tool(
         asearch,
         name=name,
         description=description,
-        args_schema=ToolInput,
         response_format="content_and_artifact",
     )
 
