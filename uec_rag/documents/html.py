@@ -17,6 +17,7 @@ from uec_rag.documents.document import Block, Content, Heading, Page, Table, spr
 from uec_rag.documents.text import decode, fenced, has_words
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # of site generators
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title")
 _MAIN = "main, [role=main], [itemprop=articleBody]"
@@ -45,7 +46,7 @@ def read_html(data: bytes) -> Content:
     """Read the headings of a page, its tables and the texts below them, without navigation."""
     charset = _CHARSET.search(data[:4096])
     text, notes = decode(data, charset and charset[1].decode())
-    soup = BeautifulSoup(text, "lxml")
+    soup = BeautifulSoup(_FRONT_MATTER.sub("", text, count=1), "lxml")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _tidy(soup)
     root = _main(soup)

@@ -110,6 +110,10 @@ def read_rst(data: bytes) -> Content:
     for name in names | {*_OTHER_IN_SPHINX}:
         directives.register_directive(name, _Shown)
     tree = publish_doctree(text, settings_overrides=_SETTINGS)
+    for message in [*tree.findall(nodes.system_message)]:  # of what docutils refuses, the content
+        sources = "\n".join(block.astext() for block in message.findall(nodes.literal_block))
+        text = re.sub(r"(?m)^[ \t]*(?:\.\. .*|:[\w-]+:.*)$", "", sources).strip()
+        message.parent.replace(message, [nodes.paragraph(text, text)] if text else [])
     for node in [*tree.findall(lambda node: isinstance(node, nodes.field | nodes.topic))]:
         is_contents = isinstance(node, nodes.topic) and "contents" in node["classes"]
         if is_contents or (isinstance(node, nodes.field) and not node[1].children):  # ":orphan:"
