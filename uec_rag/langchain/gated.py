@@ -13,7 +13,6 @@ from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, StructuredTool
 from typing_extensions import TypedDict
 
-from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, turns
 from uec_rag.retrieval.adapters import decision_on
@@ -154,12 +153,8 @@ def retriever_tool(
 def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
     """Return what the model reads, and what programs get."""
     output = read_decision(query, found)
-    hits = [
-        (document.page_content, first_value(document.metadata, SOURCE_KEYS) or None)
-        for document in output["documents"]
-    ]
-    titles = [reading["title"] for reading in output["readings"]]
-    return tool_reply(output["decision"], output["reason"], titles, hits), output
+    hits = [(document.page_content, document.metadata) for document in output["documents"]]
+    return tool_reply(output["decision"], output["reason"], output["readings"], hits), output
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:

@@ -19,7 +19,6 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BeforeValidator, Field
 
 from uec_rag.base.checks import check_type, quote
-from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
@@ -316,11 +315,7 @@ def retriever_tool(
 
 def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> dict[str, Any]:
     decision, nodes = outcome
-    text = tool_reply(
-        decision.action,
-        decision.reason,
-        [reading["title"] for reading in decision.choices],
-        [(text_of(node), first_value(node.metadata, SOURCE_KEYS) or None) for node in nodes],
-    )
+    hits = [(text_of(node), node.metadata) for node in nodes]
+    text = tool_reply(decision.action, decision.reason, decision.choices, hits)
     found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
     return decision.metadata() | found | {"text": text}

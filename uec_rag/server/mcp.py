@@ -139,15 +139,12 @@ def _answer(result: Result) -> CallToolResult:
         }
         for rank, passage in enumerate(result.passages)
     ]
-    titles = [reading["title"] for reading in decision.choices]
-    texts = [(str(hit["text"]), hit["source"]) for hit in hits]
+    shown = zip(hits, result.passages, strict=True)
+    texts = [(str(hit["text"]), passage.metadata) for hit, passage in shown]
+    text = tool_reply(decision.action, decision.reason, decision.choices, texts)
     parts = {"what_to_do": WHAT_TO_DO[decision.action], "passages": hits}
     return CallToolResult(
-        content=[
-            TextContent(
-                type="text", text=tool_reply(decision.action, decision.reason, titles, texts)
-            )
-        ],
+        content=[TextContent(type="text", text=text)],
         structuredContent=six_digits(decision.metadata() | parts),
     )
 
