@@ -1,7 +1,6 @@
 """The command line interface `uec-rag`, with its commands `demo`, `index`, `ask`, `serve`, ..."""
 
 import os
-import sys
 from typing import Annotated
 
 import typer
@@ -60,8 +59,5 @@ def options(
 
 
 def main() -> None:
-    """Run the command line, with a question mark for characters that the terminal cannot show."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    """Run the command line."""
     app()
