@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -317,7 +316,7 @@ class _Process:
         process = self._process = self._process or _start()
         assert process.stdin is not None
         assert process.stdout is not None
-        clock, begun = threading.Timer(self._seconds, process.kill), time.monotonic()
+        clock = threading.Timer(self._seconds, process.kill)
         clock.start()
         with suppress(BrokenPipeError):
             process.stdin.write(msgspec.json.encode(task) + b"\n")
@@ -327,9 +326,8 @@ class _Process:
         if line.endswith(b"\n"):
             return _OUTCOMES.decode(line)
         self.end()
-        late = time.monotonic() - begun >= self._seconds
-        why = f"took longer than {self._seconds:g} seconds" if late else "crashed"
-        return _Outcome(error=f"cannot be read: its reader {why}")
+        why = f"its reader crashed or took longer than {self._seconds:g} seconds"
+        return _Outcome(error=f"cannot be read: {why}")
 
     def end(self) -> None:
         process, self._process = self._process, None

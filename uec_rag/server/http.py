@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -108,17 +107,11 @@ class Service:
 
     def __init__(self, index: Retriever) -> None:
         self.index, self._one = index, asyncio.Lock()
-        # Those of the last state of the index.
-        self._headings = lru_cache(1)(lambda changes: questions_to_ask(index, _EXAMPLES)[:_TRIED])
 
     async def alone(self, work: Callable[[], _T]) -> _T:
         """Run in a thread what takes long or changes the index, one such request at a time."""
         async with self._one:
             return await asyncio.to_thread(work)
-
-    def headings(self) -> list[str]:
-        """Return questions that the headings of the index ask."""
-        return self._headings(self.index.changes)
 
     @property
     def labels(self) -> LabelFile:
@@ -156,7 +149,7 @@ def read_routes(service: Service, *, write: bool) -> APIRouter:
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
             "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
-            "examples": service.headings()[:_EXAMPLES],
+            "examples": questions_to_ask(index, _EXAMPLES)[:_EXAMPLES],
             "write": write,
         }
 
@@ -199,7 +192,8 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         """List the questions without a label that a label would teach most."""
 
         def chosen() -> list[dict[str, Any]]:
-            questions = [*asked.questions, *service.headings()]
+            headings = questions_to_ask(service.index, _EXAMPLES)
+            questions = [*asked.questions, *headings[:_TRIED]]
             labels = service.labels.read()
             return [
                 {"question": one.query, "confidence": one.decision.confidence}
