@@ -38,15 +38,14 @@ def write_questions(index: Path, to: Path) -> None:
         csv.writer(table).writerows([("query", "relevant_ids"), *rows])
 
 
-def show(page: Page, questions: Path) -> None:
+def show(page: Page) -> None:
     """Go through the views of an opened page, and picture each in both themes."""
     page.fill("#ask input[name=question]", QUESTION)
     page.click("#ask form button")
     page.wait_for_selector(".hits li")
     picture(page, "ask")
     page.click("nav a[data-view='tune']")
-    page.set_input_files("#tune input[type=file]", questions)
-    page.click("text=Search these questions")
+    page.click("text=Search the labelled questions")
     page.wait_for_selector("#tuned:not([hidden])", timeout=300_000)
     page.locator("#risk").press("PageUp")
     page.locator("#risk").blur()
@@ -67,9 +66,9 @@ def picture(page: Page, view: str) -> None:
 def main() -> None:
     """Make the index, serve it, and picture it."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        index, questions = Path(folder, "docs"), Path(folder, "questions.csv")
+        index = Path(folder, "docs")
         subprocess.run([*UEC_RAG, "index", ROOT / "docs", "--out", index], check=True)
-        write_questions(index, questions)
+        write_questions(index, index / "questions.csv")
         server = subprocess.Popen(
             [*UEC_RAG, "explore", index, "--port", "0"], stderr=subprocess.PIPE, text=True
         )
@@ -83,7 +82,7 @@ def main() -> None:
             page = browser.new_page(viewport={"width": 900, "height": 1000})
             page.goto(said[1])
             page.wait_for_selector("#facts dd", state="attached")
-            show(page, questions)
+            show(page)
         finally:
             server.terminate()
             server.wait()

@@ -6,14 +6,13 @@ import pytest
 from langchain_core.runnables import RunnableLambda
 from llama_index.core import VectorStoreIndex
 from llama_index.core.llms import MockLLM
-from starlette.testclient import TestClient
 
 from tests.cli.conftest import call
-from tests.server.conftest import HOST, STRICT, TEXTS, call_rpc, make, serving
+from tests.server.conftest import STRICT, TEXTS, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index import retriever_tool
 from uec_rag.retrieval.query import Diversity
-from uec_rag.server.mcp import create_mcp, http_app
+from uec_rag.server import create_mcp
 
 QUESTION = "Where may staff park?"
 
@@ -100,10 +99,8 @@ def over_http(folder):
 
 
 def over_mcp(folder):
-    app = http_app(create_mcp(Retriever.load(folder)))
-    with TestClient(app, base_url=f"http://{HOST}") as client:
-        asked = call_rpc(client, "tools/call", name="search", arguments={"question": QUESTION})
-    return coded(asked.json()["result"]["structuredContent"])
+    server = create_mcp(Retriever.load(folder))
+    return coded(asyncio.run(server.call_tool("search", {"question": QUESTION})).structuredContent)
 
 
 OF_A_FOLDER = {

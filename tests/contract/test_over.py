@@ -446,10 +446,22 @@ def test_a_gate_over_a_store_is_saved_with_its_fit_and_without_passages(tmp_path
     assert not any(
         LONG[0].encode() in file.read_bytes() for file in (tmp_path / "gate").rglob("*.*")
     )
-    with pytest.raises(ValueError, match=r"in a store elsewhere .*50 candidates of Chroma"):
-        langchain.UECRetriever.load(tmp_path / "gate")
     assert again.drift(asked * 2) is None
     assert "not like those" in again.drift(["Nothing of the kind"] * 64)
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_what_is_saved_over_a_store_is_loaded_with_it(theirs, tmp_path):
+    member, question = theirs.Member(), LONG[3].split(".")[0]
+    store = theirs.store(member, LONG)
+    over = theirs.over(store)
+    expected = theirs.hits(over, question)
+    over.save(tmp_path)
+    with pytest.raises(ValueError, match=r"pass it: load\(path, store=UECRetriever\.over\(your_"):
+        type(over).load(tmp_path, member)
+    again = type(over).load(tmp_path, member, store=theirs.over(store).index.store, details=True)
+    assert [text for text, _ in theirs.hits(again, question)] == [text for text, _ in expected]
+    assert again.report == over.report
 
 
 def test_a_store_of_ours_needs_none(fitted):

@@ -1,15 +1,14 @@
-"""Word, slides, spreadsheets and books become sections with their headings."""
+"""Word, slides and spreadsheets become sections with their headings."""
 
 import io
 import re
 import zipfile
 
-import pytest
 from openpyxl import Workbook
 from pptx import Presentation
 from pptx.util import Inches
 
-from tests.documents.files import paragraph, write_docx, zipped
+from tests.documents.files import paragraph, write_docx
 from uec_rag.documents import read_folder
 from uec_rag.documents.document import Section
 
@@ -59,17 +58,3 @@ def test_cells_beyond_the_size_that_a_sheet_claims_are_read(tmp_path):
         for name in saved.namelist():
             claimed.writestr(name, re.sub(rb'ref="A1:B2"', b'ref="A1"', saved.read(name)))
     assert sections_of(tmp_path) == [Section(("Sheet",), "item: flour, count: 3")]
-
-
-def test_a_book_is_read_in_its_order(tmp_path):
-    zipped("epub", tmp_path / "a.epub")
-    assert sections_of(tmp_path) == [Section(("One",), "Dough."), Section(("Two",), "Crust.")]
-    assert [document.title for document in read_folder(tmp_path)] == ["Bread"]
-
-
-@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.epub"])
-def test_a_damaged_file_is_left_out_by_name(tmp_path, name):
-    (tmp_path / name).write_bytes(b"no such thing")
-    (tmp_path / "b.txt").write_text("Dough rests.")
-    with pytest.warns(UserWarning, match=f"left out {name}, which cannot be read"):
-        assert [document.source for document in read_folder(tmp_path)] == ["b.txt"]

@@ -91,18 +91,6 @@ def test_a_limit_takes_the_same_sample_every_time():
     assert some != fitting_pairs(many, size=400, limit=5, seed=1)
 
 
-def words(text):
-    return len(text.split())
-
-
-def test_passages_may_be_counted_in_tokens():
-    text = " ".join(f"w{i}" for i in range(100))
-    found = passages_of([document(("", text), ("", "the end"))], size=20, length=words)
-    assert [len(passage.text.split()) for passage in found] == [*[20] * 5, 2]
-    with pytest.raises(ValueError, match="size: expected at least 20, got 19"):
-        passages_of([document(("", BODY))], size=19, length=words)
-
-
 @pytest.mark.parametrize(
     ("begins", "ends"),
     [("~~~sh", "~~~"), ("````md\n```", "````"), ("- ```sh", "  ```"), ("> ```", "> ```")],

@@ -8,9 +8,6 @@ from tests.documents.files import paragraph, word_table, write_docx, write_pdf, 
 from tests.helpers import data_of
 from uec_rag.documents import passages_of, read_folder
 
-PARCEL = "<h2><button>How do I return a parcel?</button></h2><div><p>Print the label.</p></div>"
-TOC = "<ul><li><a href='#a'>A</a><li><a href='#b'>B</a></ul>"
-LINKS = "<a href='/'>Home</a> <a href='/a'>All pages</a>"
 FOLDED = """\
 ---
 title: >-
@@ -128,29 +125,7 @@ def test_what_is_uncertain_or_missing_is_told(tmp_path, name, data, said):
         read(tmp_path, name, data)
 
 
-@pytest.mark.parametrize(
-    ("page", "headings", "text"),
-    [
-        (PARCEL * 2, ["How do I return a parcel?"] * 2, "Print the label."),
-        ("<body id='top'><h1>Parking</h1><p>Use garage B.</p>", [""], "Use garage B."),
-        ("<div class='nav menu toc'><h2>Parking</h2><p>Use B.</p></div>", ["Parking"], "Use B."),
-        (f"<div class=navbar>{LINKS}</div><h2>Fees</h2><p>Two euros.</p>", ["Fees"], "Two euros."),
-        (
-            f"<header>{LINKS}<h1>Fees</h1></header><main><p>Two euros.</p></main>",
-            [""],
-            "Two euros.",
-        ),
-        (
-            f"<main><h2>Fees</h2><p>Two.<aside>Per day.</aside></main><aside>{LINKS}</aside>",
-            ["Fees"],
-            "Two.\n\nPer day.",
-        ),
-        (f"<nav><h1>Fees</h1></nav><p>Two euros.</p><nav>{LINKS}</nav>", [""], "Two euros."),
-        ("<h2>Fees</h2>" + TOC + "<p>Two.", ["Fees"], "Two."),
-        ("<main></main><div><h2>Fees</h2><p>Two.</div>", ["Fees"], "Two."),
-        ("<article><h2>A</h2>Two.</article><article><h2>B</h2>Two.</article>", ["A", "B"], "Two."),
-    ],
-)
+@pytest.mark.parametrize(("page", "headings", "text"), data_of("navigation.json"))
 def test_no_name_of_navigation_removes_content(tmp_path, page, headings, text):
     document = read(tmp_path, "a.html", page)
     assert [section.heading for section in document.sections] == headings
@@ -191,11 +166,3 @@ def test_chinese_is_cut_at_the_ends_of_sentences(tmp_path):
     assert len(passages) > 1
     assert all(passage.text.endswith("。") for passage in passages)
     assert "".join(passage.text for passage in passages) == text
-
-
-def test_in_word_a_title_is_that_of_the_document_and_chapters_are_not(tmp_path):
-    chapters = [paragraph("Scope", "Heading1"), paragraph("All."), paragraph("Fees", "Heading1")]
-    data = written(write_docx, *chapters, paragraph("Two euros."))
-    document = read(tmp_path, "a.docx", data)
-    assert document.title == ""
-    assert [section.path for section in document.sections] == [("Scope",), ("Fees",)]

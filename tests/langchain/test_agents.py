@@ -1,13 +1,11 @@
-"""Retrieval as a tool, in a graph and in an agent: real LangGraph, a model with a script."""
+"""Retrieval as a tool and in a graph: real LangGraph."""
 
 import json
 import re
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.documents import Document
-from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
@@ -21,7 +19,6 @@ from uec_rag.langchain import (
     retrieval_node,
     route_on_decision,
 )
-from uec_rag.langchain.agent import UECGateMiddleware
 
 TEXTS = passages(120)
 WAYS = ("answer", "clarify", "abstain")
@@ -144,90 +141,14 @@ class TestGraph:
             )
         assert "unregistered" not in caplog.text
 
+    def test_a_states_filter_selects_the_documents(self, graph, retriever):
+        state = {"question": TEXTS[0], "filter": {"source": "7.txt"}}
+        thread = {"configurable": {"thread_id": "filtered"}}
+        for found in (graph.invoke(state, thread), retrieval_node(retriever).invoke(state)):
+            assert [document.metadata["source"] for document in found["documents"]] == ["7.txt"]
+
     def test_a_state_without_question_or_decision_is_refused(self, retriever):
         with pytest.raises(ValueError, match='expected a "question"'):
             retrieval_node(retriever).invoke({"messages": []})
         with pytest.raises(ValueError, match="state: has no decision"):
             route_on_decision({"messages": [HumanMessage("hello")]})
-
-
-class Scripted(GenericFakeChatModel):
-    """Says one thing after the other, and keeps what it was told."""
-
-    told: list = []  # noqa: RUF012
-
-    def bind_tools(self, tools, **kwargs):
-        return self
-
-    def _generate(self, messages, *args, **kwargs):
-        self.told.append(messages)
-        return super()._generate(messages, *args, **kwargs)
-
-
-def asks(*questions):
-    calls = [
-        {"name": "search_documents", "args": {"query": q}, "id": f"{i}{q}"}
-        for i, q in enumerate(questions)
-    ]
-    return AIMessage("", tool_calls=calls)
-
-
-def agent_of(retriever, script):
-    model = Scripted(messages=iter(script), told=[])
-    agent = create_agent(
-        model, [retriever.as_tool()], middleware=[UECGateMiddleware()], checkpointer=InMemorySaver()
-    )
-    return agent, model
-
-
-THREAD = {"configurable": {"thread_id": "1"}}
-
-
-def say(agent, words="?"):
-    """The messages of an agent's thread after the user has said something."""
-    return agent.invoke({"messages": [HumanMessage(words)]}, THREAD)["messages"]
-
-
-class TestAgent:
-    @pytest.mark.parametrize("ways", [["answer"], ["abstain", "answer"]])
-    def test_it_answers_if_one_of_its_searches_does(self, retriever, questions, ways):
-        script = [asks(*(questions[way] for way in ways)), AIMessage("It is so.")]
-        agent, model = agent_of(retriever, script)
-        assert say(agent)[-1].content == "It is so."
-        assert model.told[-1][-1].content.startswith("Decision: answer")
-
-    @pytest.mark.parametrize(
-        ("way", "words"), [("abstain", "The documents"), ("clarify", "Do you mean")]
-    )
-    async def test_it_stops_instead_of_inventing(self, retriever, questions, way, words):
-        for asynchronous in (False, True):
-            agent, model = agent_of(retriever, [asks(questions[way]), AIMessage("invented")])
-            given = {"messages": [HumanMessage("?")]}
-            last = (await agent.ainvoke(given, THREAD))["messages"] if asynchronous else say(agent)
-            assert words in last[-1].content
-            assert last[-1].response_metadata["uec_decision"] == way
-            assert len(model.told) == 1
-
-    def test_a_later_turn_is_a_new_one(self, retriever, questions):
-        script = [asks(questions["abstain"]), asks(questions["answer"]), AIMessage("It is so.")]
-        agent, _ = agent_of(retriever, script)
-        assert say(agent)[-1].content != "It is so."
-        assert say(agent, "And?")[-1].content == "It is so."
-
-    @pytest.mark.parametrize("nothing", ["", " \n"])
-    def test_a_search_for_nothing_is_told_the_model_which_tries_again(
-        self, retriever, questions, nothing
-    ):
-        script = [asks(nothing), asks(questions["answer"]), AIMessage("It is so.")]
-        agent, model = agent_of(retriever, script)
-        assert say(agent)[-1].content == "It is so."
-        assert "There is no question to answer." in model.told[1][-1].content
-
-    def test_a_search_that_a_checkpoint_brought_back_is_read_as_well(self, retriever, questions):
-        tool = retriever.as_tool()
-        message = call(tool, questions["clarify"])
-        back = ToolMessage.model_validate(message.model_dump())
-        state = {"messages": [HumanMessage("?"), back]}
-        assert route_on_decision(state) == "clarify"
-        [said] = UECGateMiddleware().before_model(state, None)["messages"]
-        assert said.content == message.artifact["clarifying_question"] != ""

@@ -1,9 +1,8 @@
 """The examples, run on small encoders."""
 
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import HumanMessage, ToolMessage
 
-from examples import agentic_rag, langchain_black_box, langchain_rag
+from examples import langchain_black_box, langchain_rag
 from tests.helpers import bag_of_words, fitted_on_documentation
 
 REPLY = "what the model says"
@@ -30,16 +29,3 @@ def test_an_api_and_a_local_model_answer_together(monkeypatch, capsys):
     assert "a cosine of letter-triples counts" in printed
     assert "a cosine of local counts" in printed
     assert printed.count("(variance") == 3
-
-
-def test_an_agent_with_a_careless_model_stops_where_the_documents_do_not_tell():
-    retriever = agentic_rag.build_retriever(fitted_on_documentation(32, 48), passages=300)
-    known = retriever.invoke(agentic_rag.QUESTIONS[0])[0].page_content
-    agent, decisions = agentic_rag.build_agent(retriever), set()
-    for question in [*agentic_rag.QUESTIONS, known]:
-        thread = {"configurable": {"thread_id": question}}
-        messages = agent.invoke({"messages": [HumanMessage(question)]}, thread)["messages"]
-        [found] = [message.artifact for message in messages if isinstance(message, ToolMessage)]
-        assert messages[-1].text.startswith("Surely") == (found["decision"] == "answer")
-        decisions.add(found["decision"])
-    assert "abstain" in decisions

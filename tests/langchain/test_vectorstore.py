@@ -20,17 +20,6 @@ def ids_of(store):
 
 
 class TestAdding:
-    def test_a_heading_alone_is_left_out_if_a_document_has_the_text_below_it(self, store):
-        below = {"Header 1": "Loans", "Header 2": "Fees"}
-        documents = [
-            Document("Loans", id="a", metadata={"Header 1": "Loans"}),
-            Document("Fees", id="b", metadata=below),
-            Document("None.", id="c", metadata=below),
-            Document("Books", id="d", metadata=below | {"Header 3": "Books"}),
-        ]
-        store.add_documents(documents)
-        assert {*ids_of(store)} == {"c", "d"}
-
     def test_ids_of_the_call_count_before_those_of_documents_and_missing_ones_are_made_up(
         self, store
     ):
@@ -58,7 +47,11 @@ class TestAdding:
             ({"texts": TEXTS, "ids": []}, ValueError, "ids: expected 3, one per text, got 0"),
             ({"texts": TEXTS, "ids": "abc"}, TypeError, "ids: expected a list of strings"),
             ({"texts": TEXTS, "meta": []}, TypeError, "unexpected keyword argument 'meta'"),
-            ({"documents": ["lumane"]}, TypeError, r"documents\[0\]: expected a Document, got str"),
+            (
+                {"documents": ["lumane"]},
+                TypeError,
+                r"\[0\]: expected a langchain_core\.documents\.Document, got str",
+            ),
             ({"documents": Document("a")}, TypeError, "documents: expected a list of Documents"),
             ({"documents": [Document("a")], "id": ["1"]}, TypeError, "keyword argument 'id'"),
         ],

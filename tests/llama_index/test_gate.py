@@ -7,7 +7,7 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECGatePostprocessor
-from uec_rag.llama_index.gate import NOTICE, UECSearch, retriever_tool
+from uec_rag.llama_index.gate import NOTICE, retriever_tool
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.result import HitMetadata
 
@@ -74,7 +74,6 @@ async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(act
     assert output.content == again.content
     assert output.content.startswith(f"Decision: {action}. Reason: ")
     search = output.raw_output
-    assert isinstance(search, UECSearch)
     told = [search[key] for key in ("query", "decision", "confidence", "nodes")]
     assert told == ["How?", action, 0.7, nodes]
     assert bool(search["candidates"]) == (action == "clarify")

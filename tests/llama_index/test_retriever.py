@@ -47,7 +47,7 @@ def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(co
     [
         (
             lambda uec: UECRetriever.from_documents("ab", uec),
-            r"documents\[0\]: expected a LlamaIndex Document, got str 'a'; .* from_texts",
+            r"\[0\]: expected a Document or node of llama_index\.core\.schema, got str 'a'",
         ),
         (
             lambda uec: UECRetriever.from_documents([Document(text="a"), "b"], uec),
@@ -58,6 +58,7 @@ def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(co
             r"expected a list of Documents, got one; pass \[document\]",
         ),
         (UECRetriever, r"expected a uec_rag\.Retriever, got UEC; for a saved"),
+        (lambda uec: UECRetriever.from_texts(["a"], uec, k=3), "k: expected similarity_top_k"),
         (
             lambda uec: retriever_tool("index"),
             "retriever: expected a retriever of LlamaIndex, got str",

@@ -88,13 +88,6 @@ def serving(index, *, gate=None, raises=True, **options):
         yield client
 
 
-def call_rpc(client, method, **params):
-    """Ask a server for agents over HTTP."""
-    known = {"Accept": "application/json, text/event-stream"}
-    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return client.post("/mcp", json=call, headers=known)
-
-
 @pytest.fixture
 def client(index):
     with serving(index, write=True) as client:

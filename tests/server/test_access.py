@@ -1,7 +1,6 @@
 """Who may ask a server, and how much, whatever application it protects."""
 
 import asyncio
-import hmac
 import logging
 
 import pytest
@@ -39,20 +38,7 @@ def guarded(token=None, *options, open_paths=("/healthz",)):
 
 
 @pytest.mark.parametrize(
-    ("host", "token", "names", "origins", "message"),
-    [
-        *((host, None, [], [], "a token is needed: --token") for host in ("0.0.0.0", "::", "a.b")),
-        ("192.168.0.7", None, [], [], "a token is needed: --token TOKEN"),
-        *(
-            ("::1", token, [], [], "expected at least 16")
-            for token in ("", "short", "with blanks in its middle", "é" * 20)
-        ),
-        ("::1", None, ["https://x"], [], "--allow-host: expected a name without"),
-        *(
-            ("::1", None, [], [origin], "--cors: expected")
-            for origin in ("*", "a.example", "https://a.b/x", "https://*.x")
-        ),
-    ],
+    ("host", "token", "names", "origins", "message"), data_of("open_access.json")
 )
 def test_access_that_would_be_open_is_refused(host, token, names, origins, message):
     with pytest.raises(ValueError, match=message):
@@ -83,13 +69,6 @@ def test_a_request_brings_the_token(given, status):
     assert client.get("/healthz", headers=given).status_code == 200
 
 
-def test_tokens_are_compared_in_constant_time(monkeypatch):
-    seen = []
-    monkeypatch.setattr(hmac, "compare_digest", lambda *both: seen.append(both))
-    guarded(TOKEN).get("/page", headers={"Authorization": "Bearer nearly"})
-    assert seen == [(b"nearly", TOKEN.encode())]
-
-
 @pytest.mark.parametrize("row", rows_of("hosts.csv"), ids=lambda row: row["host"])
 def test_a_foreign_name_that_points_here_is_refused(row):
     client = guarded(TOKEN, ["Docs.Example.com"])
@@ -97,22 +76,7 @@ def test_a_foreign_name_that_points_here_is_refused(row):
     assert found.status_code == int(row["status"])
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({}, 200),
-        ({"Origin": f"http://{HOST}"}, 200),
-        ({"Origin": "https://docs.example.com"}, 200),
-        ({"Origin": "https://app.example.com", "Sec-Fetch-Site": "cross-site"}, 200),
-        ({"Origin": "http://evil.example"}, 403),
-        ({"Origin": "http://127.0.0.1:9999"}, 403),
-        ({"Origin": f"http://evil.example/?//{HOST}"}, 403),
-        ({"Origin": "https://app.example.com.evil.example"}, 403),
-        ({"Origin": "null"}, 403),
-        ({"Origin": ""}, 403),
-        ({"Sec-Fetch-Site": "cross-site"}, 403),
-    ],
-)
+@pytest.mark.parametrize(("headers", "status"), data_of("origins.json"))
 def test_a_page_of_another_site_can_write_nothing(headers, status):
     client = guarded(None, ["docs.example.com"], ["https://app.example.com"])
     assert client.post("/page", headers=headers).status_code == status

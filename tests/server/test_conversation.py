@@ -1,13 +1,16 @@
 """A question in its conversation, over HTTP and for agents: as the index answers it."""
 
+import asyncio
+import re
+
 import pytest
-from starlette.testclient import TestClient
+from mcp.server.fastmcp.exceptions import ToolError
 
 from examples.chat import PASSAGES
 from tests.helpers import data_of
-from tests.server.conftest import HOST, call_rpc, serving
+from tests.server.conftest import serving
 from uec_rag.retrieval import Retriever
-from uec_rag.server.mcp import create_mcp, http_app
+from uec_rag.server import create_mcp
 
 FOLLOW_UP = {"question": "And how long does it take?", "k": 3}
 BEFORE = ["Who repairs the door opener?"]
@@ -31,14 +34,8 @@ def client(folder):
 @pytest.fixture(scope="module")
 def call(folder):
     """Call a tool of the server for agents."""
-    app = http_app(create_mcp(Retriever.load(folder)))
-    with TestClient(app, base_url=f"http://{HOST}") as client:
-
-        def called(tool, **arguments):
-            told = call_rpc(client, "tools/call", name=tool, arguments=arguments)
-            return told.json()["result"]
-
-        yield called
+    server = create_mcp(Retriever.load(folder))
+    return lambda tool, **arguments: asyncio.run(server.call_tool(tool, arguments))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +52,7 @@ def call(folder):
 def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_index, history):
     [expected] = chat_index.search([FOLLOW_UP["question"]], 3, history=[BEFORE])
     asked = client.post("/ask", json={**FOLLOW_UP, "history": history}).json()
-    said = call("search", **FOLLOW_UP, history=history)["structuredContent"]
+    said = call("search", **FOLLOW_UP, history=history).structuredContent
     for told in (asked, said):
         assert [each["id"] for each in told["passages"]] == expected.ids
         assert told["decision"] == expected.decision.action == "answer"
@@ -68,7 +65,7 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
     [ids] = [one["ids"] for one in asked["readings"] if one["title"] == "git push"]
     for within in ("Git Push", "2", ids):
         found = client.post("/ask", json={**VAGUE, "within": within}).json()
-        told = call("search", **VAGUE, within=within)["structuredContent"]
+        told = call("search", **VAGUE, within=within).structuredContent
         for one in (found, told):
             assert [each["text"] for each in one["passages"]] == [PASSAGES["git push"]]
             assert one["decision"] == "answer"
@@ -85,9 +82,8 @@ def test_what_is_no_history_or_reading_is_named(client, call, wrong, message):
     found = client.post("/ask", json=VAGUE | wrong)
     assert found.status_code == 422
     assert message in found.json()["detail"]
-    told = call("search", **VAGUE, **wrong)
-    assert told["isError"]
-    assert message in told["content"][0]["text"]
+    with pytest.raises(ToolError, match=re.escape(message)):
+        call("search", **VAGUE, **wrong)
 
 
 def test_a_long_history_is_cut_and_a_huge_one_refused(client):

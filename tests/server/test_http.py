@@ -113,20 +113,20 @@ def test_a_form_of_another_page_is_no_question(client):
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "needs"),
+    ("method", "path", "body"),
     [
-        ("POST", "/report", {}, "--write"),
-        ("POST", "/gate", {"max_wrong": 0.1}, "--write"),
-        ("POST", "/labels", {"question": "Why?", "relevant_ids": []}, "--token TOKEN"),
-        ("DELETE", "/labels?question=Why?", None, "--token TOKEN"),
-        ("GET", "/labels", None, "--token TOKEN"),
-        ("POST", "/questions", {}, "--token TOKEN"),
+        ("POST", "/report", {}),
+        ("POST", "/gate", {"max_wrong": 0.1}),
+        ("POST", "/labels", {"question": "Why?", "relevant_ids": []}),
+        ("DELETE", "/labels?question=Why?", None),
+        ("GET", "/labels", None),
+        ("POST", "/questions", {}),
     ],
 )
-def test_nothing_is_written_unless_it_is_allowed(index, method, path, body, needs):
+def test_nothing_is_written_unless_it_is_allowed(index, method, path, body):
     with serving(index) as client:
         found = client.request(method, path, json=body)
-    assert (found.status_code, needs in found.json()["detail"]) == (403, True)
+    assert (found.status_code, "--write" in found.json()["detail"]) == (403, True)
 
 
 @pytest.mark.parametrize(

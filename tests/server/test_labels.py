@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 
-from tests.cli.conftest import call
 from tests.helpers import data_of
 from tests.server.conftest import TOKEN, serving
 from tests.server.explore.conftest import QUESTIONS, make_topics, table
@@ -40,9 +39,10 @@ def client(index):
         yield client
 
 
-def report(client, rows=None, name="questions.csv", **options):
-    text = (table() if rows is None else rows).decode()
-    return client.post("/report", json={"name": name, "table": text, **options})
+@pytest.fixture
+def labelled(index):
+    (index / "questions.csv").write_bytes(table())
+    return index
 
 
 def test_no_label_is_lost_if_two_processes_give_them_at_once(tmp_path):
@@ -73,7 +73,7 @@ def test_a_label_leaves_what_else_the_table_says(tmp_path, before, question, ids
 
 
 def test_labels_are_given_with_the_token_read_and_taken_back(index):
-    with serving(index, token=TOKEN) as client:
+    with serving(index, write=True, token=TOKEN) as client:
         label = {"question": "Where is honey?", "relevant_ids": ["bees-1"]}
         assert client.post("/labels", json=label).status_code == 401
         client.headers["Authorization"] = f"Bearer {TOKEN}"
@@ -117,10 +117,10 @@ def test_the_questions_that_teach_most_are_those_asked_and_headings_without_a_la
 
 
 @pytest.mark.parametrize(("guarantee", "curve"), [("max_wrong", "wrongs"), ("max_risk", "risks")])
-def test_each_share_has_the_threshold_that_a_gate_has(client, index, guarantee, curve):
-    found = report(client, k=3).json()
+def test_each_share_has_the_threshold_that_a_gate_has(client, labelled, guarantee, curve):
+    found = client.post("/report", json={"k": 3}).json()
     queries, relevant = [row[0] for row in LABELS], [{row[1]} - {""} for row in LABELS]
-    gate = Gate.from_labels(Retriever.load(index), queries, relevant, **{guarantee: 0.2}, k=3)
+    gate = Gate.from_labels(Retriever.load(labelled), queries, relevant, **{guarantee: 0.2}, k=3)
     [shown] = [one for one in found[curve] if one["risk"] == 0.2]
     assert shown["threshold"] == pytest.approx(gate.threshold)
     assert (shown["answered"], shown["wrong"]) == (gate.guarantee.answered, gate.guarantee.wrong)
@@ -135,43 +135,36 @@ def test_each_share_has_the_threshold_that_a_gate_has(client, index, guarantee, 
     assert sum(one["count"] for one in found["reliability"]) == len(queries)
 
 
-def save_gate(client, rows=None, **target):
-    body = {"name": "q.csv", "table": (table() if rows is None else rows).decode(), "k": 3}
-    return client.post("/gate", json=body | target)
+def save_gate(client, **target):
+    return client.post("/gate", json={"k": 3} | target)
 
 
-def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, index):
+def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, labelled):
     saved = save_gate(client, max_risk=0.2).json()
-    gate = Gate.load(index / "gate.json")
+    gate = Gate.load(labelled / "gate.json")
     assert saved["threshold"] == gate.threshold
-    assert gate.fits(Retriever.load(index))
+    assert gate.fits(Retriever.load(labelled))
     asked = client.post("/ask", json={"question": "honey in the hive"}).json()
     assert asked["threshold"] == pytest.approx(gate.threshold, rel=1e-5)
     assert client.get("/index").json()["gate"]["fits"]
-    Retriever.load(index).add(["Something else is there now."])
+    Retriever.load(labelled).add(["Something else is there now."])
     assert not client.get("/index").json()["gate"]["fits"]
     assert (save_gate(client, max_wrong=0.2).json()["risk"], gate.k) == (0.2, 3)
     for both in ({}, {"max_wrong": 0.2, "max_risk": 0.2}):
         assert save_gate(client, **both).status_code == 422
 
 
-def test_labels_of_the_index_are_a_table_too(client, index):
-    for question, id_ in LABELS:
-        LabelFile(index).write(question, {id_} - {""})
-    of_index = client.post("/report", json={}).json()
-    assert of_index["rows"] == report(client).json()["rows"]
-    call("gate", index, index / "questions.csv")
-
-
-@pytest.mark.parametrize(("content", "name", "said"), data_of("bad_tables.json"))
-def test_a_bad_table_is_refused_in_words(client, content, name, said):
-    refused = report(client, content.encode(), name)
+@pytest.mark.parametrize(("content", "said"), data_of("bad_tables.json"))
+def test_bad_labels_are_refused_in_words(client, index, content, said):
+    if content is not None:
+        (index / "questions.csv").write_text(content)
+    refused = client.post("/report", json={})
     assert refused.status_code == 422
     assert said in refused.json()["detail"]
 
 
 def test_no_answer_names_a_folder_of_this_machine(client, index, tmp_path):
-    answers = [client.get("/index"), report(client, b"x", "q.pdf"), report(client, b"", "q.csv")]
+    answers = [client.get("/index"), client.post("/report", json={})]
     (index / "gate.json").write_text("{")
     answers.append(client.post("/ask", json={"question": "honey"}))
     assert answers[-1].status_code == 503

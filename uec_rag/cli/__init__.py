@@ -1,25 +1,13 @@
 """The command line interface `uec-rag`, with its commands `demo`, `index`, `ask`, `serve`, ..."""
 
 import os
-import sys
 from typing import Annotated
 
 import typer
 
 from uec_rag.base import __version__
-from uec_rag.cli import (
-    ask,
-    check,
-    demo,
-    evaluate,
-    gate,
-    index,
-    mcp,
-    questions,
-    serve,
-)
-from uec_rag.cli.console import readable_errors
-from uec_rag.cli.opening import ENCODERS
+from uec_rag.cli import ask, check, demo, evaluate, gate, index, mcp, questions, serve
+from uec_rag.cli.console import ENCODERS, readable_errors
 
 app = typer.Typer(
     name="uec-rag",
@@ -33,16 +21,8 @@ app = typer.Typer(
 
 
 for command in (
-    demo.demo,
-    index.index,
-    ask.ask,
-    gate.gate,
-    questions.questions,
-    check.check,
-    serve.serve,
-    serve.explore,
-    mcp.mcp,
-    evaluate.evaluate,
+    *(demo.demo, index.index, ask.ask, gate.gate, questions.questions, check.check),
+    *(serve.serve, serve.explore, mcp.mcp, evaluate.evaluate),
 ):
     app.command()(readable_errors(command))
 
@@ -79,8 +59,5 @@ def options(
 
 
 def main() -> None:
-    """Run the command line, with a question mark for characters that the terminal cannot show."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    """Run the command line."""
     app()

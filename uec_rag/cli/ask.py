@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.base.checks import visible
-from uec_rag.cli.console import Json, out, plain, print_json, say
-from uec_rag.cli.opening import Index, Threshold, open_index
+from uec_rag.cli.console import Index, Json, Threshold, open_index, out, plain, print_json, say
 from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """`uec-rag check`: verifying the checksums of an index."""
 
 from uec_rag.base.checks import pluralize
-from uec_rag.cli.console import Json, print_json, print_text
-from uec_rag.cli.opening import Index, check_index
+from uec_rag.cli.console import Index, Json, check_index, print_json, print_text
 
 
 def check(index: Index, json: Json = False) -> None:

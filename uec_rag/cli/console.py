@@ -1,13 +1,20 @@
-"""The output of commands: results on stdout, everything else on stderr, errors in one line."""
+"""What commands share: the index that they open, and their output.
+
+Results go to stdout, everything else to stderr, an error in one line.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import sys
 import warnings
-from collections.abc import Callable
-from typing import Annotated, ParamSpec, TypeAlias
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
 
 import typer
 from rich.console import Console
@@ -15,6 +22,12 @@ from rich.markup import escape
 
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
+from uec_rag.base.files import DATABASE, is_index
+
+if TYPE_CHECKING:
+    from uec_rag.encoders import Encoder
+    from uec_rag.ensemble import UEC
+    from uec_rag.retrieval import Retriever
 
 P = ParamSpec("P")
 
@@ -81,3 +94,75 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(2) from None
 
     return run
+
+
+ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
+"""The values of --encoder of this call."""
+
+Index: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
+]
+Threshold: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
+]
+
+
+def open_index(index: Path, threshold: float | None = None) -> Retriever:
+    """Load a saved index; a plain threshold decides instead of its gate if it is given."""
+    check_index(index)
+    say(f"Opening {index.name} ...")
+    from uec_rag.retrieval import Gate, Retriever
+
+    retriever = Retriever.load(
+        index,
+        read_only=not all(os.access(path, os.W_OK) for path in (index, index / DATABASE)),
+        encoders=own_encoders(),
+        fit=False,  # 'uec-rag index' has fitted it, unless there were too few headings
+    )
+    if threshold is not None:
+        retriever.gate = Gate(threshold)
+    return retriever
+
+
+def check_index(index: Path) -> None:
+    """Raise FileNotFoundError if a folder is not an index, before anything is loaded."""
+    if not is_index(index):
+        raise FileNotFoundError(
+            f"there is no index in {str(index)!r}; make one: uec-rag index FOLDER --out IDX"
+        )
+
+
+def own_encoders() -> dict[str, Encoder]:
+    """Make the encoders that --encoder names, by their own names.
+
+    Raises ValueError if one cannot be imported from here, or does not make an encoder.
+    """
+    made: dict[str, Encoder] = {}
+    for name in ENCODERS.get():
+        from uec_rag.encoders import load_encoder
+
+        sys.path.insert(0, os.getcwd())
+        try:
+            encoder = load_encoder(resolve_name(name)())
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"--encoder: expected MODULE:FUNCTION, which returns an embedding, got {name!r} "
+                f"({error})"
+            ) from error
+        finally:
+            sys.path.pop(0)
+        made[encoder.name] = encoder
+    return made
+
+
+def build_ensemble(models: Sequence[str] | None) -> UEC:
+    """Make an ensemble of models or of a preset, by default `UEC()`."""
+    from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS
+    from uec_rag.ensemble import UEC
+
+    own = own_encoders()
+    names = models or ([*own, "bm25"] if own else [DEFAULT_PRESET])
+    say(f"Loading {', '.join(names)} ...")
+    is_preset = names[0] in PRESETS and len(names) == 1
+    return UEC(names[0] if is_preset else [own.get(name, name) for name in names])

@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.cli.ask import LEGEND, print_answer
-from uec_rag.cli.console import Json, print_json, say
-from uec_rag.cli.opening import build_ensemble
+from uec_rag.cli.console import Json, build_ensemble, print_json, say
 
 QUESTIONS = (
     "What does email.message.Message.set_param do?",

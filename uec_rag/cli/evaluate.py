@@ -13,8 +13,7 @@ from rich.table import Table
 from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits
 from uec_rag.base.errors import require
-from uec_rag.cli.console import Json, out, plain, print_json, print_text
-from uec_rag.cli.opening import Index, open_index
+from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, print_text
 from uec_rag.documents.labels import find_labels, read_questions
 
 if TYPE_CHECKING:
@@ -64,11 +63,6 @@ def _show(found: Evaluation) -> None:
         f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "
         f"Here and below without the {facts['asked_back']} questions that are asked back."
     )
-    bins = {
-        f"{one['confidence']:.2f}": [f"{one['right']:.2f}", str(one["count"])]
-        for one in confidence["reliability"]
-    }
-    _print_table("mean confidence", bins, ["right", "questions"])
     plainer = {
         name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
     }

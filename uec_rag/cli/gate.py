@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Json, print_json, print_text, say
-from uec_rag.cli.opening import Index, open_index
-from uec_rag.documents.labels import find_labels, read_questions
+from uec_rag.cli.console import Index, Json, open_index, print_json, print_text, say
 
 Questions = Annotated[
     Path | None,
@@ -51,21 +49,12 @@ def gate(
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
     """
-    from uec_rag.evaluation.labels import too_few_labels
-    from uec_rag.retrieval.gate import GATE_FILE, Gate, check_target
-    from uec_rag.retrieval.labelled import LABELS_FILE, LabelledSearch
+    from uec_rag.evaluation.labels import save_gate, search_labels
+    from uec_rag.retrieval.gate import check_target
 
     check_target(max_wrong, max_risk, 0.95)
-    questions = index / LABELS_FILE if questions is None else questions
-    asked = read_questions(questions, labelled=True)
     retriever = open_index(index)
-    relevant = find_labels(asked, retriever.passages(), questions.name)
-    searched = LabelledSearch.from_queries(retriever, [*relevant], [*relevant.values()], k=k)
-    made = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
-    assert made.guarantee is not None
-    if not made.guarantee.answered:
-        raise ValueError(too_few_labels(searched, made.guarantee))
-    made.save(index / GATE_FILE)
+    made = save_gate(retriever, search_labels(retriever, questions, k), max_wrong, max_risk)
     if json:
         print_json({**made.metadata(), "report": made.report})
     else:

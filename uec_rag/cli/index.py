@@ -10,11 +10,10 @@ import typer
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import is_saved
-from uec_rag.cli.console import Json, note, print_json, print_text, say
-from uec_rag.cli.opening import build_ensemble, open_index
+from uec_rag.cli.console import Json, build_ensemble, note, open_index, print_json, print_text, say
 from uec_rag.documents import fitting_pairs
 from uec_rag.documents.folder import Folder, list_first
-from uec_rag.documents.passages import FEWEST_CHARACTERS
+from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
@@ -128,11 +127,10 @@ def _make(
 ) -> tuple[Retriever, Folder]:
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.files import chunks_of, list_made_with, record_options, replace_files
+    from uec_rag.retrieval.files import list_made_with, record_options, replace_files
 
     found = list_made_with(folder, options)
     ensemble = build_ensemble(model)
-    chunks = chunks_of(options)
     say(f"Reading {folder} ...")
     if not found.read().documents:
         left = list_first({**found.empty, **found.unreadable})
@@ -143,7 +141,8 @@ def _make(
         ensemble.fit(pairs)
     say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
     retriever = Retriever(ensemble)
-    replace_files(retriever, found.documents, **chunks)
+    size = options.get("chunk_size", CHUNK_SIZE)
+    replace_files(retriever, found.documents, size=size)
     retriever.save(to)
     record_options(to, options)
     return retriever, found

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.base.checks import six_digits
-from uec_rag.cli.console import Json, print_json, print_text
-from uec_rag.cli.opening import Index, open_index
+from uec_rag.cli.console import Index, Json, open_index, print_json, print_text
 from uec_rag.documents.labels import read_questions
 
 

@@ -6,29 +6,25 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.opening import Index, Threshold, open_index
+from uec_rag.cli.console import Index, Threshold, open_index
 
-HOST, PORT = "127.0.0.1", 8000
-
-Host = Annotated[
-    str, typer.Option(help="The address to listen on; if others can reach it, --token is required.")
-]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")]
-Token = Annotated[
-    str | None, typer.Option(envvar="UEC_TOKEN", help="The secret that every request must send.")
-]
-Names = Annotated[
-    list[str],
-    typer.Option("--allow-host", help="A host name of the server, such as that of a proxy."),
-]
 
 
 def serve(
     index: Index,
-    host: Host = HOST,
-    port: Port = PORT,
-    token: Token = None,
-    allow_host: Names = [],  # noqa: B006
+    host: Annotated[
+        str,
+        typer.Option(help="The address to listen on; if others can reach it, --token is required."),
+    ] = "127.0.0.1",
+    port: Port = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="UEC_TOKEN", help="The secret that every request must send."),
+    ] = None,
+    allow_host: Annotated[
+        list[str], typer.Option(help="A host name of the server, such as that of a proxy.")
+    ] = [],  # noqa: B006
     cors: Annotated[
         list[str],
         typer.Option(
@@ -57,18 +53,11 @@ def serve(
     run(create_app(opened, write, token, names=names, origins=cors), host, port)
 
 
-def explore(
-    index: Index,
-    host: Host = HOST,
-    port: Port = 8001,
-    token: Token = None,
-    allow_host: Names = [],  # noqa: B006
-) -> None:
+def explore(index: Index, port: Port = 8001) -> None:
     """Show an index on a page in the browser: ask, label, set the threshold.
 
-    It is the page of 'uec-rag serve --write'. Nothing leaves this machine, unless --host names
-    another one.
+    It is the page of 'uec-rag serve --write'. Nothing leaves this machine.
 
     Example: uec-rag explore idx
     """
-    serve(index, host, port, token, allow_host, write=True)
+    serve(index, port=port, write=True)

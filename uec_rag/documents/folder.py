@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -15,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 import msgspec
@@ -119,15 +117,13 @@ class Folder:
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each file; those that cannot be read go to `unreadable`."""
         hashes = dict[str, str]()
-        with progress_bar("Looking for changes", len(self.sources)) as bar:
-            for source in self.sources:
-                bar.update()
-                try:
-                    data = _content_of(self.root, source)
-                except (OSError, ValueError) as error:
-                    self._leave_out(source, _reason_of(error))
-                else:
-                    hashes[source] = hashlib.sha256(data).hexdigest()
+        for source in self.sources:
+            try:
+                data = _content_of(self.root, source)
+            except (OSError, ValueError) as error:
+                self._leave_out(source, _reason_of(error))
+            else:
+                hashes[source] = hashlib.sha256(data).hexdigest()
         return hashes
 
     def read(self, only: Collection[str] | None = None, *, seconds: float = 60.0) -> Self:
@@ -144,14 +140,13 @@ class Folder:
         """
         sources = [source for source in self.sources if only is None or source in only]
         count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(sources)))
-        processes, free = [_Process(seconds) for _ in range(count)], SimpleQueue[_Process]()
-        for process in processes:
-            free.put(process)
+        processes = [_Process(seconds) for _ in range(count)]
+        free = [*processes]  # as many as threads
 
         def outcome_of(source: str) -> _Outcome:
-            process = free.get()
+            process = free.pop()
             outcome = process.read((str(self.root), source))
-            free.put(process)
+            free.append(process)
             return outcome
 
         pool = ThreadPoolExecutor(count)
@@ -224,7 +219,7 @@ def read_folder(
     UserWarning
         For each file that cannot be read, takes too long, contains too much text or none, or is
         not a regular file; for each folder that cannot be listed or is a saved index; and once for
-        all links, and for changelogs and licences. All other files are read.
+        changelogs and licences. All other files are read.
     """
     found = list_files(folder, exclude=exclude, include=include)
     if not found.read().documents:
@@ -237,7 +232,7 @@ def list_files(
     folder: str | Path, *, exclude: Sequence[str] = (), include: Sequence[str] = ()
 ) -> Folder:
     """List the files of a folder as `read_folder` does, with its errors, without reading any."""
-    root, links, rare = Path(folder).expanduser(), list[str](), list[str]()
+    root, rare = Path(folder).expanduser(), list[str]()
     if not root.is_dir():
         error = NotADirectoryError if root.exists() else FileNotFoundError
         raise error(f"folder: expected an existing folder, got {str(root)!r}")
@@ -251,7 +246,7 @@ def list_files(
         if is_excluded is None and rarely.match_file(source.lower()):
             rare.append(source)
         elif os.path.islink(root / source):
-            links.append(source)
+            found._leave_out(source, "is a link")
         elif suffix not in READERS:
             found.other[suffix] += 1
         elif source != source.encode("utf-8", "replace").decode():  # bytes that are no text
@@ -262,9 +257,6 @@ def list_files(
     if rare:
         reads = "as changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
         warn(visible(f"left out {pluralize(len(rare), 'file')}{list_first(rare)}, {reads}"))
-    if links:  # one warning for all, since there may be hundreds
-        warn(visible(f"left out {pluralize(len(links), 'link')}{list_first(links)}"))
-    found.unreadable |= dict.fromkeys(links, "is a link")
     if not (found.sources or found.unreadable):
         chosen = " that exclude and include select" if exclude or include else ""
         formats = ", ".join(READERS)
@@ -282,8 +274,12 @@ def list_first(files: Collection[str]) -> str:
 
 def _walk(found: Folder) -> Iterator[str]:
     """Yield the paths of all files and links that are not hidden."""
-    failed = list[OSError]()
-    for here, folders, names in os.walk(found.root, onerror=failed.append):
+
+    def leave_out(error: OSError) -> None:
+        source = Path(error.filename).relative_to(found.root).as_posix()
+        found._leave_out(source, _reason_of(error))
+
+    for here, folders, names in os.walk(found.root, onerror=leave_out):
         below, entered = Path(here).relative_to(found.root), list[str]()
         for name in folders:
             path, source = Path(here, name), (below / name).as_posix()
@@ -297,20 +293,12 @@ def _walk(found: Folder) -> Iterator[str]:
                 entered.append(name)
         folders[:] = entered
         yield from ((below / name).as_posix() for name in names if not name.startswith("."))
-    for error in failed:
-        if Path(error.filename) == found.root:
-            raise error
-        source = Path(error.filename).relative_to(found.root).as_posix()
-        found._leave_out(source, _reason_of(error))
 
 
 def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec
 
-    try:
-        return GitIgnoreSpec.from_lines(as_list(patterns, argument))
-    except ValueError as error:
-        raise ValueError(f"{argument}: expected patterns as in a .gitignore; {error}") from None
+    return GitIgnoreSpec.from_lines(as_list(patterns, argument))
 
 
 _Task = tuple[str, str]
@@ -328,7 +316,7 @@ class _Process:
         process = self._process = self._process or _start()
         assert process.stdin is not None
         assert process.stdout is not None
-        clock, begun = threading.Timer(self._seconds, process.kill), time.monotonic()
+        clock = threading.Timer(self._seconds, process.kill)
         clock.start()
         with suppress(BrokenPipeError):
             process.stdin.write(msgspec.json.encode(task) + b"\n")
@@ -338,9 +326,8 @@ class _Process:
         if line.endswith(b"\n"):
             return _OUTCOMES.decode(line)
         self.end()
-        late = time.monotonic() - begun >= self._seconds
-        why = f"took longer than {self._seconds:g} seconds" if late else "crashed"
-        return _Outcome(error=f"cannot be read: its reader {why}")
+        why = f"its reader crashed or took longer than {self._seconds:g} seconds"
+        return _Outcome(error=f"cannot be read: {why}")
 
     def end(self) -> None:
         process, self._process = self._process, None

@@ -87,19 +87,12 @@ def _tidy(soup: BeautifulSoup) -> None:
 def _main(soup: BeautifulSoup) -> Tag:
     """Find the element with a page's content, and remove the navigation in it and around it."""
     body = root = soup.body or soup
-    for selector in (_MAIN, "article"):
-        found = [tag for tag in root.select(selector) if has_words(tag.get_text())]
-        found = [tag for tag in found if not any(other in tag.parents for other in found)]
-        # Around an article there may be more of the page, unless it has all of its headings.
-        if len(found) == 1 and (selector == _MAIN or _has_headings_of(root, found[0])):
-            root = found[0]
+    found = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
+    found = [tag for tag in found if not any(other in tag.parents for other in found)]
+    if len(found) == 1:
+        root = found[0]
     _drop_navigation(root, is_page=root is body)
     return root
-
-
-def _has_headings_of(root: Tag, article: Tag) -> bool:
-    outside = (tag for tag in root.find_all(_HEADINGS[:2]) if article not in tag.parents)
-    return article.find("h1") is not None or next(outside, None) is None
 
 
 def _drop_navigation(root: Tag, *, is_page: bool) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
 from uec_rag.base.files import replace_file
-from uec_rag.documents.passages import anchor
 from uec_rag.stores.base import Passage
 
 _QUESTIONS = ("query", "relevant_ids")
@@ -87,8 +86,6 @@ def find_labels(
     asked: Mapping[str, Collection[str]],
     passages: Iterable[Passage],
     where: str,
-    *,
-    complete: bool = False,
 ) -> dict[str, set[str]]:
     """Find the passages that labels name by id, by file, or as "file#Heading".
 
@@ -100,8 +97,6 @@ def find_labels(
         All passages of the index.
     where : str
         Name of the table, for messages.
-    complete : bool
-        Whether all names must be in the index.
 
     Returns
     -------
@@ -112,7 +107,7 @@ def find_labels(
     Raises
     ------
     ValueError
-        If none of the names is in the index, or not all and `complete`.
+        If none of the names is in the index.
 
     Warns
     -----
@@ -120,22 +115,15 @@ def find_labels(
         If some names are not in the index.
     """
     wanted = set[str]().union(*asked.values())
-    keys = {name: _keys_of(name) for name in wanted}
-    known = {key for some in keys.values() for key in some}
-    ids: dict[tuple[str, str], set[str]] = {}
+    answers: dict[str, set[str]] = {}
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
-        heading = f"{source}#{passage.metadata.get('title', '')}"
-        for key in {("id", passage.id), ("file", source), *_keys_of(heading)[2:]} & known:
-            ids.setdefault(key, set()).add(passage.id)
-    answers = {
-        name: next(ids[key] for key in some if key in ids)
-        for name, some in keys.items()
-        if any(key in ids for key in some)
-    }
+        names = {passage.id, source, f"{source}#{passage.metadata.get('title', '')}"}
+        for name in names & wanted:
+            answers.setdefault(name, set()).add(passage.id)
     if gone := sorted(wanted - answers.keys()):
         said = f"{where}: {pluralize(len(gone), 'label')} not in the index, first {gone[0]!r}"
-        if complete or not answers:
+        if not answers:
             raise ValueError(f"{said}; expected {_NAMES}")
         warn(f"{said}; questions without another answer are left out")
     return {
@@ -143,13 +131,6 @@ def find_labels(
         for question, names in asked.items()
         if not names or not answers.keys().isdisjoint(names)
     }
-
-
-def _keys_of(name: str) -> list[tuple[str, str]]:
-    """Return what a name may be, the likeliest first: "C++" has the anchor of "C#"."""
-    source, _, heading = name.partition("#")
-    named = [("id", name), ("file", name), ("heading", name)]
-    return [*named, ("anchor", f"{source}#{anchor(heading)}")] if heading else named
 
 
 def _rows(path: Path, columns: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -1,4 +1,4 @@
-"""Reading of Markdown and MDX, with what site generators add to them."""
+"""Reading of Markdown, with what site generators add to it."""
 
 from __future__ import annotations
 
@@ -38,24 +38,12 @@ _BLOCK = re.compile(
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
-_ANCHOR = re.compile(r"<a(?:\s[^<>]*)?></a>")
 _LAYOUT_TAG = re.compile(
-    r"</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span|summary|table|tbody"
-    r"|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>"
+    r"<a(?:\s[^<>]*)?></a>|</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span"
+    r"|summary|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>"
 )
-# In MDX: imports, comments, and tags of components.
-_MDX = re.compile(
-    r"`[^`]*`|\{/\*(?s:.*?)(?:\*/\}|\Z)|</?[A-Z][\w.]*(?:\s[^<>]*)?/?>"
-    r"|^import\s(?:[\w$*,{}\s]{1,500}\sfrom\s+)?(?:'[^'\n]+'|\"[^\"\n]+\");?[ \t]*$",
-    re.MULTILINE,
-)
-_COMPONENT = re.compile(r"\s*</?[A-Z][\w.]*(?:\s[^<>]*)?>\s*")
-# Arguments of components and template tags that are shown.
-_ARGUMENT = re.compile(
-    r"(?<![\w-])(?:caption|content|description|header|heading|label|name|summary|text|title)"
-    r"(?:=\{?|:\s?)([\"'`])(.*?)\1",
-    re.DOTALL,
-)
+# Arguments of template tags that are shown.
+_ARGUMENT = re.compile(r"(?<![\w-])(?:caption|content|title)=([\"'`])(.*?)\1", re.DOTALL)
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _LONGEST_FRONT, _MOST_LISTS = 20_000, 1_000  # characters, and what may nest in them
 _LARGEST = 2**53  # of an integer that every store can keep
@@ -80,7 +68,7 @@ def markdown_content(text: str, notes: Sequence[str] = ()) -> Content:
         if token.map is not None and token.type in ("html_block", "inline"):
             block = "\n".join(lines[slice(*token.map)])
             block = _without_comments(block) if token.type == "html_block" else block
-            shown[slice(*token.map)] = map(_shown_line, _MDX.sub(_show, block).split("\n"))
+            shown[slice(*token.map)] = map(_shown_line, block.split("\n"))
     blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, shown)]
     title = " ".join(str(values.pop("title", None) or "").split())
     return Content([Page(blocks)], title, values, notes)
@@ -146,7 +134,7 @@ def _shown_line(line: str) -> str:
 
 def _without_markup(text: str) -> str:
     """Remove tags and targets from a part of a line that has no code."""
-    text = _LAYOUT_TAG.sub(" ", _ANCHOR.sub("", _INLINE_ATTRIBUTES.sub("", text)))
+    text = _LAYOUT_TAG.sub(" ", _INLINE_ATTRIBUTES.sub("", text))
     text = _TARGET.sub("", _IMAGE.sub(r"\1", text))
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
 
@@ -168,14 +156,10 @@ def _without_block_markers(lines: Sequence[str]) -> list[str]:
         after = next(filter(str.strip, lines[position + 1 : position + 9]), "") if block else ""
         has_text = len(after) - len(after.lstrip(" ")) >= indent + 4
         if block is None or not (block[3] or (has_text and block[2])):
-            # Below a blank line, what is in a component of MDX is Markdown.
-            is_component = not fence and _COMPONENT.fullmatch(shown)
-            kept += [shown.strip(), ""] if is_component else [shown]
+            kept.append(shown)
             continue
         if title := block[2].capitalize() if block[3] is None else block[3]:
             kept += [""] * bool(kept and kept[-1].strip()) + [f"{block[1]}{title}"]
-        if has_text and after == lines[position + 1]:  # directly below
-            kept.append("")
         indents.append(indent + 4)
     return kept
 
@@ -221,14 +205,9 @@ def _value(value: object) -> object:
     return value if is_kept else None
 
 
-def _show(match: re.Match[str]) -> str:
-    """Return what of a tag of MDX or of a template is shown, on as many lines; code as it is."""
-    tag = match[0]
-    if tag.startswith("`"):
-        return tag
-    is_hidden = tag.startswith(("{/*", "import"))
-    said = () if is_hidden else [" ".join(value.split()) for _, value in _ARGUMENT.findall(tag)]
-    return "".join(f"{value} " for value in said) + "\n" * tag.count("\n")
+def _show(tag: re.Match[str]) -> str:
+    """Return what of a template's tag is shown."""
+    return "".join(f"{' '.join(value.split())} " for _, value in _ARGUMENT.findall(tag[0]))
 
 
 def _without_comments(block: str) -> str:

@@ -1,9 +1,8 @@
-"""Reading of Word, PowerPoint, Excel and PDF files and of EPUB books."""
+"""Reading of Word, PowerPoint, Excel and PDF files."""
 
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 import zipfile
 from collections import Counter
@@ -11,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import accumulate
 from typing import Any
-from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, spread, table_of
@@ -23,7 +21,6 @@ _WORD = re.compile(r"\w+")
 _LARGER = 1.12  # the size of a heading over that of the text
 _LONGEST_HEADING = 150  # characters
 _LARGEST = 2**29  # bytes that a file may unpack to
-_PAGE_NUMBER = re.compile(r"(?i)\W*(?:\w+\W+)?\d+(?:\W+(?:\w+\W+)?\d+)?\W*")
 _UNCALCULATED = re.compile(rb"(?:</f>|<f\b[^<>]*/>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
 _MERGED = re.compile(rb"<mergeCell\b[^<>]*\bref=\"(\w+:\w+)\"")
 _DIGITS = re.compile(r"[#0?][#0?,]*(?:\.([#0?]*))?")
@@ -47,34 +44,17 @@ def read_docx(data: bytes) -> Content:
     archive, around = _unzip(data), list[str]()
     for name in sorted(archive.namelist()):
         if re.match(r"word/(?:header|footer)", name):
-            parts = ElementTree.fromstring(archive.read(name)).iter()
-            around += [_text(part) for part in parts if _local(part) == "p"]
+            for paragraph in ElementTree.fromstring(archive.read(name)).iterfind(".//{*}p"):
+                parts = (" " if p.tag.endswith("}tab") else p.text or "" for p in paragraph.iter())
+                around.append(" ".join("".join(parts).split()))
     # By default, images are embedded as base64.
     markup = mammoth.convert_to_html(
         io.BytesIO(data),
         convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
-        style_map="p[style-name='Title'] => h1.title:fresh\np[style-name='Subtitle'] => p:fresh",
+        style_map="p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh",
     ).value
-    blocks = html_blocks(markup, pairs=True)
-    chapters = sum(isinstance(block, Heading) and block.depth == 1 for block in blocks)
-    if chapters > 1 and 'class="title"' not in markup:  # none of them is the document's title
-        blocks = [
-            Heading(block.text, block.depth + 1) if isinstance(block, Heading) else block
-            for block in blocks
-        ]
-    repeated = [text for text in dict.fromkeys(around) if not _PAGE_NUMBER.fullmatch(text)]
-    return Content([Page(["\n\n".join(filter(has_words, repeated)), *blocks])])
-
-
-def _text(paragraph: ElementTree.Element) -> str:
-    """Return the text of a paragraph of Word, in which tabs part words."""
-    parts = (" " if _local(part) == "tab" else part.text or "" for part in paragraph.iter())
-    return " ".join("".join(parts).split())
-
-
-def _local(element: ElementTree.Element) -> str:
-    """Return the name of an element without its namespace, which differs between versions."""
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+    repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
+    return Content([Page([repeated, *html_blocks(markup, pairs=True)])])
 
 
 def read_pptx(data: bytes) -> Content:
@@ -171,25 +151,6 @@ def _number(value: float, shape: str) -> str:
     value = value * 100 if "%" in shape else value
     text = f"{value:{',' * (',' in digits[0])}.{len(digits[1] or '')}f}"
     return f"{shape[: digits.start()]}{text}{shape[digits.end() :]}".strip()
-
-
-def read_epub(data: bytes) -> Content:
-    """Read the chapters of a book in reading order, with their headings."""
-    from uec_rag.documents.html import html_blocks
-
-    book, blocks = _unzip(data), list[Block]()
-    container = ElementTree.fromstring(book.read("META-INF/container.xml")).iter()
-    package = next(part.attrib["full-path"] for part in container if _local(part) == "rootfile")
-    parts = [*ElementTree.fromstring(book.read(package)).iter()]
-    hrefs = {part.get("id"): part.get("href", "") for part in parts if _local(part) == "item"}
-    title = next((part.text or "" for part in parts if _local(part) == "title"), "")
-    for part in parts:
-        href = hrefs.get(part.get("idref"), "") if _local(part) == "itemref" else ""
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(href)))
-        if href and name in book.namelist():
-            # An empty heading ends the chapter before.
-            blocks += [Heading("", 1), *html_blocks(book.read(name).decode("utf-8", "replace"))]
-    return Content([Page(blocks)], " ".join(title.split()))
 
 
 def read_pdf(data: bytes) -> Content:

@@ -2,13 +2,10 @@
 
 import random
 import re
-from bisect import bisect, bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import PurePath
-from typing import NamedTuple, TypedDict
 
 import regex
 
@@ -29,8 +26,8 @@ COUNT = "file_passages"
 """The metadata key of the number of passages of a passage's file. If fewer are stored, adding them
 was interrupted."""
 
-FEWEST_CHARACTERS, FEWEST_TOKENS = 100, 20
-"""The smallest values of a maximum length; shorter passages say too little to be found."""
+FEWEST_CHARACTERS = 100
+"""The smallest maximum length of a passage; shorter ones say too little to be found."""
 
 _LONGEST_ANCHOR = 80  # characters
 _SHORTEST_BODY = 150  # characters of a passage in a fitting pair
@@ -42,19 +39,7 @@ _OURS = re.compile(
 )
 
 
-class Chunks(TypedDict, total=False):
-    """The options of `passages_of`."""
-
-    size: int
-    length: Callable[[str], int]
-
-
-def passages_of(
-    documents: Iterable[Document],
-    *,
-    size: int = CHUNK_SIZE,
-    length: Callable[[str], int] = len,
-) -> list[Passage]:
+def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> list[Passage]:
     """Split documents into passages that do not span headings.
 
     A passage ends at the end of a paragraph if possible, else of a line, else of a word.
@@ -66,8 +51,6 @@ def passages_of(
     size : int
         Maximum length of a passage, in characters, without its heading and without what is repeated
         if a block of code in Markdown is split: its first and its last line.
-    length : callable
-        Function that measures a text, such as by a tokenizer, if `size` is not in characters.
 
     Returns
     -------
@@ -85,25 +68,25 @@ def passages_of(
     Raises
     ------
     ValueError
-        If size is below 100 characters (20 in another unit), or two documents have the same source.
+        If size is below 100, or two documents have the same source.
     """
-    _check_size(size, FEWEST_CHARACTERS if length is len else FEWEST_TOKENS)
-    split = partial(_split, size=size, length=length)
+    _check_size(size)
     taken, passages = set[str](), list[Passage]()
     for document in documents:
         if (source := document.source) in taken:
             raise ValueError(f"documents: expected different sources, got {source!r} twice")
         taken.add(source)
-        passages += _passages(document, split)
+        passages += _passages(document, size)
     return passages
 
 
-def _passages(document: Document, split: Callable[[str, str], list[str]]) -> Iterator[Passage]:
+def _passages(document: Document, size: int) -> Iterator[Passage]:
     suffix = PurePath(document.source).suffix.lower()
     name = document.title or file_name(document.source)
     headings, has_text = document.headings, {section.path for section in document.sections}
     said = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
-    chunks = [(part, chunk) for part in document.sections for chunk in split(part.text, suffix)]
+    parts = document.sections
+    chunks = [(part, chunk) for part in parts for chunk in _split(part.text, suffix, size)]
     anchors = _anchors(section for section, _ in chunks)
     for position, ((section, chunk), mark) in enumerate(zip(chunks, anchors, strict=True)):
         heading, path = headings[section.path], section.path
@@ -151,51 +134,39 @@ def _anchors(sections: Iterable[Section]) -> Iterator[str]:
         yield found
 
 
-class _Fence(NamedTuple):
-    """A block of code: the offsets of its first line, of its code and of its last line; these."""
+def _fences(text: str, most: int) -> Iterator[tuple[int, int, int, str, str]]:
+    """Yield, for each block of code, the offsets of its head, code and tail, and these two lines.
 
-    start: int
-    code: int
-    end: int
-    head: str
-    tail: str
-
-
-_NO_FENCE = _Fence(-1, -1, -1, "", "")
-
-
-def _fences(text: str, most: int, length: Callable[[str], int]) -> list[_Fence]:
+    A head of more than `most` characters is yielded without its language.
+    """
     from markdown_it import MarkdownIt
 
-    lines, fences = text.split("\n"), [_NO_FENCE]
+    lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     for token in MarkdownIt().disable("inline").parse(text):  # for speed
         if token.type == "fence" and token.map:
             first, last = token.map[0], token.map[1] - 1
             head, marks = lines[first], lines[last].strip(" \t>")
             if last > first and marks.startswith(token.markup) and len({*marks}) == 1:
-                head = head if length(head) <= most else token.markup
-                ends = starts[first], starts[first + 1], starts[last]
-                fences.append(_Fence(*ends, f"{head}\n", f"\n{lines[last]}"))
-    return fences
+                head = head if len(head) <= most else token.markup
+                yield starts[first], starts[first + 1], starts[last], head, lines[last]
 
 
-def _with_whole_fences(text: str, chunks: Sequence[str], fences: Sequence[_Fence]) -> Iterator[str]:
-    """Yield the chunks of a Markdown text, each with the fences of the code of which it is a part.
-
-    A fence that would fill most of a chunk is repeated without its language.
-    """
-    starts = [fence.start for fence in fences]
-    end = 0
+def _with_whole_fences(text: str, chunks: Sequence[str], most: int) -> Iterator[str]:
+    """Yield the chunks of a Markdown text, each with the fences of code that it is part of."""
+    fences, end = [*_fences(text, most)], 0
     for chunk in chunks:
-        position = text.find(chunk, end)
-        end = position + len(chunk)
-        first, last = (fences[n - 1] for n in (bisect(starts, position), bisect_left(starts, end)))
-        if last.start <= position and end <= last.code:  # a head, which the next repeats
-            continue
-        begins_within, ends_within = first.start < position < first.end, end <= last.end
-        body = text[max(position, first.code) : end] if begins_within else chunk
-        yield f"{first.head * begins_within}{body}{last.tail * ends_within}"
+        begin = text.find(chunk, end)
+        end = begin + len(chunk)
+        if any(start <= begin and end <= code for start, code, *_ in fences):
+            continue  # a head, which the next chunk repeats
+        whole = chunk
+        for start, code, last, head, tail in fences:
+            if start < begin < last:
+                whole = f"{head}\n{text[max(begin, code) : end]}"
+            if start < end <= last:
+                whole += f"\n{tail}"
+        yield whole
 
 
 def file_name(source: str) -> str:
@@ -281,7 +252,7 @@ def fitting_pairs(
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
     """
-    _check_size(size, FEWEST_CHARACTERS)
+    _check_size(size)
     sections = [
         (headings[section.path] or document.title, section.text)
         for document in documents
@@ -304,15 +275,15 @@ def fitting_pairs(
     return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
 
 
-def _check_size(size: int, fewest: int) -> None:
-    if size < fewest:
-        raise ValueError(f"size: expected at least {fewest}, got {size}")
+def _check_size(size: int) -> None:
+    if size < FEWEST_CHARACTERS:
+        raise ValueError(f"size: expected at least {FEWEST_CHARACTERS}, got {size}")
 
 
-def _split(text: str, suffix: str, size: int, length: Callable[[str], int]) -> list[str]:
+def _split(text: str, suffix: str, size: int) -> Iterable[str]:
     """Split the text of a file with a suffix into chunks, and complete the code in Markdown."""
-    chunks = [*filter(has_words, split_text(text, size, length))]
+    chunks = [*filter(has_words, split_text(text, size))]
     has_code = len(chunks) > 1 and ("```" in text or "~~~" in text)
     if suffix in _PLAIN or suffix not in READERS or not has_code:
         return chunks
-    return [*_with_whole_fences(text, chunks, _fences(text, size // 3, length))]
+    return _with_whole_fences(text, chunks, size // 3)

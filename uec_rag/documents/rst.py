@@ -21,17 +21,23 @@ _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)
 _PIECE = re.compile(r"\S.{0,1500}(?!\S)|\S{1,1500}")
 _LONGEST_LINE = 5_000  # characters
-_SHOWN_OPTIONS = ("caption", "title", "type", "value")
 _CODE = ("code", "code-block", "sourcecode", "doctest", "testcode", "prompt", "graphviz", "mermaid")
 # Directives of which only the content is shown, and those of which nothing is.
-_UNNAMED = (
-    *("cssclass", "ifconfig", "only", "rst-class", "toctree", "glossary", "tabularcolumns", *_CODE),
-)
+_UNNAMED = (*("cssclass", "ifconfig", "only", "rst-class", "glossary", "tabularcolumns", *_CODE),)
 _OTHER_IN_SPHINX = ("class", "code", "code-block", "sourcecode", "include", "raw")
 _EMPTY = (
     *("currentmodule", "py:currentmodule", "default-domain", "highlight", "include", "index"),
     *("literalinclude", "module", "py:module", "program", "tabularcolumns", "raw", "image"),
-    *("setting", "signal", "event", "control", "testsetup", "testcleanup", "highlightlang"),
+    *(
+        "toctree",
+        "setting",
+        "signal",
+        "event",
+        "control",
+        "testsetup",
+        "testcleanup",
+        "highlightlang",
+    ),
 )
 _VERSIONS = {
     "versionadded": "Added in version",
@@ -54,7 +60,7 @@ _SETTINGS = {
 
 
 class _Shown(Directive):
-    """A directive of Sphinx: its argument, its captions and its content."""
+    """A directive of Sphinx: its argument and its content."""
 
     optional_arguments, final_argument_whitespace, has_content = 1, True, True
     option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = defaultdict(
@@ -67,20 +73,14 @@ class _Shown(Directive):
             return []
         argument = "" if name in _UNNAMED else " ".join(" ".join(self.arguments).split())
         argument = f"{_VERSIONS.get(name, '')} {argument}".strip()
-        options = [value for key, value in self.options.items() if key in _SHOWN_OPTIONS and value]
-        shown = list[nodes.Node]()
-        for text in filter(None, (argument, *options)):
-            parts, _ = self.state.inline_text(text, self.lineno)
-            # The arguments of a function, "*more" and "**how", are no emphasis.
-            if "(" in text and "`" not in text:
-                parts = [nodes.Text(text)]
-            shown.append(nodes.paragraph(text, "", *parts))
+        parts, _ = self.state.inline_text(argument, self.lineno)
+        # The arguments of a function, "*more" and "**how", are no emphasis.
+        if "(" in argument and "`" not in argument:
+            parts = [nodes.Text(argument)]
+        shown: list[nodes.Node] = [nodes.paragraph(argument, "", *parts)] if argument else []
         content = "\n".join(self.content)
         if name in _CODE:
             return [*shown, nodes.literal_block(content, content)]
-        if name == "toctree":
-            titles = [line.partition(" <")[0].strip() for line in self.content if " <" in line]
-            return [*shown, *(nodes.paragraph(title, title) for title in titles)]
         within = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, within, match_titles=True)
         return [*shown, *within.children]
@@ -110,9 +110,6 @@ def read_rst(data: bytes) -> Content:
     for name in names | {*_OTHER_IN_SPHINX}:
         directives.register_directive(name, _Shown)
     tree = publish_doctree(text, settings_overrides=_SETTINGS)
-    for problem in [*tree.findall(nodes.problematic)]:
-        shown = re.sub(r":[a-zA-Z][\w:+.-]*:`([^`]*)`", r"\1", problem.astext()).strip("`")
-        problem.parent.replace(problem, nodes.Text(shown))
     for message in [*tree.findall(nodes.system_message)]:  # of what docutils refuses, the content
         sources = "\n".join(block.astext() for block in message.findall(nodes.literal_block))
         text = re.sub(r"(?m)^[ \t]*(?:\.\. .*|:[\w-]+:.*)$", "", sources).strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import regex
 
@@ -114,48 +114,28 @@ def fenced(code: str, language: str) -> str:
     return f"{fence}{language}\n{code}\n{fence}" if code.strip() else ""
 
 
-def split_text(text: str, size: int, length: Callable[[str], int] = len) -> list[str]:
-    r"""Split a text into chunks: at paragraphs, else lines, sentences, words or characters.
+def split_text(text: str, size: int) -> list[str]:
+    r"""Split a text into chunks of at most `size` characters.
 
-    Parameters
-    ----------
-    text : str
-    size : int
-        Maximum length of a chunk.
-    length : callable
-        Function that measures a text.
+    A chunk ends at the end of a paragraph, else of a line, a sentence, a word.
 
     Examples
     --------
     >>> split_text("Locks turn.\n\nKeys do not turn.", 12)
     ['Locks turn.', 'Keys do not', 'turn.']
     """
-    chunks, short, total = list[str](), list[str](), 0
+    return [*filter(None, map(str.strip, _split(text, size, _ENDS)))]
 
-    def end() -> None:
-        nonlocal total
-        chunks.extend(filter(None, ["".join(short).strip()]))
-        short.clear()
-        total = 0
 
-    def split(text: str, ends: Sequence[re.Pattern[str]]) -> None:
-        nonlocal total
-        parts = ends[0].split(text) if ends else [*text]
-        if len(parts) == 1 and ends:
-            split(text, ends[1:])
-            return
-        for part in filter(None, parts):
-            new = length(part)
-            if new >= size and ends:
-                end()
-                split(part, ends[1:])
-                end()
-                continue
-            if total + new > size:
-                end()
-            short.append(part)
-            total += new
-
-    split(text, _ENDS)
-    end()
-    return chunks
+def _split(text: str, size: int, ends: Sequence[re.Pattern[str]]) -> list[str]:
+    chunks, short = list[str](), ""
+    for part in ends[0].split(text) if ends else text:
+        if len(part) >= size and ends:
+            chunks += [short, *_split(part, size, ends[1:])]
+            short = ""
+        elif len(short) + len(part) > size:
+            chunks.append(short)
+            short = part
+        else:
+            short += part
+    return [*chunks, short]

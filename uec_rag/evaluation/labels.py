@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import islice
@@ -16,8 +14,8 @@ from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import Guarantee, reliability
 from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import make_questions
-from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.labelled import LabelledSearch
+from uec_rag.retrieval.gate import GATE_FILE, Gate
+from uec_rag.retrieval.labelled import LABELS_FILE, LabelledSearch
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Retriever
 
@@ -88,7 +86,54 @@ def questions_to_ask(retriever: Retriever, fewest: int = 0) -> list[str]:
     return headings if len(headings) >= fewest else [question for *_, question in rows]
 
 
-def too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
+def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -> LabelledSearch:
+    """Search the questions of a table, by default of the labels in the folder of an index.
+
+    Parameters
+    ----------
+    retriever : Retriever
+    table : Path, optional
+        A .csv file with the columns query and relevant_ids.
+    k : int
+        Number of hits that an answer may use.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels, the table is malformed, or no question has an answer in the index.
+    """
+    if retriever.folder is None:
+        raise ValueError("labels: the index has no folder; save it first.")
+    path = table or retriever.folder / LABELS_FILE
+    if table is None and not path.exists():
+        raise ValueError(
+            "no question is labelled; label with 'uec-rag explore' or pass a table of labels"
+        )
+    asked = read_questions(path, labelled=True)
+    labels = find_labels(asked, retriever.passages(), path.name)
+    return LabelledSearch.from_queries(retriever, [*labels], [*labels.values()], k=k)
+
+
+def save_gate(
+    retriever: Retriever,
+    searched: LabelledSearch,
+    max_wrong: float | None = None,
+    max_risk: float | None = None,
+) -> Gate:
+    """Save the gate of labelled questions with an index; it decides from then on.
+
+    Raises ValueError if the gate would answer nothing, with what the labels allow.
+    """
+    assert retriever.folder is not None
+    gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
+    assert gate.guarantee is not None
+    if not gate.guarantee.answered:
+        raise ValueError(_too_few_labels(searched, gate.guarantee))
+    gate.save(retriever.folder / GATE_FILE)
+    return gate
+
+
+def _too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
     """Explain why a gate of these labels would abstain on every question, and what they allow."""
     name = "max_wrong" if asked.delta is None else "max_risk"
     shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
@@ -112,39 +157,6 @@ def too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
         )
         + ". Check the labels, or provide more"
     )
-
-
-def search_table(retriever: Retriever, name: str, table: str, k: int) -> LabelledSearch:
-    """Search the questions of a table.
-
-    Parameters
-    ----------
-    retriever : Retriever
-    name : str
-        File name of the table, whose suffix tells its format.
-    table : str
-        Its text, with the columns query and relevant_ids.
-    k : int
-        Number of hits that an answer may use.
-
-    Raises
-    ------
-    ValueError
-        If the table is malformed, names a passage that is not in the index, or has no question with
-        an answer.
-    """
-    plain = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "table"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, plain)
-        path.write_text(table, encoding="utf-8")
-        asked = read_questions(path, labelled=True)
-    labels = find_labels(asked, retriever.passages(), plain, complete=True)
-    if not any(labels.values()):
-        raise ValueError(
-            f"{plain}: no question has relevant_ids; expected some, as 'query,relevant_ids' and a "
-            "row for each question."
-        )
-    return LabelledSearch.from_queries(retriever, [*labels], [*labels.values()], k=k)
 
 
 def gate_report(searched: LabelledSearch) -> dict[str, Any]:

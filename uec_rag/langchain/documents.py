@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from langchain_core.documents import Document
@@ -14,10 +14,7 @@ from uec_rag.base.text import headings_of, is_heading
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
-from uec_rag.stores.base import Filter, Passage, content_id
-
-DocumentFilter: TypeAlias = Mapping[str, Any] | Callable[[Document], bool]
-"""Metadata values that must be equal, or a predicate on the document."""
+from uec_rag.stores.base import Passage, content_id
 
 Question: TypeAlias = str | Mapping[str, Any]
 """A question, or a mapping with a "question" or "input", and "chat_history" or "history"."""
@@ -51,16 +48,6 @@ def with_uncertainty(result: SearchResult, details: bool = False) -> list[Docume
         document.metadata = HitMetadata({**hit.metadata, **found.metadata(rank, details)}, decision)
         documents.append(document)
     return documents
-
-
-def passage_filter(filter: DocumentFilter | None) -> Filter | None:
-    """Convert a filter on documents to one on passages."""
-    if not callable(filter):
-        return filter
-    predicate = filter
-    return lambda passage: predicate(
-        Document(id=passage.id, page_content=passage.text, metadata=dict(passage.metadata))
-    )
 
 
 def without_text(texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]]) -> set[int]:

@@ -31,7 +31,6 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     Question,
-    passage_filter,
     passages_of,
     question_and_history,
     turns,
@@ -206,8 +205,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        reader, filter = as_advisor(advisor), passage_filter(retriever.filter)
-        options |= {"advisor": reader, "k": retriever.k, "filter": filter}
+        reader = as_advisor(advisor)
+        options |= {"advisor": reader, "k": retriever.k, "filter": retriever.filter}
         gate = Gate.from_labels(retriever.index, queries, relevant_ids, **options)
         return cls(retriever=retriever, gate=gate, advisor=reader)
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from langchain_core.documents import Document
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.utils import Input, Output
-from langchain_core.tools import BaseTool, InjectedToolArg, StructuredTool
-from pydantic import BaseModel, Field
+from langchain_core.tools import BaseTool, StructuredTool
 from typing_extensions import TypedDict
 
-from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, turns
 from uec_rag.retrieval.adapters import decision_on
 from uec_rag.retrieval.result import KEY
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
+
+_Query = Annotated[str, "The question to look up, phrased so that it can stand alone."]
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""
@@ -50,6 +50,8 @@ class Gated(TypedDict, total=False):
     confidence : float
     within : a reading, its ids, its label or a place ("2"), or None
         The chosen reading; it applies to the next search alone. A gate's output has none.
+    filter : mapping, callable or None
+        Selects the documents of all searches. A gate's output has none.
     """
 
     question: str
@@ -62,9 +64,10 @@ class Gated(TypedDict, total=False):
     clarifying_question: str
     confidence: float
     within: object
+    filter: object
 
 
-_TOLD = Gated.__annotations__.keys() - {"within"}
+_TOLD = Gated.__annotations__.keys() - {"within", "filter"}
 
 
 def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
@@ -114,12 +117,6 @@ def _in_context(retriever: Runnable[Any, Any], question: str, messages: Sequence
     return {"question": question, "chat_history": before} if takes_turns else question
 
 
-class ToolInput(BaseModel):
-    """The input of the tool."""
-
-    query: str = Field(description="The question to look up, phrased so that it can stand alone.")
-
-
 def retriever_tool(
     retriever: Runnable[Any, Any], name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
 ) -> StructuredTool:
@@ -127,8 +124,7 @@ def retriever_tool(
 
     The content for the model is the decision with its reason and an instruction, followed by the
     passages, each with its source, or the readings of the question. The artifact for programs is a
-    `Gated` mapping. In a LangGraph agent, `UECGate` and `UECRetriever` search with the turns before
-    the user's last one; other retrievers take only the question.
+    `Gated` mapping. The query is searched without the turns before it, so it must stand alone.
 
     Parameters
     ----------
@@ -139,27 +135,17 @@ def retriever_tool(
         documents.
     """
 
-    def asked(query: str, runtime: object) -> Question:
-        messages = _messages_of(getattr(runtime, "state", None))
-        return _in_context(retriever, query, messages[: _place_of_question(messages)])
+    def search(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
+        return _reply(query, retriever.invoke(query, config))
 
-    # LangGraph passes the state of its graph to a parameter named "runtime".
-    def search(
-        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
-    ) -> tuple[str, Gated]:
-        return _reply(query, retriever.invoke(asked(query, runtime), config))
-
-    async def asearch(
-        query: str, config: RunnableConfig, runtime: Annotated[object, InjectedToolArg] = None
-    ) -> tuple[str, Gated]:
-        return _reply(query, await retriever.ainvoke(asked(query, runtime), config))
+    async def asearch(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
+        return _reply(query, await retriever.ainvoke(query, config))
 
     return StructuredTool.from_function(
         search,
         asearch,
         name=name,
         description=description,
-        args_schema=ToolInput,
         response_format="content_and_artifact",
     )
 
@@ -167,12 +153,8 @@ def retriever_tool(
 def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
     """Return what the model reads, and what programs get."""
     output = read_decision(query, found)
-    hits = [
-        (document.page_content, first_value(document.metadata, SOURCE_KEYS) or None)
-        for document in output["documents"]
-    ]
-    titles = [reading["title"] for reading in output["readings"]]
-    return tool_reply(output["decision"], output["reason"], titles, hits), output
+    hits = [(document.page_content, document.metadata) for document in output["documents"]]
+    return tool_reply(output["decision"], output["reason"], output["readings"], hits), output
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
@@ -199,105 +181,53 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     ('dogs bark', 'answer')
     """
 
-    def asked(state: object) -> tuple[str, Question, dict[str, Any]]:
+    def asked(state: Mapping[str, Any]) -> tuple[str, Question, dict[str, Any]]:
         question, before = _question_and_messages(state)
-        return question, _in_context(retriever, question, before), _chosen_reading(state)
+        names = [name for name in ("filter", "within") if state.get(name) is not None]
+        options = {name: state[name] for name in names}
+        return question, _in_context(retriever, question, before), options
 
-    def updates(question: str, found: Any, within: dict[str, Any]) -> Gated:  # noqa: ANN401
+    def updates(question: str, found: Any, options: dict[str, Any]) -> Gated:  # noqa: ANN401
         # The chosen reading applies to this search only.
-        return cast(Gated, {**read_decision(question, found), **dict.fromkeys(within)})
+        used = {"within": None} if "within" in options else {}
+        return cast(Gated, {**read_decision(question, found), **used})
 
-    def node(state: object, config: RunnableConfig) -> Gated:
-        question, given, within = asked(state)
-        return updates(question, retriever.invoke(given, config, **within), within)
+    def node(state: Mapping[str, Any], config: RunnableConfig) -> Gated:
+        question, given, options = asked(state)
+        return updates(question, retriever.invoke(given, config, **options), options)
 
-    async def anode(state: object, config: RunnableConfig) -> Gated:
-        question, given, within = asked(state)
-        return updates(question, await retriever.ainvoke(given, config, **within), within)
+    async def anode(state: Mapping[str, Any], config: RunnableConfig) -> Gated:
+        question, given, options = asked(state)
+        return updates(question, await retriever.ainvoke(given, config, **options), options)
 
     return RunnableLambda(node, anode, name="retrieve")
 
 
-def route_on_decision(state: object) -> Action:
-    """Return "answer", "clarify" or "abstain"; for `add_conditional_edges`.
-
-    Read the state's "decision" from `retrieval_node`, or the messages of `retriever_tool` since the
-    last human message; of several searches, the best outcome is used.
+def route_on_decision(state: Mapping[str, Any]) -> Action:
+    """Return "answer", "clarify" or "abstain" from a state; for `add_conditional_edges`.
 
     Raises
     ------
     ValueError
-        If the state has neither.
+        If the state has no "decision", which `retrieval_node` writes.
     """
-    match _state_value(state, "decision"):
-        case "answer" | "clarify" | "abstain" as action:
-            return action
-    outputs = searches(_messages_of(state))
-    if not outputs:
-        raise ValueError(
-            "state: has no decision; expected one from retrieval_node, or a message of a "
-            "retriever_tool after the last human message."
-        )
-    return best(outputs)["decision"]
+    if not state.get("decision"):
+        raise ValueError("state: has no decision; expected one from retrieval_node.")
+    action: Action = state["decision"]
+    return action
 
 
-def searches(messages: Sequence[AnyMessage]) -> list[Gated]:
-    """Return the results of `retriever_tool` since the last human message, oldest first."""
-    told = [
-        message.artifact
-        for message in messages[_place_of_question(messages) :]
-        if isinstance(message, ToolMessage) and isinstance(message.artifact, Mapping)
-    ]
-    return [cast(Gated, found) for found in told if found.keys() >= _TOLD]  # also of a checkpoint
-
-
-def best(found: Sequence[Gated]) -> Gated:
-    """Return the search with the best decision and, among these, the highest confidence."""
-    order: list[Action] = ["abstain", "clarify", "answer"]
-    return max(found, key=lambda one: (order.index(one["decision"]), one["confidence"]))
-
-
-def _question_and_messages(state: object) -> tuple[str, Sequence[AnyMessage]]:
+def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, Sequence[AnyMessage]]:
     """Return the question, and the messages before it."""
-    question, messages = _state_value(state, "question"), _messages_of(state)
-    position = _place_of_question(messages)
-    if not isinstance(question, str) or not question or _is_earlier(question, state):
-        if position == len(messages):
-            raise ValueError('state: expected a "question", or a human message in its "messages".')
-        question = messages[position].text
-    # The state's question may be among the messages, or come after all of them.
-    asked = position < len(messages) and messages[position].text == question
-    return question, messages[:position] if asked else messages
-
-
-def _is_earlier(question: str, state: object) -> bool:
-    """Return whether a state's question was left by the search of an earlier turn.
-
-    A checkpointer keeps it for the next turn. If a reading is chosen, the question is asked again.
-    """
-    if not _state_value(state, "decision") or _chosen_reading(state):
-        return False
-    said = [message.text for message in _messages_of(state) if isinstance(message, HumanMessage)]
-    return question in said[:-1] and question != said[-1]
-
-
-def _chosen_reading(state: object) -> dict[str, Any]:
-    chosen = _state_value(state, "within")
-    return {} if chosen is None else {"within": chosen}
-
-
-def _messages_of(state: object) -> Sequence[AnyMessage]:
-    """Return the messages of a graph's state: its "messages", or the state if it is a list."""
-    found = state if isinstance(state, list) else _state_value(state, "messages")
-    return cast(Sequence[AnyMessage], found or [])
-
-
-def _state_value(state: object, key: str) -> object:
-    """Return a value of a graph's state, a mapping or an object; None if it is missing."""
-    return state.get(key) if isinstance(state, Mapping) else getattr(state, key, None)
-
-
-def _place_of_question(messages: Sequence[AnyMessage]) -> int:
-    """Return the position of the last human message, or the number of messages if none is."""
+    question, messages = state.get("question"), state.get("messages") or []
     asked = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
-    return asked[-1] if asked else len(messages)
+    said = [messages[at].text for at in asked]
+    # A checkpointer keeps an earlier turn's question, which is asked again if a reading is chosen.
+    is_known = state.get("decision") and state.get("within") is None
+    is_earlier = is_known and question in said[:-1] and question != said[-1]
+    if not isinstance(question, str) or not question or is_earlier:
+        if not said:
+            raise ValueError('state: expected a "question", or a human message in its "messages".')
+        question = said[-1]
+    # The state's question may be among the messages, or come after all of them.
+    return question, messages[: asked[-1]] if question in said[-1:] else messages

@@ -25,9 +25,7 @@ from uec_rag.base.checks import as_list, check_documents, check_k, check_text, c
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
-    DocumentFilter,
     Question,
-    passage_filter,
     passages_of,
     question_and_history,
     to_document,
@@ -48,8 +46,9 @@ from uec_rag.retrieval.adapters import (
     take_options,
 )
 from uec_rag.retrieval.query import Diversity
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Filter, Passage, Store
 
+_KIND = "langchain_core.documents.Document"
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
 
@@ -224,7 +223,7 @@ class UECVectorStore(OverIndex, VectorStore):
 
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """Run `add_texts` on documents; their ids count unless `ids` are passed."""
-        checked = check_documents(documents, Document, "Document", "add_texts")
+        checked = check_documents(documents, Document, _KIND, "add_texts")
         return super().add_documents(checked, **kwargs)
 
     def delete(self, ids: Sequence[str] | None = None) -> bool:  # type: ignore[override]
@@ -243,7 +242,7 @@ class UECVectorStore(OverIndex, VectorStore):
         return [to_document(passage) for passage in self.index.get(ids)]
 
     def similarity_search(  # type: ignore[override]
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None
+        self, query: str, k: int = 4, filter: Filter | None = None
     ) -> list[Document]:
         """Find the k documents with the highest s_hat, without the `uec_` keys.
 
@@ -254,7 +253,7 @@ class UECVectorStore(OverIndex, VectorStore):
             Number of documents; all matches are returned if there are fewer.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
-            predicate on a `Document`.
+            predicate on a passage (`id`, `text`, `metadata`).
 
         Raises
         ------
@@ -264,15 +263,15 @@ class UECVectorStore(OverIndex, VectorStore):
         return _documents(self._search(query, k, filter))
 
     def similarity_search_with_score(
-        self, query: str, k: int = 4, filter: DocumentFilter | None = None
+        self, query: str, k: int = 4, filter: Filter | None = None
     ) -> list[tuple[Document, float]]:
         """Run `similarity_search`, and return each document with its s_hat (higher is better)."""
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.scores[0].tolist(), strict=True))
 
-    def _search(self, query: str, k: int, filter: DocumentFilter | None) -> SearchResult:
+    def _search(self, query: str, k: int, filter: Filter | None) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
-        return self.index.search([query], k, filter=passage_filter(filter)).with_copies(k)
+        return self.index.search([query], k, filter=filter).with_copies(k)
 
     def as_retriever(self, **kwargs: Any) -> UECRetriever:
         """Return a retriever over this store, whose documents have their uncertainty.
@@ -315,7 +314,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
         Number of documents; also per call, ``retriever.invoke(question, k=2)``. At least `Gate.k`,
         if the gate that decides has a guarantee.
     filter : mapping or callable, optional
-        Metadata values that must be equal, or a predicate on a `Document`; also per call.
+        As in `UECVectorStore.similarity_search`; also per call.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
         The type of search, as in LangChain's vector stores. The score threshold applies to
         `uec_relevance`.
@@ -359,7 +358,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
 
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
-    filter: DocumentFilter | None = None
+    filter: Filter | None = None
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -498,7 +497,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
 
     @staticmethod
     def _passages(documents: Iterable[Document]) -> list[Passage]:
-        return passages_of(check_documents(documents, Document, "Document", "Document(text)"))
+        return passages_of(check_documents(documents, Document, _KIND, "Document(text)"))
 
     # A question may also be a mapping that has its history.
     def invoke(
@@ -536,7 +535,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
         self,
         *,
         k: int,
-        filter: DocumentFilter | None,
+        filter: Filter | None,
         history: object = None,
         within: Within | None = None,
         fetch_k: int = 20,
@@ -551,7 +550,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
             )
         return {
             "k": k,
-            "filter": passage_filter(filter),
+            "filter": filter,
             "history": [turns(history)],
             "within": within,
             "diversity": Diversity(fetch_k, lambda_mult) if self.search_type == "mmr" else None,

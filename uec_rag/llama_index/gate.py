@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Annotated, Any, Self
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -18,7 +19,6 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BeforeValidator, Field
 
 from uec_rag.base.checks import check_type, quote
-from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
@@ -282,19 +282,6 @@ def _note_decision(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE
     return response
 
 
-class UECSearch(dict[str, Any]):
-    """The `raw_output` of `retriever_tool`, a mapping whose text the model reads.
-
-    Its keys are those of `Decision.metadata`, and "query", "nodes" (the hits, with the `uec_`
-    metadata), "candidates" (if the decision is "clarify", the hits that the query may mean) and
-    "text".
-    """
-
-    def __str__(self) -> str:
-        text: str = self["text"]
-        return text
-
-
 def retriever_tool(
     retriever: BaseRetriever, name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
 ) -> FunctionTool:
@@ -302,7 +289,9 @@ def retriever_tool(
 
     The content for the model is the decision with its reason and an instruction, followed by the
     passages, each with its source, or the readings of the question. The `raw_output` for programs
-    is a `UECSearch`. The question is searched without the turns before it.
+    has the keys of `Decision.metadata`, and "query", "nodes" (the hits, with the `uec_` metadata),
+    "candidates" (if the decision is "clarify", the hits that the query may mean) and "text". The
+    question is searched without the turns before it.
 
     Parameters
     ----------
@@ -314,22 +303,19 @@ def retriever_tool(
     """
     check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
 
-    def search(query: str) -> UECSearch:
+    def search(query: str) -> dict[str, Any]:
         return _reply(query, *pending_on_nodes(retriever.retrieve(query), None).finish())
 
-    async def asearch(query: str) -> UECSearch:
+    async def asearch(query: str) -> dict[str, Any]:
         return _reply(query, *pending_on_nodes(await retriever.aretrieve(query), None).finish())
 
-    return FunctionTool.from_defaults(search, name, description, async_fn=asearch)
+    read = itemgetter("text")  # by the model
+    return FunctionTool.from_defaults(search, name, description, async_fn=asearch, callback=read)
 
 
-def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> UECSearch:
+def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> dict[str, Any]:
     decision, nodes = outcome
-    text = tool_reply(
-        decision.action,
-        decision.reason,
-        [reading["title"] for reading in decision.choices],
-        [(text_of(node), first_value(node.metadata, SOURCE_KEYS) or None) for node in nodes],
-    )
+    hits = [(text_of(node), node.metadata) for node in nodes]
+    text = tool_reply(decision.action, decision.reason, decision.choices, hits)
     found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
-    return UECSearch(decision.metadata() | found, text=text)
+    return decision.metadata() | found | {"text": text}

@@ -32,6 +32,8 @@ from uec_rag.retrieval.adapters import FitFrom, as_index, index_over, load_index
 from uec_rag.retrieval.sources import Source, Vectors
 from uec_rag.stores.base import Filter, Passage
 
+_KIND = "Document or node of llama_index.core.schema"
+
 
 class UECRetriever(FitFrom, BaseRetriever):
     """Retriever that adds confidence and a decision to each node.
@@ -95,6 +97,8 @@ class UECRetriever(FitFrom, BaseRetriever):
         details: bool = False,
         **kwargs: Any,
     ) -> None:
+        if "k" in kwargs:
+            raise TypeError("k: expected similarity_top_k, LlamaIndex's name for it.")
         instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
         check_k(similarity_top_k)
@@ -168,7 +172,7 @@ class UECRetriever(FitFrom, BaseRetriever):
         TypeError
             If one is not a document.
         """
-        given = check_documents(documents, BaseNode, "LlamaIndex Document", "from_texts")
+        given = check_documents(documents, BaseNode, _KIND, "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
         nodes = parser.get_nodes_from_documents(with_text(given))
         return cls.from_nodes(nodes, uec, **kwargs)
@@ -249,7 +253,7 @@ class UECRetriever(FitFrom, BaseRetriever):
 
     @staticmethod
     def _passages(documents: Iterable[BaseNode]) -> list[Passage]:
-        return passages_of(check_documents(documents, BaseNode, "node", "TextNode(text=text)"))
+        return passages_of(check_documents(documents, BaseNode, _KIND, "TextNode(text=text)"))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return hits(self.index.search(**self._arguments(query_bundle)), self.details)

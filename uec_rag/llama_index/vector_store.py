@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
@@ -78,14 +77,6 @@ class UECEmbedding(BaseEmbedding):
     def class_name(cls) -> str:
         """Return the name for serialisation."""
         return "UECEmbedding"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle for worker processes, which fails if the ensemble cannot be pickled."""
-        options: dict[str, Any] = {
-            "embed_batch_size": self.embed_batch_size,
-            "model_name": self.model_name,
-        }
-        return partial(type(self), **options), (self.uec,)
 
     @field_serializer("uec")
     def _dump(self, uec: UEC) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
 from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
-from uec_rag.documents.passages import COUNT, HASH, Chunks, add_file_metadata, passages_of
+from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import open_home
 from uec_rag.stores.base import Passage, make_passages
@@ -88,7 +88,8 @@ def replace_files(
     retriever: Retriever,
     documents: Iterable[Document],
     gone: Collection[str] = (),
-    **chunks: Unpack[Chunks],
+    *,
+    size: int = CHUNK_SIZE,
 ) -> int:
     """Replace an index's passages of files by those of documents; return the number of the latter.
 
@@ -100,11 +101,11 @@ def replace_files(
     documents : iterable of Document
     gone : collection of str
         Files whose passages are removed.
-    **chunks
-        How documents are split, as in `passages_of`.
+    size : int
+        Maximum length of a passage, as in `passages_of`.
     """
     documents = list(documents)
-    made = passages_of(documents, **chunks)
+    made = passages_of(documents, size=size)
     add_file_metadata(made, documents)
     passages = make_passages(
         [one.text for one in made], [one.id for one in made], [one.metadata for one in made]
@@ -123,11 +124,6 @@ def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:
     """List the files of a folder that an index is made from with these options."""
     selected: Any = {name: options[name] for name in _SELECTION if name in options}
     return list_files(folder, **selected)
-
-
-def chunks_of(options: Mapping[str, Any]) -> Chunks:
-    """Return the options of `passages_of`."""
-    return {"size": options["chunk_size"]} if "chunk_size" in options else {}
 
 
 def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, int]:
@@ -170,8 +166,8 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
             found.read(later)
         gone, encoded = changes.removed | (changes.changed & found.empty.keys()), 0
         if found.documents or gone:
-            chunks = chunks_of(options)
-            encoded = replace_files(retriever, found.documents, gone, **chunks)
+            size = options.get("chunk_size", CHUNK_SIZE)
+            encoded = replace_files(retriever, found.documents, gone, size=size)
             if retriever.store.remote:  # the folder also holds its calibration
                 retriever.save(retriever.folder)
     read = {document.source for document in found.documents}

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from uec_rag.base.checks import pluralize, quote, six_digits
+from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import bookkeeping_keys
@@ -46,29 +47,28 @@ _WHAT_IS_MEANT = (
 def tool_reply(
     action: Action,
     reason: str,
-    labels: Sequence[str],
-    passages: Sequence[tuple[str, object]],
+    readings: Sequence[Mapping[str, Any]],
+    hits: Iterable[tuple[str, Mapping[str, Any]]],
 ) -> str:
     """Write the reply to an agent's model: the decision, an instruction and the results.
 
-    The results are the labels of the readings, if there are any, and else the passages, quoted.
+    The results are the titles of the readings, if there are any, and else the hits, quoted.
 
     Parameters
     ----------
-    action, reason
+    action, reason, readings
         Of the decision.
-    labels : sequence of str
-        Labels of the readings to choose from.
-    passages : sequence of (str, object)
-        The text of each hit, and its source or None.
+    hits : iterable of (str, mapping)
+        The text of each hit, and its metadata.
     """
     lines = [f"Decision: {action}. Reason: {quote(reason)} {WHAT_TO_DO[action]}"]
-    if labels:
-        return "\n\n".join([*lines, _WHAT_IS_MEANT, *(f"- {quote(label)}" for label in labels)])
-    if passages:
-        lines.append(_WHAT_FOLLOWS)
-    for position, (text, source) in enumerate(passages, start=1):
-        mark = f"[{position}]" if source is None else f"[{position}] ({quote(str(source))})"
+    if readings:
+        titles = [f"- {quote(reading['title'])}" for reading in readings]
+        return "\n\n".join([*lines, _WHAT_IS_MEANT, *titles])
+    for position, (text, metadata) in enumerate(hits, start=1):
+        lines += [_WHAT_FOLLOWS] * (position == 1)
+        source = first_value(metadata, SOURCE_KEYS)
+        mark = f"[{position}] ({quote(str(source))})" if source else f"[{position}]"
         lines.append(f"{mark} {quote(text)}")
     return "\n\n".join(lines)
 

@@ -61,18 +61,13 @@ def check_access(
 
     Raises ValueError, which names the option of the command line.
     """
-    for name in names:
-        if not re.fullmatch(r"[^\s/:*?#@]+", name):
-            raise ValueError(
-                f"--allow-host: expected a name without scheme and port, docs.example.com, got "
-                f"{name!r:.60}."
-            )
-    for origin in origins:
-        if not re.fullmatch(r"https?://[^\s/*?#@]+", origin):
-            raise ValueError(
-                f"--cors: expected an origin as browsers name it, https://app.example.com or "
-                f"http://localhost:3000, got {origin!r:.60}."
-            )
+    for option, values, pattern, expected in (
+        ("--allow-host", names, r"[^\s/:*?#@]+", "a name without scheme, docs.example.com"),
+        ("--cors", origins, r"https?://[^\s/*?#@]+", "an origin, https://app.example.com"),
+    ):
+        for value in values:
+            if not re.fullmatch(pattern, value):
+                raise ValueError(f"{option}: expected {expected}, got {value!r:.60}.")
     if token is not None and not re.fullmatch(rf"[!-~]{{{_SHORTEST},}}", token):
         raise ValueError(
             f"--token: expected at least {_SHORTEST} letters, digits or signs without blanks; "
@@ -129,10 +124,25 @@ def protections(
         requests.info("%s %s %d %.0f ms", request.method, path, response.status_code, milliseconds)
         return response
 
+    def brings_token(request: Request) -> bool:
+        # A proxy or an application that this one is mounted in may add to the path.
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if token is None or path in open_paths:
+            return True
+        kind, sent = get_authorization_scheme_param(request.headers.get("authorization"))
+        return kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode())
+
     async def admit(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        """Wait for a request, unless it is refused."""
-        if refused := _refusal(request, token, names, origins, open_paths):
-            return refused
+        """Wait for a request, unless it is of another site, without token or of two lengths."""
+        if _is_foreign(request, names, origins):
+            return _refuse(403, "Origin: a page of another site may not ask this server.")
+        if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
+            # The server and a proxy may disagree on where it ends: what is behind it is unread.
+            detail = "Content-Length, Transfer-Encoding: expected one of them."
+            return _refuse(400, detail, {"Connection": "close"})
+        if not brings_token(request):
+            detail = "Authorization: expected 'Bearer TOKEN' with the server's token."
+            return _refuse(401, detail, {"WWW-Authenticate": "Bearer"})
         try:
             async with asyncio.timeout(seconds):
                 await request.body()
@@ -154,32 +164,6 @@ def protections(
         Middleware(RequestBodyLimitMiddleware, max_body_size=BODY),
         Middleware(BaseHTTPMiddleware, dispatch=admit),
     ]
-
-
-def _refusal(
-    request: Request,
-    token: str | None,
-    names: Collection[str],
-    origins: Collection[str],
-    open_paths: Collection[str],
-) -> Response | None:
-    """Refuse other sites' pages, and requests without the token or with two lengths."""
-    headers, scope = request.headers, request.scope
-    if _is_foreign(request, names, origins):
-        return _refuse(403, "Origin: a page of another site may not ask this server.")
-    if {"content-length", "transfer-encoding"}.issubset(headers.keys()):
-        # The server and a proxy may disagree on where it ends: what is behind it is unread.
-        detail = "Content-Length, Transfer-Encoding: expected one of them."
-        return _refuse(400, detail, {"Connection": "close"})
-    # A proxy or an application that this one is mounted in may add to the path.
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
-    if token is None or path in open_paths:
-        return None
-    kind, sent = get_authorization_scheme_param(headers.get("authorization"))
-    if kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode()):
-        return None
-    detail = "Authorization: expected 'Bearer TOKEN' with the server's token."
-    return _refuse(401, detail, {"WWW-Authenticate": "Bearer"})
 
 
 def _is_foreign(request: Request, names: Collection[str], origins: Collection[str]) -> bool:

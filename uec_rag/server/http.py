@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,24 +19,14 @@ from uec_rag.evaluation.labels import (
     gate_state,
     questions_to_ask,
     questions_to_label,
-    search_table,
-    too_few_labels,
+    save_gate,
+    search_labels,
 )
-from uec_rag.retrieval import Gate, Retriever
-from uec_rag.retrieval.gate import GATE_FILE
-from uec_rag.retrieval.labelled import LabelFile, LabelledSearch
+from uec_rag.retrieval import Retriever
+from uec_rag.retrieval.labelled import LabelFile
 from uec_rag.retrieval.tool import answer_record
+from uec_rag.server import messages
 from uec_rag.server.access import protections
-from uec_rag.server.messages import (
-    HANDLERS,
-    Asked,
-    Guarantee,
-    Label,
-    Question,
-    Table,
-    check_conditions,
-    turns,
-)
 
 _PAGES = Path(__file__).parent / "pages"
 _FILES = {"/": "index.html", "/docs": "docs.html"}
@@ -63,8 +52,7 @@ def create_app(
     write : bool
         Whether requests may change the labels and the gate of the index.
     token : str, optional
-        The secret that each request must send as "Authorization: Bearer TOKEN". With it, requests
-        may also label questions.
+        The secret that each request must send as "Authorization: Bearer TOKEN".
     names : sequence of str
         Host names of the server besides those of this machine.
     origins : sequence of str
@@ -101,12 +89,11 @@ def create_app(
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
-        exception_handlers=HANDLERS,
+        exception_handlers=messages.HANDLERS,
         middleware=protections(token, names, origins, open_paths),
     )
-    service, label = Service(index), write or token is not None
-    app.include_router(read_routes(service, {"write": write, "label": label}))
-    app.include_router(label_routes(service, allowed=label))
+    service = Service(index)
+    app.include_router(read_routes(service, write=write))
     app.include_router(write_routes(service, allowed=write))
     for path, name in _FILES.items():
         file = _PAGES / name
@@ -120,17 +107,11 @@ class Service:
 
     def __init__(self, index: Retriever) -> None:
         self.index, self._one = index, asyncio.Lock()
-        # Those of the last state of the index.
-        self._headings = lru_cache(1)(lambda changes: questions_to_ask(index, _EXAMPLES)[:_TRIED])
 
     async def alone(self, work: Callable[[], _T]) -> _T:
         """Run in a thread what takes long or changes the index, one such request at a time."""
         async with self._one:
             return await asyncio.to_thread(work)
-
-    def headings(self) -> list[str]:
-        """Return questions that the headings of the index ask."""
-        return self._headings(self.index.changes)
 
     @property
     def labels(self) -> LabelFile:
@@ -139,28 +120,20 @@ class Service:
             raise ValueError("labels: the index has no folder; save it first.")
         return LabelFile(self.index.folder)
 
-    def searched(self, given: Table) -> LabelledSearch:
-        """Search the questions of a table."""
-        name, table = given.name, given.table
-        if table is None:
-            file = self.labels.path
-            name, table = file.name, file.read_text("utf-8-sig") if file.exists() else ""
-        return search_table(self.index, name, table, given.k)
 
-
-def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
+def read_routes(service: Service, *, write: bool) -> APIRouter:
     """Make the routes that answer questions and describe the server."""
     routes, index = APIRouter(), service.index
 
     @routes.post("/ask")
-    async def ask(question: Question) -> Json:
+    async def ask(question: messages.Question) -> Json:
         """Find passages, and decide whether they answer the question."""
-        await asyncio.to_thread(check_conditions, question.filter)
+        await asyncio.to_thread(messages.check_conditions, question.filter)
         [result] = await index.asearch(
             [question.question],
             question.k,
             filter=question.filter,
-            history=[turns(question.history)],
+            history=[messages.turns(question.history)],
             within=question.within,
         )
         return answer_record(result)
@@ -176,8 +149,8 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
             "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
-            "examples": service.headings()[:_EXAMPLES],
-            **allowed,
+            "examples": questions_to_ask(index, _EXAMPLES)[:_EXAMPLES],
+            "write": write,
         }
 
     @routes.get("/healthz")
@@ -188,10 +161,15 @@ def read_routes(service: Service, allowed: dict[str, bool]) -> APIRouter:
     return routes
 
 
-def label_routes(service: Service, *, allowed: bool) -> APIRouter:
-    """Make the routes of labels."""
-    refused = "Labels need a token, 'uec-rag serve INDEX --token TOKEN', or --write."
-    routes = APIRouter(dependencies=[_only_if(allowed, refused)])
+def write_routes(service: Service, *, allowed: bool) -> APIRouter:
+    """Make the routes that label questions and change the gate."""
+
+    def check() -> None:
+        if not allowed:
+            said = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
+            raise HTTPException(403, said)
+
+    routes = APIRouter(dependencies=[Depends(check)])
 
     @routes.get("/labels")
     def labels() -> dict[str, list[str]]:
@@ -199,7 +177,7 @@ def label_routes(service: Service, *, allowed: bool) -> APIRouter:
         return {question: sorted(ids) for question, ids in service.labels.read().items()}
 
     @routes.post("/labels", status_code=201)
-    async def label(new: Label) -> dict[str, int]:
+    async def label(new: messages.Label) -> dict[str, int]:
         """Label a question for the next gate, in place of what it had."""
         await service.alone(lambda: service.index.label(new.question, new.relevant_ids))
         return {"relevant_ids": len(new.relevant_ids)}
@@ -210,11 +188,12 @@ def label_routes(service: Service, *, allowed: bool) -> APIRouter:
         await service.alone(lambda: service.labels.write(question, None))
 
     @routes.post("/questions")
-    async def teaching(asked: Asked) -> list[dict[str, Any]]:
+    async def teaching(asked: messages.Asked) -> list[dict[str, Any]]:
         """List the questions without a label that a label would teach most."""
 
         def chosen() -> list[dict[str, Any]]:
-            questions = [*asked.questions, *service.headings()]
+            headings = questions_to_ask(service.index, _EXAMPLES)
+            questions = [*asked.questions, *headings[:_TRIED]]
             labels = service.labels.read()
             return [
                 {"question": one.query, "confidence": one.decision.confidence}
@@ -223,45 +202,22 @@ def label_routes(service: Service, *, allowed: bool) -> APIRouter:
 
         return await service.alone(chosen)
 
-    return routes
-
-
-def write_routes(service: Service, *, allowed: bool) -> APIRouter:
-    """Make the routes that change the gate, or search for many questions."""
-    refused = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
-    routes = APIRouter(dependencies=[_only_if(allowed, refused)])
-
     @routes.post("/report")
-    async def report(given: Table) -> Json:
-        """Search labelled questions: what each threshold would answer, and what a gate could."""
-        return await service.alone(lambda: gate_report(service.searched(given)))
+    async def report(given: messages.Hits) -> Json:
+        """Search the labelled questions: what each threshold would answer, what a gate could."""
+        index = service.index
+        return await service.alone(lambda: gate_report(search_labels(index, k=given.k)))
 
     @routes.post("/gate", status_code=201)
-    async def save_gate(given: Guarantee) -> Json:
+    async def new_gate(given: messages.Guarantee) -> Json:
         """Save the gate with a guarantee for these questions; it decides from then on."""
         if (given.max_wrong is None) == (given.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
-        return await service.alone(lambda: gate_state(_save_gate(service, given)))
+
+        def saved() -> Json:
+            searched = search_labels(service.index, k=given.k)
+            return gate_state(save_gate(service.index, searched, given.max_wrong, given.max_risk))
+
+        return await service.alone(saved)
 
     return routes
-
-
-def _save_gate(service: Service, given: Guarantee) -> Gate:
-    """Make and save a gate; ValueError if it would answer nothing."""
-    searched = service.searched(given)
-    made = Gate.from_search(searched, given.max_risk, max_wrong=given.max_wrong)
-    assert made.guarantee is not None
-    if not made.guarantee.answered:
-        raise ValueError(too_few_labels(searched, made.guarantee))
-    made.save(service.labels.path.with_name(GATE_FILE))
-    return made
-
-
-def _only_if(allowed: bool, refusal: str) -> Any:  # noqa: ANN401
-    """Make a dependency that refuses requests unless they are allowed."""
-
-    def check() -> None:
-        if not allowed:
-            raise HTTPException(403, refusal)
-
-    return Depends(check)

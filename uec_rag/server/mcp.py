@@ -1,18 +1,16 @@
-"""The MCP server of an index, for agents: over stdio or streamable HTTP."""
+"""The MCP server of an index, for agents."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
-from starlette.applications import Starlette
 
 from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits, visible
@@ -26,20 +24,7 @@ from uec_rag.retrieval.tool import (
     shown_metadata,
     tool_reply,
 )
-from uec_rag.server.access import protections
-from uec_rag.server.messages import (
-    HANDLERS,
-    Chosen,
-    Conditions,
-    History,
-    K,
-    Text,
-    check_conditions,
-    describe_error,
-    describe_invalid,
-    log,
-    turns,
-)
+from uec_rag.server import messages
 from uec_rag.stores.base import Filter, Passage
 
 _LONGEST = 8_000  # characters of a passage in the answer of a search
@@ -50,7 +35,7 @@ _NOTES = ToolAnnotations(
 _T = TypeVar("_T")
 
 Asking = Annotated[
-    Text,
+    messages.Text,
     Field(
         description="A whole question that can stand alone: name what 'it' or 'there' means in the "
         "conversation, or give the turns before it as `history`."
@@ -72,7 +57,7 @@ class _Server(FastMCP):
         except ToolError as error:
             if not isinstance(error.__cause__, ValidationError):
                 raise
-            raise ToolError(describe_invalid(error.__cause__.errors())) from None
+            raise ToolError(messages.describe_invalid(error.__cause__.errors())) from None
 
 
 async def _told(work: Callable[[], _T]) -> _T:
@@ -80,18 +65,13 @@ async def _told(work: Callable[[], _T]) -> _T:
     try:
         return await asyncio.to_thread(work)
     except Exception as error:
-        status, detail = describe_error(error)
+        status, detail = messages.describe_error(error)
         if status != 422:
-            log.error("a request failed: %s", type(error).__name__, exc_info=error)
+            messages.log.error("a request failed: %s", type(error).__name__, exc_info=error)
         raise ToolError(detail) from None
 
 
-def create_mcp(
-    index: Retriever,
-    filter: Filter | None = None,
-    *,
-    description: str | None = None,
-) -> FastMCP:
+def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
     """Make an MCP server with the tools `search`, `get`, `sources` and `report`.
 
     Parameters
@@ -99,27 +79,24 @@ def create_mcp(
     index : Retriever
     filter : Filter, optional
         Selects the passages that agents may see, whatever they ask for; all by default.
-    description : str, optional
-        What its documents are about, which helps an agent to choose between servers.
     """
     view = IndexView(index, filter)
-    about = f" The documents: {description.rstrip('. ')}." if description else ""
-    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION + about)
+    server = _Server("uec-rag", instructions=TOOL_DESCRIPTION)
     server._mcp_server.version = __version__  # no argument; it would report the SDK's version
 
     tool = partial(server.tool, annotations=_NOTES)
 
-    @tool(title="Search", description=TOOL_DESCRIPTION + about + _QUOTED)
+    @tool(title="Search", description=TOOL_DESCRIPTION + _QUOTED)
     async def search(
         question: Asking,
-        k: K = 4,
-        filter: Conditions | None = None,
-        history: History | None = None,
-        within: Chosen | None = None,
+        k: messages.K = 4,
+        filter: messages.Conditions | None = None,
+        history: messages.History | None = None,
+        within: messages.Chosen | None = None,
     ) -> CallToolResult:
         def work() -> Result:
-            check_conditions(filter)
-            before = turns(history)
+            messages.check_conditions(filter)
+            before = messages.turns(history)
             return view.search(question, k, filter=filter, history=before, within=within)
 
         return _answer(await _told(work))
@@ -162,15 +139,12 @@ def _answer(result: Result) -> CallToolResult:
         }
         for rank, passage in enumerate(result.passages)
     ]
-    titles = [reading["title"] for reading in decision.choices]
-    texts = [(str(hit["text"]), hit["source"]) for hit in hits]
+    shown = zip(hits, result.passages, strict=True)
+    texts = [(str(hit["text"]), passage.metadata) for hit, passage in shown]
+    text = tool_reply(decision.action, decision.reason, decision.choices, texts)
     parts = {"what_to_do": WHAT_TO_DO[decision.action], "passages": hits}
     return CallToolResult(
-        content=[
-            TextContent(
-                type="text", text=tool_reply(decision.action, decision.reason, titles, texts)
-            )
-        ],
+        content=[TextContent(type="text", text=text)],
         structuredContent=six_digits(decision.metadata() | parts),
     )
 
@@ -179,18 +153,3 @@ def _shorten(passage: Passage) -> str:
     """Truncate a long text, since a model reads all of a tool's result."""
     text = passage.text
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ... (cut; get {passage.id!r})"
-
-
-def http_app(server: FastMCP, token: str | None = None, names: Sequence[str] = ()) -> Starlette:
-    """Make the application that serves a server of `create_mcp` at /mcp, without sessions.
-
-    `token` and `names`: as in `create_app`.
-    """
-    server.settings.json_response = server.settings.stateless_http = True
-    # `protections` check Host and Origin.
-    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server.settings.transport_security = unchecked
-    app = server.streamable_http_app()
-    app.user_middleware[:0] = protections(token, names)
-    app.exception_handlers.update(HANDLERS)
-    return app

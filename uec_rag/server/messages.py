@@ -95,16 +95,14 @@ class Asked(BaseModel, extra="forbid", strict=True):
     most: int = Field(6, ge=1, le=100, description="How many to return.")
 
 
-class Table(BaseModel, extra="forbid", strict=True):
-    """Labelled questions: a table, or the labels of the index."""
+class Hits(BaseModel, extra="forbid", strict=True):
+    """How many passages an answer may use."""
 
-    name: str = Field("", max_length=200, description="Name of the table's file.")
-    table: str | None = Field(None, description="Its text; null for the labels of the index.")
     k: K = 4
 
 
-class Guarantee(Table):
-    """Labelled questions, and what a gate of them guarantees: one of two shares."""
+class Guarantee(Hits):
+    """What a gate of the labelled questions guarantees: one of two shares."""
 
     max_wrong: Share | None = Field(None, description="Of all questions, on average.")
     max_risk: Share | None = Field(None, description="Of the answers, with 95% certainty.")

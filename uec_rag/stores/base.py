@@ -357,7 +357,7 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     if store is None:
         address, how = state.get("address"), "Retriever.load(path, store=...)"
         if state.get("store") == "source":
-            how = f"UECGate.load(path, UECRetriever.over(your_store)), or {how}"
+            how = "load(path, store=UECRetriever.over(your_store, ...).index.store)"
         raise ValueError(
             f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
             f"is not opened just because a saved folder names it; if it is yours, pass it: {how}."

@@ -144,22 +144,14 @@ function table(caption, heads, rows) {
 const DO = { answer: "Answer", clarify: "Ask back", abstain: "Do not answer" };
 const badge = (decision) => h("span", { class: `badge ${decision}` }, DO[decision]);
 let asked = JSON.parse(sessionStorage.getItem("asked") ?? "[]"); // in this tab, the last first
-let thread = []; // the questions of the answer on the page, each after those that it goes on from
 let latest = 0;
 
-// The address of a thread; a reading that was chosen narrows its last question down.
-const asking = (turns, k, reading = null) => to("ask", [
-  ...turns.map((turn) => ["q", turn]), ["k", k],
-  ...(reading ? [["title", reading.title], ...reading.ids.map((id) => ["id", id])] : []),
-]);
-const turnsOf = (one) => [...one.before, one.question];
-const known = (turns) => asked.find((one) => JSON.stringify(turnsOf(one)) === JSON.stringify(turns));
-const askedLink = (one) => h("a", { href: asking(turnsOf(one), 4) }, turnsOf(one).join(" → "));
+// The address of a question; a reading that was chosen narrows it down.
+const asking = (question, k, reading = null) => to("ask", [["q", question], ["k", k],
+  ...(reading ? [["title", reading.title], ...reading.ids.map((id) => ["id", id])] : [])]);
 
-// A reading continues a question that is in the list.
-function remember(one) {
-  const key = JSON.stringify(turnsOf(one));
-  asked = [one, ...asked.filter((other) => JSON.stringify(turnsOf(other)) !== key)].slice(0, 200);
+function remember(question, decision) {
+  asked = [{ question, decision }, ...asked.filter((one) => one.question !== question)].slice(0, 100);
   sessionStorage.setItem("asked", JSON.stringify(asked));
 }
 
@@ -206,24 +198,23 @@ function mark(text, question, id) {
 }
 
 let teaching = null; // the questions that teach most, once they were asked for
-const alone = () => asked.filter((one) => !one.before.length).map((one) => one.question);
+const questions = () => asked.map((one) => one.question);
 async function showLabels() {
-  if (!facts.label) return;
+  if (!facts.write) return;
   labels = await call("labels");
   const all = Object.values(labels), none = all.filter((ids) => !ids.length).length;
   const some = all.length ? `: ${count(all.length, "question")}, ${none} without an answer` : "";
-  const next = (teaching ?? [...new Set([...alone(), ...facts.examples])]).filter((one) => !(one in labels)).slice(0, 6);
+  const next = (teaching ?? [...new Set([...questions(), ...facts.examples])]).filter((one) => !(one in labels)).slice(0, 6);
   $("#labels").replaceChildren(
     h("h3", {}, "Labels"),
     h("p", {}, `“Answers” and “Nothing answers” label a question${some}. A hundred make a gate, in `,
       h("a", { href: "#tune" }, "Tune"), "."),
     next.length ? h("p", { class: "dim" }, teaching ? "These teach most:" : "To label next, in your users' words:") : "",
-    h("ul", {}, next.map((one) => h("li", {}, h("a", { href: asking([one], 4) }, one)))),
+    h("ul", {}, next.map((one) => h("li", {}, h("a", { href: asking(one, 4) }, one)))),
     h("button", { type: "button", class: "small", id: "teach", onclick: () => attempt($("#ask"), async () => {
-      teaching = (await post("questions", { questions: alone().slice(0, 100) })).map((one) => one.question);
+      teaching = (await post("questions", { questions: questions() })).map((one) => one.question);
       await showLabels();
     }) }, "Find what teaches most"));
-  $("#tune form").elements.labelled.hidden = !all.length;
 }
 
 function showHit(hit, rank, low, high, question, isCandidate) {
@@ -243,83 +234,60 @@ function showHit(hit, rank, low, high, question, isCandidate) {
       h("p", { class: "dim" }, `id ${hit.id}`)));
 }
 
-function showAnswer(found, turns, k, title) {
+function showAnswer(found, question, k, title) {
   for (const hit of found.passages) hit.sigma = Math.sqrt(hit.sigma2);
   const shares = Object.entries(found.weights).map(([name, share]) => `${name} ${percent(share)}`).join(", ");
   const low = Math.min(...found.passages.map((hit) => Math.min(hit.mu - 2 * hit.sigma, hit.score)));
   const high = Math.max(...found.passages.map((hit) => Math.max(hit.mu + 2 * hit.sigma, hit.score)));
-  const single = turns.length === 1 && !title && facts?.label ? turns[0] : ""; // a label is of a question that stands alone
+  const labelled = !title && facts?.write ? question : ""; // a label is of all passages
   marks = [];
   $("#answer").replaceChildren(
     h("div", { class: `decision ${found.decision}` },
-      h("h3", { dir: "auto" }, turns.at(-1)),
+      h("h3", { dir: "auto" }, question),
       h("p", {}, h("strong", {}, DO[found.decision]), " ", h("span", { lang: found.language, dir: "auto" }, found.reason)),
       found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
-        h("li", {}, h("a", { href: asking(turns, k, reading) }, reading.title, dim(` ${percent(reading.probability)}`))))) : "",
-      title ? h("p", {}, "Asked among the passages of ", h("b", {}, title), ". ", h("a", { href: asking(turns, k) }, "Ask among all")) : "",
+        h("li", {}, h("a", { href: asking(question, k, reading) }, reading.title, dim(` ${percent(reading.probability)}`))))) : "",
+      title ? h("p", {}, "Asked among the passages of ", h("b", {}, title), ". ", h("a", { href: asking(question, k) }, "Ask among all")) : "",
       h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
         found.threshold === null ? ", no threshold" : `, threshold ${percent(found.threshold)}`,
         `; the documents have an answer with probability ${percent(found.in_corpus)}.`),
       h("p", { class: "dim" }, `Weights: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
-      single ? mark("Nothing answers", single, null) : ""),
+      labelled ? mark("Nothing answers", labelled, null) : ""),
     h("ol", { class: "hits" }, found.passages.map((hit, rank) =>
-      showHit(hit, rank, low, high, single, found.candidates.includes(hit.id)))));
-  showMarks(single);
+      showHit(hit, rank, low, high, labelled, found.candidates.includes(hit.id)))));
+  showMarks(labelled);
 }
 
 function showWelcome() {
-  if (!facts || thread.length) return;
+  if (!facts || new URLSearchParams(location.hash.split("?")[1]).has("q")) return;
   $("#answer").replaceChildren(
     h("h3", {}, facts.examples.length ? "To begin with" : ""),
-    h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking([example], 4) }, example)))));
-}
-
-function showThread(turns, k) {
-  const before = turns.slice(0, -1);
-  const fresh = h("button", { type: "button", class: "small", onclick: () => { location.hash = "#ask"; } }, "New subject");
-  $("#thread").replaceChildren(...(before.length ? [
-    h("ol", {}, before.map((turn, at) => {
-      const so_far = turns.slice(0, at + 1), answered = known(so_far);
-      return h("li", {}, h("a", { href: asking(so_far, k) }, turn),
-        answered ? [" ", badge(answered.decision), " ", dim(answered.reason)] : "");
-    })),
-    h("p", {}, fresh)] : []));
-  $("#follow").hidden = !turns.length;
-  $("#ask form").elements.follow.checked = before.length > 0;
+    h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking(example, 4) }, example)))));
 }
 
 function showHistory() {
-  const items = asked.slice(0, 20).map((one) =>
-    h("li", {}, askedLink(one), " ", badge(one.decision)));
+  const items = asked.slice(0, 20).map(({ question, decision }) =>
+    h("li", {}, h("a", { href: asking(question, 4) }, question), " ", badge(decision)));
   $("#history").replaceChildren(...(items.length ? [h("h3", {}, "Asked before"), h("ul", {}, items)] : []));
 }
 
 async function showAsk(given) {
-  const section = $("#ask"), form = $("form", section), turns = given.getAll("q");
+  const section = $("#ask"), form = $("form", section), question = given.get("q") ?? "";
   const k = Number(given.get("k") ?? 4), title = given.get("title");
   const mine = ++latest;
   $('nav a[data-view="ask"]').href = location.hash.startsWith("#ask") ? location.hash : "#ask";
-  thread = title ? [...turns, title] : turns;
-  form.elements.question.value = turns.length > 1 ? "" : turns.join();
-  showThread(turns, k);
-  if (!turns.length) {
+  form.elements.question.value = question;
+  if (!question) {
     showWelcome();
     form.elements.question.focus();
     return;
   }
   form.elements.k.value = k;
-  // What was answered matters to what goes on from it if it asked back.
-  const history = turns.slice(0, -1).flatMap((turn, at) => {
-    const answered = known(turns.slice(0, at + 1));
-    const back = answered?.decision === "clarify" ? [{ role: "assistant", content: answered.reason }] : [];
-    return [{ role: "user", content: turn }, ...back];
-  });
   await attempt(section, async () => {
-    const question = turns.at(-1), before = turns.slice(0, -1);
-    const found = await post("ask", { question, k, history, within: given.has("id") ? given.getAll("id") : null });
+    const found = await post("ask", { question, k, within: given.has("id") ? given.getAll("id") : null });
     if (mine !== latest) return;
-    if (!title) remember({ before, question, decision: found.decision, reason: found.reason });
-    showAnswer(found, turns, k, title);
+    if (!title) remember(question, found.decision);
+    showAnswer(found, question, k, title);
     say($(".message", section), `${DO[found.decision]}: ${count(found.passages.length, "passage")} found.`, false, true);
     showHistory();
     if (facts) await showLabels();
@@ -327,16 +295,12 @@ async function showAsk(given) {
 }
 
 function startAsk() {
-  const form = $("#ask form"), { question, k, follow } = form.elements;
+  const form = $("#ask form"), { question, k } = form.elements;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const wanted = asking([...(follow.checked ? thread : []), question.value.trim()], k.value);
+    const wanted = asking(question.value.trim(), k.value);
     if (location.hash === wanted) show();
     else location.hash = wanted;
-  });
-  follow.addEventListener("change", () => {
-    if (follow.checked && question.value === thread.at(-1)) question.value = "";  // not what was typed since
-    question.focus();
   });
   addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
@@ -372,7 +336,7 @@ function axes(label, below, beside, most, ...inner) {
     ...inner);
 }
 
-let tuned = null, baseline = null, given = null; // of the questions that were searched last
+let tuned = null; // what was found for the labelled questions
 
 function drawCurve(now) {
   const most = Math.max(0.05, ...tuned.curve.map(([, risk]) => risk));
@@ -398,9 +362,7 @@ function drawReliability() {
     h("figcaption", {}, "Reliability: what share of the answers is right at each confidence, with 95 % intervals."));
 }
 
-const isAnswered = (row, threshold) => threshold !== null && !row.asked_back && row.confidence > threshold;
-const verdict = (row) =>
-  row.right ? h("span", { class: "right" }, "right") : h("span", { class: "wrong" }, row.answerable ? "wrong" : "wrong: nothing answers it");
+const verdict = (row) => h("span", { class: "wrong" }, row.answerable ? "wrong" : "wrong: nothing answers it");
 
 const thresholds = () => tuned[$("#promise").value];
 const promised = (gate) =>
@@ -417,20 +379,11 @@ function showRisk() {
     : `These ${count(now.queries, "label")} allow no share up to ${percent(thresholds().at(-1).risk)}: give more, or improve what is found.`;
   $("#save").disabled = now.threshold === null;
   drawCurve(now);
-  const flips = tuned.rows.filter((row) => isAnswered(row, now.threshold) !== isAnswered(row, baseline.threshold));
-  const rows = flips.map((row) =>
-    [row.question, percent(row.confidence), isAnswered(row, now.threshold) ? "now answered" : "no longer answered", verdict(row)]);
-  $("#flips").replaceChildren(
-    h("h3", {}, `${count(flips.length, "decision")} change${flips.length === 1 ? "s" : ""}`),
-    h("p", { class: "dim" }, `Compared with ${baseline.name}.`),
-    rows.length ? table("Decisions that change", ["Question", "Confidence", "Decision", "Its answer"], rows.slice(0, 100)) : "");
-  const answered = tuned.rows.filter((row) => isAnswered(row, now.threshold));
+  const answered = tuned.rows.filter((row) => now.threshold !== null && !row.asked_back && row.confidence > now.threshold);
   const wrong = answered.filter((row) => !row.right).map((row) => [row.question, percent(row.confidence), verdict(row)]);
   $("#rows").replaceChildren(
     h("h3", {}, `${now.answered} of ${count(now.queries, "question")} answered, ${now.wrong} wrongly`),
-    wrong.length ? table("Answered wrongly", ["Question", "Confidence", "Its answer"], wrong.slice(0, 100)) : "",
-    h("details", {}, h("summary", {}, "All answered"),
-      table("Answered", ["Question", "Confidence", "Its answer"], answered.slice(0, 500).map((row) => [row.question, percent(row.confidence), verdict(row)]))));
+    wrong.length ? table("Answered wrongly", ["Question", "Confidence", "Its answer"], wrong.slice(0, 100)) : "");
 }
 
 function showTuned(found) {
@@ -441,42 +394,30 @@ function showTuned(found) {
   const usual = Math.max(9, thresholds().findIndex((one) => one.threshold !== null)); // 10 %, if labels allow that
   $("#risk").max = thresholds().length - 1;
   $("#risk").value = start < 0 ? usual : start;
-  const first = thresholds()[usual];
-  baseline = gate ? { name: `the saved gate (${promised(gate)})`, threshold: gate.threshold }
-    : { name: promised(first), threshold: first.threshold };
-  $("#tuned-of").textContent = `${count(found.questions, "question")} of ${given.name || "the labels of this index"}; an answer may use ${count(found.k, "passage")}.`;
+  $("#tuned-of").textContent = `${count(found.questions, "labelled question")}; an answer may use ${count(found.k, "passage")}.`;
   $("#tuned").hidden = false;
   say($("#saved"), "");
   drawReliability();
   showRisk();
 }
 
-const LARGEST = 900_000; // bytes of a table, which a request has room for
 function startTune() {
   const section = $("#tune"), form = $("form", section);
-  const search = (table) => attempt(section, async () => {
-    given = { ...table, k: form.elements.k.valueAsNumber };
-    say($(".message", section), "Searching …");
-    showTuned(await post("report", given));
-    say($(".message", section), "");
-  });
-  form.addEventListener("submit", async (event) => {
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const file = form.elements.table.files[0], place = $(".message", section);
-    if (!file) say(place, "Choose a file of labelled questions first.", true);
-    else if (file.size > LARGEST) say(place, `${file.name} has more than ${LARGEST / 1000} kB. Choose fewer questions: a few thousand are plenty.`, true);
-    else search({ name: file.name, table: await file.text() });
+    attempt(section, async () => {
+      say($(".message", section), "Searching …");
+      showTuned(await post("report", { k: form.elements.k.valueAsNumber }));
+      say($(".message", section), "");
+    });
   });
-  form.elements.labelled.addEventListener("click", () => search({}));
   $("#risk").addEventListener("input", showRisk);
   $("#promise").addEventListener("change", showRisk);
   $("#save").addEventListener("click", async () => {
     try {
       const share = thresholds()[$("#risk").valueAsNumber].risk;
-      const saved = await post("gate", { ...given, [$("#promise").value === "wrongs" ? "max_wrong" : "max_risk"]: share });
+      const saved = await post("gate", { k: tuned.k, [$("#promise").value === "wrongs" ? "max_wrong" : "max_risk"]: share });
       await showFacts();
-      baseline = { name: `the saved gate (${promised(saved)})`, threshold: saved.threshold };
-      showRisk();
       say($("#saved"), `Saved: from now on, a question is answered if its confidence is above ${percent(saved.threshold, 1)}, also by uec-rag ask, serve and mcp with this index.`);
     } catch (error) {
       say($("#saved"), error.message, true);
