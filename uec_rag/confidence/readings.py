@@ -12,6 +12,7 @@ from `uec_rag.base.text` and `uec_rag.confidence.wording`, where a new one goes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -225,25 +226,24 @@ def _number_subjects(candidates: Candidates) -> NDArray[np.intp]:
 
 def _cover(candidates: Candidates) -> NDArray[np.bool_]:
     """Compute `Candidates.coverage`."""
-    words = [*candidates.idf]
-    table = np.zeros((3, int(candidates.subject.max()) + 1, len(words)), dtype=bool)
-    # A word that is not ASCII, such as a Chinese one, may be a part of another.
-    spellings = [
-        [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
-        for forms in singular_and_plural(map(str.casefold, words))
-    ]
-    for one, of_hit, number in zip(
-        candidates.about, candidates.words, candidates.subject.tolist(), strict=True
-    ):
-        for position, word in enumerate(words):
-            if word not in of_hit:
-                continue
-            table[0, number, position] = True
-            for form in spellings[position]:
-                in_title = form in one.subject_words
-                table[2, number, position] |= in_title
-                table[1, number, position] |= in_title or form in one.opening_words
-    return table
+    numbers, count = candidates.subject.tolist(), len(candidates.idf)
+    # Lists, since single elements of arrays are slow.
+    table = np.zeros((3, max(numbers) + 1, count), dtype=bool).tolist()
+    in_text, in_head, in_title = table
+    forms_of = singular_and_plural(map(str.casefold, candidates.idf))
+    for position, (word, forms) in enumerate(zip(candidates.idf, forms_of, strict=True)):
+        # A word that is not ASCII, such as a Chinese one, may be a part of another.
+        edge, last = (" ", 3) if forms[0].isascii() else ("", 1)
+        spellings = {f"{edge}{form}{edge}" for form in forms[-last:]}
+        for number, one, of_hit in zip(numbers, candidates.about, candidates.words, strict=True):
+            if word in of_hit:
+                in_text[number][position] = True
+                for form in spellings:
+                    if form in one.subject_words:
+                        in_head[number][position] = in_title[number][position] = True
+                    elif form in one.opening_words:
+                        in_head[number][position] = True
+    return np.array(table, dtype=bool)
 
 
 def _is_variant(text: str, other: str) -> bool:
@@ -292,7 +292,7 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
     length = 0.0
     for word in candidates.content:
         length += _PAIR if HAS_SPACELESS.search(word) else 1.0
-    best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
+    best = min(max(float(candidates.mass[0]), 1e-4), 1 - 1e-4)
     refers = lacks_referent(context)
     named = _asks_for_concept(question, candidates) or (
         _names_title(candidates) and not (refers and refers_back(context))
@@ -300,8 +300,8 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
     return np.array(
         [
             np.log1p(np.exp(lacks)[1:].sum()),
-            -np.log(max(length, 1)),
-            np.log1p(-best) - np.log(best),
+            -math.log(max(length, 1)),
+            math.log1p(-best) - math.log(best),
             refers,
             _namesakes(candidates),
             named,
@@ -378,16 +378,18 @@ def _names_title(candidates: Candidates) -> bool:
     posterior or more.
     """
     idf, weights, about = candidates.stems, candidates.weights, candidates.about
-    least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
-    for names in ([one.subject_stems for one in about], [one.source_stems for one in about]):
-        mass, bearers = Counter[str](), defaultdict[str, set[str]](set)
-        for name, one, weight in zip(names, about, weights, strict=True):
-            words = name.split()
-            if words and idf.keys() >= {*words} and sum(map(idf.__getitem__, words)) >= enough:
-                mass[name] += weight
-                bearers[name].add(one.source)
-        if any(mass[name] >= least and len(bearers[name]) == 1 for name in mass):
-            return True
+    least, enough = _SEEN * float(weights.sum()), _NAMED * sum(idf.values())
+    for kind in ("subject_stems", "source_stems"):
+        mass, bearers = defaultdict[str, float](float), defaultdict[str, set[str]](set)
+        for one, weight in zip(about, weights.tolist(), strict=True):
+            name: str = getattr(one, kind)
+            mass[name] += weight
+            bearers[name].add(one.source)
+        for name, words in zip(mass, map(str.split, mass), strict=True):
+            named = words and mass[name] >= least and len(bearers[name]) == 1
+            named = named and idf.keys() >= {*words}
+            if named and sum(map(idf.__getitem__, words)) >= enough:
+                return True
     return False
 
 
@@ -465,7 +467,7 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         for rows in groups
     ]
     bearers = Counter(map(_plain, own))
-    sources = _source_titles(about)
+    sources = _source_titles(about, {about[rows[0]].source for rows in groups})
     for title, rows in zip(own, groups, strict=True):
         one = about[rows[0]]
         source, is_file = sources[one.source], one.subject == one.source
@@ -483,8 +485,8 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
     return titles
 
 
-def _source_titles(about: Sequence[About]) -> dict[str, str]:
-    """Name each source: by the title of its document, else by the end of its path.
+def _source_titles(about: Sequence[About], wanted: Collection[str]) -> dict[str, str]:
+    """Name the wanted sources: by the title of their document, else by the end of their path.
 
     A title that several documents have is not used. A file is named by the end of its path that no
     other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
@@ -493,16 +495,15 @@ def _source_titles(about: Sequence[About]) -> dict[str, str]:
     of_source = Counter([source for source, _ in titled])
     of_title = Counter([_plain(title) for _, title in titled])
     # "docs//loans.md" is the same file as "docs/loans.md".
-    ends_of = {source: _path_ends(source) for source in of_source if source}
-    counts = Counter([end for ends in {*ends_of.values()} for end in ends])
-    names = {"": ""}
+    counts, names = Counter[str](), {"": ""}
+    for ends in {*map(_path_ends, filter(None, of_source))}:
+        counts.update(ends)
     for source, title in titled:
         if source and title and of_source[source] == of_title[_plain(title)] == 1:
             names[source] = title
-        elif source:
-            ends = ends_of[source]
-            own = [end for end in ends if counts[end] == 1]
-            names[source] = [*own, ends[-1]][0]
+        elif source in wanted and source:
+            ends = _path_ends(source)
+            names[source] = next((end for end in ends if counts[end] == 1), ends[-1])
     return names
 
 
