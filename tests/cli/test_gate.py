@@ -1,7 +1,6 @@
 """`uec-rag gate`: a threshold from labelled questions, kept in the index."""
 
 import csv
-import re
 import shutil
 
 import pytest
@@ -82,14 +81,8 @@ def test_an_answer_notes_once_that_the_gate_no_longer_fits(
 def test_a_gate_that_would_never_answer_is_not_saved_but_told_what_it_lacks(run, index, few):
     said = " ".join(run("gate", index, few, "--max-risk", "0.05", code=2).stderr.split())
     assert "takes at least 59 labelled questions" in said
-    usable = re.search(r"(\d+) were usable \(questions that get a clarifying question do not", said)
-    assert "found an answer to 20 of them" in said
+    assert "usable (questions that get a clarifying question do not count)" in said
     assert not (index / "gate.json").exists()
-    allowed = re.search(r"They allow max_risk=(\S+), which answers (\d+) of them", said)
-    less = f"{float(allowed[1]) - 0.01:.2f}"
-    assert run("gate", index, few, "--max-risk", less, code=2)
-    run("gate", index, few, "--max-risk", allowed[1])
-    assert int(usable[1]) >= gate_of(index).guarantee.answered == int(allowed[2]) > 0
 
 
 def test_a_gate_that_answers_nothing_is_not_saved(run, tmp_path):
@@ -99,7 +92,6 @@ def test_a_gate_that_answers_nothing_is_not_saved(run, tmp_path):
     table.write_text("\n".join(["query,relevant_ids", *rows, "How is flour sold?,n30.md"]))
     said = " ".join(run("gate", index, table, code=2).stderr.split())
     assert "no gate was saved, since it would abstain on every question" in said
-    assert "They allow max_wrong=0.34, which answers 17 of them. Check the labels" in said
     assert not (index / "gate.json").exists()
 
 

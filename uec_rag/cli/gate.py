@@ -64,7 +64,7 @@ def gate(
     made = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered:
-        raise ValueError(too_few_labels(searched, made.guarantee))
+        raise ValueError(too_few_labels(made.guarantee))
     made.save(index / GATE_FILE)
     if json:
         print_json({**made.metadata(), "report": made.report})

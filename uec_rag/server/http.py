@@ -121,7 +121,7 @@ class Service:
     def __init__(self, index: Retriever) -> None:
         self.index, self._one = index, asyncio.Lock()
         # Those of the last state of the index.
-        self._headings = lru_cache(1)(lambda changes: questions_to_ask(index, _EXAMPLES)[:_TRIED])
+        self._headings = lru_cache(1)(lambda changes: questions_to_ask(index)[:_TRIED])
 
     async def alone(self, work: Callable[[], _T]) -> _T:
         """Run in a thread what takes long or changes the index, one such request at a time."""
@@ -252,7 +252,7 @@ def _save_gate(service: Service, given: Guarantee) -> Gate:
     made = Gate.from_search(searched, given.max_risk, max_wrong=given.max_wrong)
     assert made.guarantee is not None
     if not made.guarantee.answered:
-        raise ValueError(too_few_labels(searched, made.guarantee))
+        raise ValueError(too_few_labels(made.guarantee))
     made.save(service.labels.path.with_name(GATE_FILE))
     return made
 
