@@ -167,7 +167,7 @@ def test_of_the_answers_those_count_that_ask_one_question():
 )
 def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
     turns = turns_of([("user", "How?"), ("assistant", said.format(BACK))])
-    assert Query.parse("the second", turns) == Query("How?", [], ("git add",), [])
+    assert Query.parse("the second", turns) == Query("How?", [], ("git add",), [], "the second")
 
 
 def test_a_question_that_is_repeated_is_not_its_own_context():

@@ -174,11 +174,9 @@ def test_a_reply_that_names_none_is_searched_among_the_other_passages(chat, aske
     assert (only.ids, only.decision.action) == ([], "abstain")
 
 
-def test_a_label_that_is_none_any_more_is_searched_as_words(chat, asked):
-    sentence = asked[1].replace("git push", "tar")
-    [found] = chat.search(["tar"], history=[[VAGUE, sentence]])
-    assert found.ids[0] == "tar"
-    assert len(found.ids) == 4
+def test_a_label_that_is_none_any_more_is_asked_back_about_again(chat, asked):
+    [found] = chat.search(["tar"], history=[[VAGUE, asked[1].replace("git push", "tar")]])
+    assert (found.query, found.decision.clarifying_question) == ("tar", asked[1])
 
 
 def test_an_error_while_a_reply_is_searched_is_raised(chat, asked):

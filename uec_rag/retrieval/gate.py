@@ -470,11 +470,6 @@ class Gate(Record):
             same = filter is not None or self.size in (0, len(retriever))
         return same and self.basis in ("", retriever._method(filter).basis)
 
-    def notice(self, retriever: Searchable) -> None:
-        """Warn if the passages of an index are others than when the gate was made."""
-        if self.corpus and retriever.corpus not in ("", self.corpus):
-            warn(OUTDATED)
-
     def _check(self, known: Sequence[Decision]) -> None:
         """Warn if decisions are of another index than the gate was made for."""
         basis, other = known[0].basis if known else "", ""

@@ -30,7 +30,7 @@ from uec_rag.confidence.risk import shipped_level
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate, Pending, check_gate
 from uec_rag.retrieval.labelled import LabelFile, check_labels
 from uec_rag.retrieval.learn import (
     ENOUGH,
@@ -41,7 +41,7 @@ from uec_rag.retrieval.learn import (
     refit,
     sample_passages,
 )
-from uec_rag.retrieval.query import Diversity, Options, Query, Request
+from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.result import Result, SearchResult, diversify, without_findings
 from uec_rag.retrieval.save import (
     check_ensemble,
@@ -68,6 +68,7 @@ _APPROXIMATE = (
     "Hits are the best of the candidates that the store finds: it is searched approximately."
 )
 
+_Search: TypeAlias = Callable[..., list[Result]]
 _Encoded: TypeAlias = tuple[Mapping[str, int], Sequence[Gaussian]]
 """The row of each text, and each encoder's Gaussians of the texts."""
 
@@ -235,7 +236,8 @@ class Retriever:
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
                 "or make the gate by Gate.from_labels."
             )
-        gate.notice(self)
+        if gate.corpus and self.corpus not in ("", gate.corpus):
+            warn(OUTDATED)
         return gate
 
     @property
@@ -307,8 +309,7 @@ class Retriever:
         list of str
             The ids.
         """
-        if self.uec.fitted.posteriors is not self._posteriors:
-            self._accept_fit()
+        self._check_fit()
         with self.changing():
             self.store.bind(self.uec.fingerprint)
             self.store.add(
@@ -318,8 +319,10 @@ class Retriever:
         self._writes += 1
         return [passage.id for passage in passages]
 
-    def _accept_fit(self) -> None:
+    def _check_fit(self) -> None:
         """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
+        if self.uec.fitted.posteriors is self._posteriors:
+            return
         if len(self):
             raise ValueError(
                 f"uec: it was fitted after these {len(self)} passages were indexed, whose "
@@ -430,68 +433,66 @@ class Retriever:
             "within": within,
             "diversity": diversity,
         }
-        result, pending, hits = self._begin(queries, k, options)
-        return result if pending is None else _joined(pending, pending.finish(), hits)
+        result, pending = self._begin(queries, k, options)
+        return result if pending is None else _joined(pending, pending.finish(), k)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
-        result, pending, hits = await asyncio.to_thread(self._begin, queries, k, options)
-        return result if pending is None else _joined(pending, await pending.afinish(), hits)
+        result, pending = await asyncio.to_thread(self._begin, queries, k, options)
+        return result if pending is None else _joined(pending, await pending.afinish(), k)
 
     def _begin(
         self, queries: Sequence[str], k: int, options: Options
-    ) -> tuple[SearchResult, Pending[Result] | None, int]:
+    ) -> tuple[SearchResult, Pending[Result] | None]:
         """Search, and decide at the threshold of the gate, before its advisor is asked.
 
-        Returns the result, the gate's decisions if there is one, and the number of hits to return.
+        Returns the result, and the gate's decisions if there is one.
         """
         self._fit_once()
-        if options.get("diversity") is not None and not self._is_snapshot:
-            return self.snapshot()._begin(queries, k, options)  # of which no passage is deleted
+        if (diversity := options.get("diversity")) is not None:
+            check_type(diversity, Diversity, "diversity", "a Diversity")
+            if not self._is_snapshot:
+                return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         gate, k = self._active_gate(), check_k(k)
-        request = Request.parse(queries, k if gate is None else max(k, gate.k), **options)
-        where = request.filter
-        if request.chosen:
-            where = all_of({"$id": [*request.chosen]}, where)
-        if where is not None:
+        asked = parse_queries(queries, options.get("history"), options.get("within"))
+        if (where := options.get("filter")) is not None:
             self.store.check_filter(parse(where))
-        result = self._run(request)
+        most = k if gate is None else max(k, gate.k)
+        result = self._run(asked, most, options)
         if gate is None:
-            return result, None, k
+            return result, None
 
         def again(rewrites: Sequence[str]) -> SearchResult:
             # A rewrite needs no turns before it.
-            asked = [Query(rewrite) for rewrite in rewrites]
-            return self._run(replace(request, said=[*rewrites], queries=asked))
+            return self._run([*map(Query, rewrites)], most, options)
 
         # A rewrite may lead away from a reading that was chosen.
-        search = None if request.is_narrowed else again
-        lines = [query.lines for query in request.queries]
-        return result, gate.pending(result, lines, search), gate.hits_needed(k)
+        search = None if any(query.replies for query in asked) else again
+        return result, gate.pending(result, [query.lines for query in asked], search)
 
-    def _run(self, request: Request) -> SearchResult:
-        """Search for the questions of a request."""
-        encoded = self._encode(request.queries)
-        if request.is_narrowed:
-            pairs = zip(request.queries, request.said, strict=True)
-            results = [self._run_chosen(request, *pair, encoded) for pair in pairs]
+    def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
+        """Search for questions, each among the readings that were chosen, if there are any."""
+        where, within = options.get("filter"), options.get("within")
+        diversity = options.get("diversity")
+        most = k if diversity is None else max(k, diversity.fetch_k)
+        search = partial(self._run_among, self._encode(queries), most, where)
+        if not any(query.replies for query in queries):
+            results = search(queries, where)
         else:
-            results = self._run_among(request, request.queries, encoded, request.filter)
-        if request.chosen and results and not any(result.passages for result in results):
+            chosen = partial(self._run_chosen, search, where, isinstance(within, str))
+            results = [*map(chosen, queries)]
+        if not (within is None or isinstance(within, str) or any(one.passages for one in results)):
             raise UnknownReading(
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
-        for at, (result, said) in enumerate(zip(results, request.said, strict=True)):
-            if result.query != said:
-                results[at] = replace(result, query=said)
         found = SearchResult(results)
-        if request.diversity is None:
+        if diversity is None:
             return found
-        return diversify(self.vectors, found, request.k, request.diversity.lambda_mult)
+        return diversify(self.vectors, found, k, diversity.lambda_mult)
 
     def _encode(self, queries: Sequence[Query]) -> _Encoded:
         """Encode the different texts of a search: the questions and their turns."""
@@ -500,38 +501,37 @@ class Retriever:
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         return rows, self.uec.encode([*rows], "query")
 
-    def _run_chosen(self, request: Request, query: Query, said: str, encoded: _Encoded) -> Result:
-        """Search for one of the questions, among the chosen readings if there are any.
+    def _run_chosen(
+        self, search: _Search, where: Filter | None, is_label: bool, query: Query
+    ) -> Result:
+        """Search for a question among the chosen readings.
 
         All passages but those of the readings that were not chosen compete with the hits, so that a
-        question that the corpus does not answer does not look answered.
+        question that the corpus does not answer does not look answered. If a reply names none of
+        the readings that the index has now, the question is asked back again; a label passed as
+        `within` raises UnknownReading.
         """
-        among = request.filter
-        ruled_out, named = list[str](), list[Reading]()
-        for choice in query.replies or ((request.chosen,) if request.chosen else ()):
-            [first] = self._run_among(request, [query], encoded, among)
+        among, ruled_out, named = where, list[str](), list[Reading]()
+        for choice in query.replies:
+            [first] = search([query], among)
             offered = first.decision.readings
             try:
                 named = _choose(choice, offered)
             except UnknownReading:
-                if request.label is not None:
+                if is_label:
                     raise
-                # The index has changed since it asked back, or its store is remote.
-                whole = query.with_reply(said)
-                encoded = self._encode([whole])
-                return self._run_among(request, [whole], encoded, request.filter)[0]
+                return first
             ids = choice
             if isinstance(choice, str):
                 ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
             condition: dict[str, Any] = {"$id": [*ids]}
-            if not named and not request.chosen:
+            if not named and isinstance(choice, str):
                 condition = {"$not": condition}
             among = all_of(condition, among)
             ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
-        if among is request.filter:
-            return self._run_among(request, [query], encoded, among)[0]
-        rest = {"$not": {"$id": ruled_out}} if ruled_out else None
-        [result] = self._run_among(request, [query], encoded, among, rest)
+        [result] = search([query], among, {"$not": {"$id": ruled_out}} if ruled_out else None)
+        if not query.replies:
+            return result
         # A reading is part of the corpus that a gate was made for, not another corpus.
         decision = replace(result.decision, size=0)
         if len(named) > 1:  # asking back would repeat the same question
@@ -541,35 +541,27 @@ class Retriever:
 
     def _run_among(
         self,
-        request: Request,
-        queries: Sequence[Query],
         encoded: _Encoded,
+        k: int,
+        where: Filter | None,
+        queries: Sequence[Query],
         among: Filter | None,
         rest: Filter | None = None,
     ) -> list[Result]:
-        """Search for some questions of a request, among the passages that a filter selects.
+        """Search for questions among the passages that a filter selects.
 
-        `rest`: selects the passages that compete with these.
+        `where`: the user's filter, of which a gate must be. `rest`: selects the passages that
+        compete with these.
         """
-        if self.uec.fitted.posteriors is not self._posteriors:
-            self._accept_fit()
-        method, k = self._method(request.filter), request.k
-        if request.diversity is not None:
-            k = max(k, request.diversity.fetch_k)
-
+        self._check_fit()
         with span("search", queries=len(queries), k=k) as note:
+            method = self._method(where)
             search = partial(run, method, self.store, queries, *encoded, k, among, rest)
             results = with_fresh_view(search)
-            if among is not None and among is request.filter:
+            if among is not None and among is where:
                 results = [self._note_few(result, k) for result in results]
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
-            known = self.calibration
-            if among is None and known is not None and size not in (0, known.size):
-                warn(
-                    "The index changed after calibration, so confidence may be off. "
-                    "Run calibrate() again."
-                )
             note(passages=size, **outcome(decisions))
         return results
 
@@ -1002,11 +994,12 @@ class Retriever:
 
 
 def _joined(
-    pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], hits: int
+    pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], k: int
 ) -> SearchResult:
-    """Return the first hits of each question, or of its rewrite, with the final decisions."""
+    """Return the first k hits of each question, or of its rewrite, with the final decisions."""
+    most = pending.gate.hits_needed(k)
     results = [
-        replace(found, query=asked.query, decision=decision).first(hits)
+        replace(found, query=asked.query, decision=decision).first(most)
         for asked, (decision, found) in zip(pending.found, settled, strict=True)
     ]
     return SearchResult(results)

@@ -228,9 +228,8 @@ def run(
         equal = np.full(len(names), 1 / len(names), dtype=np.float32)
         code: Code = "nothing_found" if query.text.strip() else "no_question"
         nothing = Decision.empty(method.basis, language, code)
-        results.append(
-            Result(query.text, nothing, names, equal, method.fitted.shares(equal[None])[0])
-        )
+        shares = method.fitted.shares(equal[None])[0]
+        results.append(Result(query.said or query.text, nothing, names, equal, shares))
     return results
 
 
@@ -603,7 +602,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         if position not in firsts:
             copies[of_text].append(passages[position])
     return Result(
-        query.text,
+        query.said or query.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         fitted.names,
         pi[0],
