@@ -38,7 +38,6 @@ def test_a_gate_is_made_shown_and_decides_unless_told_otherwise(run, index, ques
     decisions = Retriever.load(index, fit=False).search(asked, k=3).decisions
     counted = sum(one.action != "clarify" for one in decisions)
     shown = run("gate", index, questions, "--max-risk", "0.2", "-k", "3")
-    assert "162 questions share an answer" in " ".join(shown.stderr.split())
     gate = gate_of(index)
     assert shown.stdout == f"{gate.report}\n"
     known = gate.guarantee

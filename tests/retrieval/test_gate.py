@@ -186,22 +186,6 @@ def test_a_gate_fits_no_index_of_another_calibration(full, texts):
         gate.decide(view.search(queries[:3], 4))
 
 
-def test_a_gate_of_fewer_passages_is_warned_of_by_whatever_way_it_decides(fitted, texts):
-    index = index_of(fitted, texts)
-    queries, relevant = labelled(texts, 100, seed=5)
-    gate = Gate.from_labels(index, queries, relevant, max_risk=0.5)
-    with warnings.catch_warnings(action="error"):
-        gate.decide(index.search(queries[:3], 4))
-    index.add(["one more"])
-    result = index.search(queries[:3], 4)
-    for decide in (
-        lambda gate: gate.decide(result),
-        lambda gate: gate.decide_again(result[0].decision),
-    ):
-        with pytest.warns(UserWarning, match="other passages than this search"):
-            decide(gate)
-
-
 class TestOfOtherPassages:
     """As many passages as before, but others: the numbers are the same, and nothing was said."""
 
@@ -262,13 +246,6 @@ class Read(LocalStore):
     def passages(self, filter=None):
         self.reads += 1
         return super().passages(filter)
-
-
-def test_queries_that_share_an_answer_are_warned_of(full, texts):
-    queries, relevant = labelled(texts, 300, seed=5)
-    again = [f"{query} again" for query in queries]
-    with pytest.warns(UserWarning, match=r"\d+ of 600 questions share an answer"):
-        Gate.from_labels(full, queries + again, relevant * 2, max_risk=0.5)
 
 
 def test_a_gate_tells_other_questions_from_those_that_it_was_made_with(full, texts):
@@ -346,7 +323,7 @@ class TestNumbers:
             Gate.restore(Gate(0.5, self.GUARANTEE).metadata() | wrong)
 
     def test_every_flipped_bit_of_a_saved_gate_is_noticed_or_changes_nothing(self, tmp_path):
-        file, gate = tmp_path / "gate.json", Gate(0.5, self.GUARANTEE, basis="basis", size=9)
+        file, gate = tmp_path / "gate.json", Gate(0.5, self.GUARANTEE, basis="basis", corpus="9")
         gate.save(file)
         whole = file.read_bytes()
         for bit in range(8 * len(whole)):

@@ -34,7 +34,6 @@ LABELS_FILE = "questions.csv"
 """The file name of the labelled questions in an index's folder."""
 
 _PATIENCE = 10.0  # seconds that a label waits for those of other processes
-_MOST = 1000  # confidences that a gate keeps
 
 
 class LabelFile:
@@ -179,8 +178,6 @@ class LabelledSearch:
     k : int
     corpus : str
         Fingerprint of the passages.
-    size : int
-        Number of passages that were searched.
     filter : mapping, callable or None
     """
 
@@ -189,7 +186,6 @@ class LabelledSearch:
     relevant: list[frozenset[str]]
     k: int
     corpus: str
-    size: int
     filter: Filter | None = None
 
     @property
@@ -233,12 +229,10 @@ class LabelledSearch:
             )
         retriever.passages(filter)  # checks the filter
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
-        _warn_of_shared_answers(wanted)
         view = retriever.with_gate(None)
         result = view.search(queries, k, filter=filter)
         warn_of_lost(view.store, wanted)
-        size = max(decision.size for decision in result.decisions)
-        return cls(view, result, wanted, k, view.store.corpus(), size, filter)
+        return cls(view, result, wanted, k, view.corpus, filter)
 
     def threshold(
         self,
@@ -271,21 +265,5 @@ class LabelledSearch:
 
     @property
     def sample(self) -> tuple[float, ...]:
-        """At most 1,000 of the confidences, evenly spaced, in ascending order."""
-        ordered = np.sort(self.confidence)
-        positions = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round()
-        return tuple(ordered[positions.astype(np.intp)].round(4).tolist())
-
-
-def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:
-    """Warn if queries share an answer, since a guarantee assumes independent queries."""
-    seen, alike = set[str](), 0
-    for ids in relevant:
-        alike += not seen.isdisjoint(ids)
-        seen.update(ids)
-    if alike:
-        warn(
-            f"{alike} of {len(relevant)} questions share an answer with an earlier one. They "
-            "succeed or fail together, so the guarantee, which assumes independent questions, "
-            "fails more often than it says. Keep one question for each answer."
-        )
+        """The confidences in ascending order."""
+        return tuple(np.sort(self.confidence).round(4).tolist())

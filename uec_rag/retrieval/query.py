@@ -16,7 +16,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import as_strings, check_k, check_share
+from uec_rag.base.checks import as_list, as_strings, check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.languages import ENGLISH, language_of
@@ -248,27 +248,23 @@ def parse_queries(
     return [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
 
 
-def _check_history(history: object, count: int) -> list[Sequence[str]]:
+def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[str]]:
     """Return the latest turns before each question.
 
     TypeError if they are not lists of strings, ValueError if there are not `count` of them.
     """
-    expected = "expected a list of the turns before each question, oldest first, each a string"
-    if isinstance(history, str) or not isinstance(history, Sequence):
-        raise TypeError(f"history: {expected}, got {type(history).__name__}.")
-    if len(history) != count:
+    latest = [
+        as_strings(turns, f"history[{row}]")[-MOST_TURNS:]
+        for row, turns in enumerate(as_list(history, "history"))
+    ]
+    if len(latest) != count:
         raise ValueError(
-            f"history: expected the turns before each of {count} questions, got {len(history)} "
+            f"history: expected the turns before each of {count} questions, got {len(latest)} "
             "lists; write [] for a question that begins a conversation."
         )
-    latest = []
-    for row, turns in enumerate(history):
-        some = turns[-MOST_TURNS:] if isinstance(turns, Sequence) else None
-        if isinstance(turns, str) or some is None or not all(isinstance(one, str) for one in some):
-            raise TypeError(f"history[{row}]: {expected}, got {turns!r:.80}.")
-        for turn in some:
+    for row, turns in enumerate(latest):
+        for turn in turns:
             check_stored_text(turn, f"history[{row}]")
-        latest.append(some)
     return latest
 
 

@@ -64,10 +64,6 @@ _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: som
 
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
 
-_APPROXIMATE = (
-    "Hits are the best of the candidates that the store finds: it is searched approximately."
-)
-
 _Search: TypeAlias = Callable[..., list[Result]]
 _Encoded: TypeAlias = tuple[Mapping[str, int], Sequence[Gaussian]]
 """The row of each text, and each encoder's Gaussians of the texts."""
@@ -148,7 +144,6 @@ class Retriever:
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
         self.uec, self.store = uec, LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
-        self._writes = 0  # additions and removals so far, by this object
         if len(self.store):
             self.store.bind(uec.fingerprint)
         self.language = check_language(language)
@@ -208,12 +203,12 @@ class Retriever:
     def corpus(self) -> str:
         """The fingerprint of the passages, which are read once after each change.
 
-        It is "" for an engine and for more than 100,000 passages, which are not read.
+        Those of an engine, and more than 100,000, are not read: it is their number.
         """
         if not self.store.can_list:
             return self.store.corpus()
         if self.store.remote or len(self) > _MOST_COMPARED:
-            return ""
+            return f"{len(self)} passages"
         changes = self.changes
         known = self._known_corpus.get(changes)
         if known is None:
@@ -236,7 +231,7 @@ class Retriever:
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
                 "or make the gate by Gate.from_labels."
             )
-        if gate.corpus and self.corpus not in ("", gate.corpus):
+        if gate.corpus and gate.corpus != self.corpus:
             warn(OUTDATED)
         return gate
 
@@ -250,8 +245,8 @@ class Retriever:
 
     @property
     def changes(self) -> int:
-        """The number of additions and removals so far, of a local index by all processes."""
-        changes: int = getattr(self.store, "changes", self._writes)
+        """The number of additions and removals so far by all processes; 0 for an engine."""
+        changes: int = getattr(self.store, "changes", 0)
         return changes
 
     def add(
@@ -316,7 +311,6 @@ class Retriever:
                 [without_findings(passage) for passage in passages],
                 self.uec.fitted.combine_as(parts, "passage"),
             )
-        self._writes += 1
         return [passage.id for passage in passages]
 
     def _check_fit(self) -> None:
@@ -358,9 +352,7 @@ class Retriever:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        gone = self.store.delete(as_list(ids, "ids"))
-        self._writes += bool(gone)
-        return gone
+        return self.store.delete(as_list(ids, "ids"))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
@@ -874,8 +866,6 @@ class Retriever:
                 "that was learned on other ensembles' similarities, standardised over the corpus. "
                 "Call fit_from(passages), which needs no labels, or calibrate."
             )
-        if self.store.remote:
-            notes = [*notes, _APPROXIMATE]
         return " ".join([rests, *notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
