@@ -174,7 +174,11 @@ RELEVANT = [["p1"]] * FEWEST
         ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
         ({"relevant_ids": [["?"]] * FEWEST}, ValueError, "1 of 1 ids are not in the index"),
         ({"relevant_ids": [[]] * FEWEST}, ValueError, "no query has a relevant passage"),
-        ({"relevant_ids": ["p1"] * FEWEST}, TypeError, "relevant_ids[0]: expected a collection"),
+        (
+            {"relevant_ids": ["p1"] * FEWEST},
+            TypeError,
+            "relevant_ids[0]: expected a list",
+        ),
         ({"relevant_ids": RELEVANT[1:]}, ValueError, "relevant_ids: expected 20 collections"),
         ({"queries": "badero"}, TypeError, "queries must be a list of strings, got one string"),
         (

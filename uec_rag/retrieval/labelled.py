@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k, check_text, check_texts
+from uec_rag.base.checks import as_list, check_k, check_text, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
 from uec_rag.base.properties import cached_property
@@ -125,13 +125,9 @@ def check_labels(
             f"relevant_ids: expected {len(queries)} collections of ids, one per query, got "
             f"{len(relevant_ids)}."
         )
-    for row, ids in enumerate(relevant_ids):
-        if isinstance(ids, str) or not isinstance(ids, Collection):
-            raise TypeError(
-                f"relevant_ids[{row}]: expected a collection of ids, got {ids!r:.40}; "
-                "write [id] for one, [] for none."
-            )
-    wanted = [frozenset(ids) for ids in relevant_ids]
+    wanted = [
+        frozenset(as_list(ids, f"relevant_ids[{row}]")) for row, ids in enumerate(relevant_ids)
+    ]
     every = sorted(frozenset().union(*wanted), key=str)
     if not every:
         raise ValueError(

@@ -19,7 +19,7 @@ import numpy as np
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
-from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Decision, outcome, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language, sentence
@@ -616,23 +616,20 @@ class Retriever:
         length = float(np.linalg.norm(mean))
         if not length:
             raise ValueError("embedding: expected a vector with a direction, got zeros.")
-        if len(self.uec.fitted.weights) == 1:
+        fitted, language = self.uec.fitted, check_language(self.language) or ENGLISH
+        if len(fitted.weights) == 1:
             mean = mean / np.float32(length)
-        query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
+        query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
-        mu, count = hits.mu[0], len(fitted.names)
-        pi = np.full(count, 1 / count, dtype=np.float32)
-        chance, told_in = np.clip(mu, 0, 1), check_language(self.language) or ENGLISH
+        mu, pi = hits.mu[0], np.full((1, count), 1 / count, dtype=np.float32)
+        chance = np.clip(mu, 0, 1)
         best = float(chance.max(initial=0.0))
-        told = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
-        found, weights = (
-            [*map(without_findings, hits.passages[0])],
-            (pi, fitted.shares(pi[None])[0]),
-        )
-        at_k: FloatArray = np.maximum.accumulate(chance)
+        told = Decision("answer", sentence("vector", language), (), best, best, language=language)
+        found, at_k = [*map(without_findings, hits.passages[0])], np.maximum.accumulate(chance)
         numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
-        result = Result("", told, fitted.names, *weights, found, *numbers, hits.exact, judged=False)
-        return SearchResult([result])
+        shares = fitted.shares(pi)[0]
+        made = Result("", told, fitted.names, pi[0], shares, found, *numbers, hits.exact, False)
+        return SearchResult([made])
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -853,18 +850,18 @@ class Retriever:
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
-        elif not self._is_unfitted:
-            rests = (
-                "Relevance and confidence are as high as on the collections of the shipped model; "
-                f"calibrate fits them to this corpus. {shipped_level().report}"
-            )
-            if fit is not None and fit.pairs and fit.source:
-                rests = f"The ensemble was {fit.source}. {rests}"
-        else:
+        elif self._is_unfitted:
             rests = (
                 "The ensemble is not fitted, so confidence is unreliable: it comes from a model "
                 "that was learned on other ensembles' similarities, standardised over the corpus. "
                 "Call fit_from(passages), which needs no labels, or calibrate."
+            )
+        else:
+            made = fit is not None and fit.pairs and fit.source
+            rests = (
+                f"{f'The ensemble was {made}. ' if made else ''}Relevance and confidence are as "
+                "high as on the collections of the shipped model; calibrate fits them to this "
+                f"corpus. {shipped_level().report}"
             )
         return " ".join([rests, *notes])
 
