@@ -361,7 +361,8 @@ class Gate(Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        return retriever.with_gate(self).search(queries, k, **options)
+        found: SearchResult = retriever.with_gate(self).search(queries, k, **options)
+        return found
 
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Sized
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.documents.labels import read_questions, write_questions
 from uec_rag.retrieval.result import SearchResult
-from uec_rag.retrieval.search import Method
 from uec_rag.stores.base import Filter, Store
 
 FEWEST = 20
@@ -75,29 +74,8 @@ class LabelFile:
             write_questions(self.path, labels if ids is None else {**labels, question: {*ids}})
 
 
-class Searchable(Protocol):
-    """The part of a `uec_rag.Retriever` that a gate uses."""
-
-    store: Store
-
-    def __len__(self) -> int:
-        """Return the number of passages."""
-
-    @property
-    def corpus(self) -> str:
-        """The fingerprint of the passages."""
-
-    def passages(self, filter: Filter | None = None) -> Sized:
-        """Return the passages that a filter selects."""
-
-    def with_gate(self, gate: Any) -> Self:  # noqa: ANN401
-        """Return a read-only view in which another gate decides, or none."""
-
-    def _method(self, filter: Filter | None = None) -> Method:
-        """Return the method of a search, whose basis a gate compares with its own."""
-
-    def search(self, *args: Any, **kwargs: Any) -> SearchResult:
-        """Find the best passages for each query, and decide."""
+Searchable: TypeAlias = Any
+"""A `uec_rag.Retriever`, whose module imports this one."""
 
 
 def check_labels(

@@ -184,14 +184,11 @@ class Result:
             `uec_readings`, `uec_sources` of its copies if there are any, and `uec_unfamiliar` if
             the question is unlike those of the fit.
         """
-        decision = self.decision
-        fields: dict[str, Any] = {
-            "score": float(self.scores[rank]),
-            "sigma2": float(self.model_variance[rank]) + float(self.disagreement[rank]),
-        }
+        decision, numbers = self.decision, self.numbers(rank)
+        plain = ("score", "sigma2", "relevance")
+        fields = numbers if details else {key: numbers[key] for key in plain if key in numbers}
         if self.judged:
             fields |= {
-                "relevance": float(self.relevance[rank]),
                 "confidence": decision.confidence,
                 "in_corpus": decision.in_corpus,
                 "underspecified": decision.underspecified,
@@ -204,31 +201,36 @@ class Result:
                 hit = self.passages[rank].id
                 titles = [one.title for one in decision.readings if hit in one.ids]
                 fields["reading"] = titles[0] if titles else ""
-        if details:
-            fields |= self._details(rank)
+        if self.judged and details:
+            fields |= {"readings": [*map(asdict, decision.readings)], "weights": self.weights}
+            if decision.unfamiliar:
+                fields["unfamiliar"] = decision.unfamiliar
+            if self.copies and self.copies[rank]:
+                sources = (copy.about.source or copy.id for copy in self.copies[rank])
+                fields["sources"] = [*dict.fromkeys(sources)]
         return {f"{KEY}{key}": value for key, value in fields.items()}
 
-    def _details(self, rank: int) -> dict[str, Any]:
-        decision = self.decision
-        fields: dict[str, Any] = {
-            "mu": float(self.mu[rank]),
-            "model_variance": float(self.model_variance[rank]),
-            "disagreement": float(self.disagreement[rank]),
+    def numbers(self, rank: int) -> dict[str, Any]:
+        """Return the numbers of a hit, and what each encoder says of it, as `metadata` names them.
+
+        `rank`: position of the hit, from 0.
+        """
+        arrays = {
+            "score": self.scores,
+            "mu": self.mu,
+            "sigma2": self.sigma2,
+            "model_variance": self.model_variance,
+            "disagreement": self.disagreement,
         }
-        if not self.judged:
-            return fields
-        fields |= {
-            "readings": [asdict(reading) for reading in decision.readings],
-            "weights": dict(zip(self.names, self.shares.tolist(), strict=True)),
-        }
-        if self.parts:
-            fields |= self.parts[rank]
-        if decision.unfamiliar:
-            fields["unfamiliar"] = decision.unfamiliar
-        if self.copies and self.copies[rank]:
-            sources = (copy.about.source or copy.id for copy in self.copies[rank])
-            fields["sources"] = [*dict.fromkeys(sources)]
-        return fields
+        if self.judged:
+            arrays["relevance"] = self.relevance
+        numbers = {name: float(array[rank]) for name, array in arrays.items()}
+        return {**numbers, **(self.parts[rank] if self.parts else {})}
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each encoder for the question: its share of the scores."""
+        return dict(zip(self.names, self.shares.tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
