@@ -218,13 +218,13 @@ class Result:
         arrays = {
             "score": self.scores,
             "mu": self.mu,
-            "sigma2": self.sigma2,
             "model_variance": self.model_variance,
             "disagreement": self.disagreement,
         }
         if self.judged:
             arrays["relevance"] = self.relevance
         numbers = {name: float(array[rank]) for name, array in arrays.items()}
+        numbers["sigma2"] = numbers["model_variance"] + numbers["disagreement"]
         return {**numbers, **(self.parts[rank] if self.parts else {})}
 
     @property

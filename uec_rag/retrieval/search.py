@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise, starmap
 from operator import attrgetter, itemgetter
 from typing import Any, cast
 
@@ -213,11 +213,8 @@ def run(
     view, whole = store.snapshot(among), None if among is None else store.snapshot(rest)
     size, results = len(view), list[Result]()
     flat = [one for query in queries for one in query.views.values()]
-    assessments = (
-        one
-        for asked, ranking in rank(method, view, flat, in_context(flat, rows, parts), k, whole)
-        for one in ([None] * len(asked) if ranking is None else assess(ranking))
-    )
+    blocks = rank(method, view, flat, in_context(flat, rows, parts), k, whole)
+    assessments = chain.from_iterable(starmap(_assessed, blocks))
     for query in queries:
         seen = dict(zip(query.views, assessments))  # noqa: B905 (as many as it has views)
         chosen = clearest(query.text, seen) if seen else None
@@ -231,6 +228,12 @@ def run(
         shares = method.fitted.shares(equal[None])[0]
         results.append(Result(query.said or query.text, nothing, names, equal, shares))
     return results
+
+
+def _assessed(
+    asked: Sequence[Query], ranking: Ranking | None
+) -> Sequence[Assessment] | Sequence[None]:
+    return [None] * len(asked) if ranking is None else assess(ranking)
 
 
 def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
@@ -531,11 +534,10 @@ def member_evidence(ranking: Ranking, similarities: FloatArray) -> FloatArray:
 
 def assess(ranking: Ranking) -> list[Assessment]:
     """Estimate the probabilities of each query of a ranking from its features."""
-    competing = [_candidates(ranking, row) for row in range(len(ranking.queries))]
-    evidence = [
-        readings.features(query.text, each, query.turns)
-        for query, each in zip(ranking.queries, competing, strict=True)
-    ]
+    competing, evidence = list[Candidates](), list[FloatArray]()
+    for row, query in enumerate(ranking.queries):
+        competing.append(_candidates(ranking, row))
+        evidence.append(readings.features(query.text, competing[row], query.turns))
     sure = ranking.probabilities.confidence
     unsaid = readings.underspecified(np.stack(evidence), sure)
     numbers = zip(sure.tolist(), unsaid.tolist(), competing, strict=True)
@@ -556,13 +558,12 @@ def _candidates(ranking: Ranking, row: int) -> Candidates:
         words, idf_of = match(query.lines, texts, len(ranking.view))
     else:
         words, idf_of = [ranking.words[row][column] for column in near.tolist()], ranking.idf[row]
-    described = [passage.about for passage in passages]
-    vectors = None
+    described, vectors = [*map(attrgetter("about"), passages)], None
     if not all(map(attrgetter("subject"), described)):
         vectors = ranking.view.means(ranking.top.columns[row, near])
     return Candidates(
-        [passage.id for passage in passages],
-        [passage.text for passage in passages],
+        [*map(attrgetter("id"), passages)],
+        [*map(attrgetter("text"), passages)],
         described,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
