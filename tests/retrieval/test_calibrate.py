@@ -20,7 +20,6 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import shipped_level
 from uec_rag.retrieval.labelled import FEWEST
-from uec_rag.stores.local import LocalStore
 
 IDS = [f"p{i}" for i in range(150)]
 
@@ -128,18 +127,6 @@ def test_where_labels_say_what_is_not_answered_nothing_is_hidden(own, own_texts)
         own.calibrate(*asked, unanswerable_rate=share)
         results.append(own.search(queries))
     assert_same_bits(*results)
-
-
-def test_hidden_answers_stay_hidden_in_a_compressed_store(fitted, own, own_texts):
-    """One that scores its candidates anew, exactly, would bring them back as irrelevant hits."""
-    compressed = index_of(fitted, own_texts, IDS, store=LocalStore(dtype="int8"))
-    asked, (queries, _) = labelled(own_texts, 200), labelled(own_texts, 100, seed=1)
-    plain, found = (
-        retriever.calibrate(*asked, unanswerable_rate=0.3).search(queries)
-        for retriever in (own, compressed)
-    )
-    np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.01)
-    np.testing.assert_allclose(found.relevance, plain.relevance, atol=0.01)
 
 
 def test_the_report_says_what_was_calibrated_on(own, own_texts, encoders):

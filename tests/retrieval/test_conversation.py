@@ -31,10 +31,6 @@ def bm25(part: Gaussian) -> np.ndarray:
     return Words.from_terms(held).similarities(part.terms[0])
 
 
-def test_a_question_without_turns_before_is_its_own_context():
-    assert Query.parse("How much is it?").lines == "How much is it?"
-
-
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))
 def test_a_context_ends_with_the_question_and_is_not_long(turns):
     text = Query.parse("Why?", turns).lines
