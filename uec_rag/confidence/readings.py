@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import PurePath
 
 import numpy as np
@@ -325,8 +326,9 @@ def _namesakes(candidates: Candidates) -> float:
     best = next((number for number, about in titles if about.subject), 0)
     lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
     names = (in_title & in_title[best]) - lacks
-    shared = np.delete(names @ idf**2, best)
-    most = float(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12))
+    shared = names @ idf**2
+    shared[best] = 0.0
+    most = max(float(shared.max()), 0.0) / max(float(idf @ idf), 1e-12)
     options = {word for word in candidates.idf if word.startswith("-")}
     about_options = _OF_OPTIONS.union([option.lstrip("-").casefold() for option in options])
     if options and about_options.issuperset([word.casefold() for word in candidates.content]):
@@ -379,17 +381,16 @@ def _names_title(candidates: Candidates) -> bool:
     """
     idf, weights, about = candidates.stems, candidates.weights, candidates.about
     least, enough = _SEEN * float(weights.sum()), _NAMED * sum(idf.values())
-    for kind in ("subject_stems", "source_stems"):
-        mass, bearers = defaultdict[str, float](float), defaultdict[str, set[str]](set)
-        for one, weight in zip(about, weights.tolist(), strict=True):
-            name: str = getattr(one, kind)
-            mass[name] += weight
-            bearers[name].add(one.source)
+    for name_of in (attrgetter("subject_stems"), attrgetter("source_stems")):
+        mass: dict[str, float] = {}
+        for name, weight in zip(map(name_of, about), weights.tolist(), strict=True):
+            mass[name] = mass.get(name, 0.0) + weight
         for name, words in zip(mass, map(str.split, mass), strict=True):
-            named = words and mass[name] >= least and len(bearers[name]) == 1
-            named = named and idf.keys() >= {*words}
+            named = words and mass[name] >= least and idf.keys() >= {*words}
             if named and sum(map(idf.__getitem__, words)) >= enough:
-                return True
+                bearers = {one.source for one in about if name_of(one) == name}
+                if len(bearers) == 1:
+                    return True
     return False
 
 

@@ -633,8 +633,8 @@ def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDA
     offered = [place for place, at in places if passages[at].id in wanted]
     if len(offered) < 2:
         return cast(NDArray[np.intp], columns[:k])
-    others = np.delete(np.arange(len(columns)), offered)[: max(k - len(offered), 0)]
-    kept: NDArray[np.intp] = columns[np.sort([*offered[:k], *others])]
+    others = [place for place in range(len(columns)) if place not in offered]
+    kept: NDArray[np.intp] = columns[sorted([*offered[:k], *others[: max(k - len(offered), 0)]])]
     return kept
 
 
