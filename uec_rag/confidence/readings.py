@@ -257,12 +257,12 @@ def _is_variant(text: str, other: str) -> bool:
 
 
 # Each hit is compared with the first ones, and passages are found again.
-@lru_cache(1024)
+@lru_cache(4096)
 def _numbers(text: str) -> frozenset[str]:
     return frozenset(number.casefold() for number in _NUMBER.findall(text))
 
 
-@lru_cache(1024)
+@lru_cache(4096)
 def _words_beside_numbers(text: str) -> frozenset[str]:
     return frozenset(split_words(_NUMBER.sub("#", text).casefold()))
 
