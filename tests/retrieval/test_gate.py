@@ -251,27 +251,6 @@ def test_a_gate_tells_other_questions_from_those_that_it_was_made_with(full, tex
         assert "questions are not like those that the gate was" in each.drift(other)
 
 
-def test_a_gate_decides_on_the_hits_it_was_made_for_however_many_are_found(full, texts):
-    queries, relevant = labelled(texts, 120, seed=5, unanswerable_rate=0.3)
-    gate = Gate.from_labels(full, queries, relevant, max_risk=0.5, k=2)
-    few = [d.action == "answer" for d in gate.decide(full.search(queries, 2))]
-    many = [d.action == "answer" for d in gate.decide(full.search(queries, 9))]
-    assert few == many
-
-
-def test_what_is_handed_over_keeps_the_promise_however_few_hits_are_asked_for(full, texts):
-    queries, relevant = labelled(texts, 2000, seed=7, unanswerable_rate=0.2)
-    view = full.snapshot()
-    view.gate = Gate.from_labels(
-        full, *labelled(texts, 300, seed=8, unanswerable_rate=0.2), max_wrong=0.1
-    )
-    found = view.search(queries, 1)
-    answered = np.array([one.action == "answer" for one in found.decisions])
-    wrong = answered & ~rightness(found, relevant).any(axis=1)
-    assert answered.mean() > 0.2
-    assert wrong.mean() <= 0.1 + 3 * np.sqrt(0.1 * 0.9 * (1 / 300 + 1 / 2000))
-
-
 class TestExpected:
     """Without labels, a gate takes the threshold that kept a share on other collections."""
 

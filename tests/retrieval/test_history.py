@@ -67,13 +67,6 @@ def asked(chat):
     return [VAGUE, chat.search([VAGUE])[0].decision.clarifying_question]
 
 
-@pytest.mark.parametrize("question", ["How does rsync copy files?", "What does git add stage?"])
-def test_turns_on_another_subject_take_no_answer_away(chat, question):
-    alone, behind = (chat.search([question], history=turns)[0] for turns in (None, [OTHER_SUBJECT]))
-    assert alone.decision.action == behind.decision.action == "answer"
-    assert alone.ids[0] == behind.ids[0]
-
-
 def test_what_is_surely_answered_alone_is_searched_alone(chat):
     question = "Who repairs the door opener?"
     alone, behind = (

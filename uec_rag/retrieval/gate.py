@@ -608,10 +608,10 @@ def check_target(
             f"{other}, max_risk: expected one of them, got both; max_wrong counts all questions, "
             "max_risk only answered ones, and an advisor goes with max_wrong."
         )
-    shares = {"certainty": certainty, "max_wrong": max_wrong, "max_risk": max_risk}
-    for name, value in shares.items():
+    for name, value in {"max_wrong": max_wrong, "max_risk": max_risk}.items():
         if value is not None:
             check_share(value, name, "a number in (0, 1)")
+    check_share(certainty, "certainty", "a number in (0, 1)")
     _check_advisor(advisor)
 
 
