@@ -26,9 +26,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import typer
+from sklearn.metrics import roc_auc_score
 
 from benchmarks.quality.advisor import read_replies
 from benchmarks.quality.first_week import corpora_of
+from benchmarks.quality.hybrid import fused, reciprocal_ranks, relative_scores
 from benchmarks.quality.shared import (
     Manuals,
     expected_texts,
@@ -40,13 +42,10 @@ from benchmarks.quality.shared import (
 from benchmarks.tables import print_table
 from uec_rag import Advice, Gate, Retriever, SearchResult
 from uec_rag.confidence.model import JUDGED, fit_calibrator
-from uec_rag.evaluation.evaluate import (
-    baselines,
-    best_threshold,
-    finds,
-    plain_scores,
-    search_by_each_member,
-)
+from uec_rag.evaluation.evaluate import search_by_each_member
+
+Scores = dict[str, tuple[Sequence[Sequence[str]], np.ndarray]]
+"""By name: the hits of each question, best first, and its best score."""
 
 _DEPTH = 100  # hits of each member that are fused
 _LABELS, _DRAWS = (30, 60), 200
@@ -69,12 +68,11 @@ def main(folder: Manuals) -> None:
             for texts in map(expected_texts, some)
         ]
         sure = np.array([one.confidence_at(JUDGED) for one in result], dtype=np.float64)
-        found.append(baselines(members, result, sure, relevant))
-        sizes.append(len(some))
-        scores = plain_scores(members)
-        scores["confidence"] = result.ids, sure
-        right = np.array([finds(ids, relevant, JUDGED) for ids, _ in scores.values()])
+        scores = plain_scores(members) | {"confidence": (result.ids, sure)}
+        right = np.array([finds(ids, relevant) for ids, _ in scores.values()])
         absent = np.array([not wanted for wanted in relevant])
+        found.append(measured(scores, right, absent))
+        sizes.append(len(some))
         asked.append((np.array([best for _, best in scores.values()]), right, absent))
         judged += with_a_model(index, queries, result, relevant, replies)
     table = []
@@ -85,9 +83,8 @@ def main(folder: Manuals) -> None:
         ]
         auroc = np.mean([one[name]["auroc"] for one in found])
         table.append([name, *(f"{share:.3f}" for share in shares), f"{auroc:.3f}"])
-    print_table(
-        "Decisions by scores", [f"{sum(sizes)} questions", "right", "wrong", "AUROC"], table
-    )
+    header = [f"{sum(sizes)} questions", "right", "wrong", "AUROC"]
+    print_table("Decisions by scores", header, table)
     best, right, absent = (np.concatenate(parts, axis=-1) for parts in zip(*asked, strict=True))
     few = [
         [name, *with_labels(best[[at]], right[at], absent, logistic=False)]
@@ -95,12 +92,56 @@ def main(folder: Manuals) -> None:
     ]
     both = [*scores].index("relative scores")
     few.insert(-1, ["logistic model", *with_labels(best[:2], right[both], absent, logistic=True)])
-    header = [f"{of} with {count} labels" for count in _LABELS for of in ("right", "wrong")]
-    print_table("Decisions with few labels", ["", *header], few)
+    header = ["", *(f"{of} with {n} labels" for n in _LABELS for of in ("right", "wrong"))]
+    print_table("Decisions with few labels", header, few)
     of_all = {key: f"{count / sum(sizes):.3f}" for key, count in judged.items()}
     ways, kinds = dict.fromkeys(way for way, _ in judged), ("right", "wrong", "calls")
     models = [[way, *(of_all.get((way, kind), "0") for kind in kinds)] for way in ways]
     print_table("Decisions with a language model", ["", *kinds], models)
+
+
+def finds(ids: Sequence[Sequence[str]], relevant: Sequence[set[str]]) -> np.ndarray:
+    """Whether the hits that are judged of each question include one that is relevant."""
+    pairs = zip(ids, relevant, strict=True)
+    return np.array([not wanted.isdisjoint(hits[:JUDGED]) for hits, wanted in pairs])
+
+
+def plain_scores(members: Mapping[str, SearchResult]) -> Scores:
+    """Each member's similarity, and the scores of their two fusions."""
+    runs = {
+        name: [dict(zip(one.ids, one.mu.tolist(), strict=True)) for one in found]
+        for name, found in members.items()
+    }
+    both = [*runs.values()]
+    runs["reciprocal rank fusion"] = fused(both, reciprocal_ranks)
+    runs["relative scores"] = fused(both, relative_scores)
+    best = {name: [max(row.values(), default=-1.0) for row in run] for name, run in runs.items()}
+    return {name: ([*map(list, run)], np.array(best[name])) for name, run in runs.items()}
+
+
+def measured(scores: Scores, right: np.ndarray, absent: np.ndarray) -> dict[str, dict[str, float]]:
+    """Measure decisions with the threshold that is best for these very labels, and with 0.5."""
+    told, rights = {}, dict(zip(scores, right, strict=True))
+    for name, (_, score) in scores.items():
+        told[name] = _measured(score, rights[name], absent)
+    given = np.stack([score for _, score in scores.values()][:2], axis=1).astype(np.float32)
+    found, sure = rights["relative scores"], scores["confidence"][1]
+    told["logistic model"] = _measured(fit_calibrator(given, found).predict(given), found, absent)
+    return told | {"confidence above 0.5": _measured(sure, rights["confidence"], absent, 0.5)}
+
+
+def _measured(
+    score: np.ndarray, right: np.ndarray, absent: np.ndarray, threshold: float | None = None
+) -> dict[str, float]:
+    above = score > (best_threshold(score, right, absent) if threshold is None else threshold)
+    decided, wrong = np.where(above, right, absent).mean(), (above & ~right).mean()
+    return {"right": decided, "wrong": wrong, "auroc": roc_auc_score(right, score)}
+
+
+def best_threshold(score: np.ndarray, right: np.ndarray, absent: np.ndarray) -> float:
+    """The threshold of a score above which most decisions are right."""
+    thresholds = [-np.inf, *np.unique(score).tolist()]
+    return max(thresholds, key=lambda least: np.mean(np.where(score > least, right, absent)))
 
 
 def with_a_model(
@@ -127,7 +168,7 @@ def with_a_model(
         ),
     }
     for way, (answers, hits, calls) in ways.items():
-        found = finds(hits.ids, relevant, JUDGED)
+        found = finds(hits.ids, relevant)
         for answered, is_found, wanted in zip(answers, found, relevant, strict=True):
             counts[way, "right"] += bool(is_found) if answered else not wanted
             counts[way, "wrong"] += answered and not is_found
@@ -153,7 +194,7 @@ def with_labels(
             answered = score[other] > least
             decided = np.where(answered, right[other], absent[other]).mean()
             shares.append((decided, (answered & ~right[other]).mean()))
-        cells += [f"{share:.3f}" for share in np.mean(shares, axis=0)]
+        cells += [*map("{:.3f}".format, np.mean(shares, axis=0))]
     return cells
 
 

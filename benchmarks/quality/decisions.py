@@ -133,7 +133,7 @@ class Corpus:
         method = retriever._method()
         [(_, ranking)] = rank(method, store, [Query(row["text"])], parts, K)
         assert ranking is not None
-        assessed = assess(ranking, 0)
+        [assessed] = assess(ranking)
         return example(row, label, assessed.competing, decide(assessed, K, len(store)))
 
 

@@ -31,10 +31,6 @@ def bm25(part: Gaussian) -> np.ndarray:
     return Words.from_terms(held).similarities(part.terms[0])
 
 
-def test_a_question_without_turns_before_is_its_own_context():
-    assert Query.parse("How much is it?").lines == "How much is it?"
-
-
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))
 def test_a_context_ends_with_the_question_and_is_not_long(turns):
     text = Query.parse("Why?", turns).lines
@@ -167,7 +163,7 @@ def test_of_the_answers_those_count_that_ask_one_question():
 )
 def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
     turns = turns_of([("user", "How?"), ("assistant", said.format(BACK))])
-    assert Query.parse("the second", turns) == Query("How?", [], ("git add",), [])
+    assert Query.parse("the second", turns) == Query("How?", [], ("git add",), [], "the second")
 
 
 def test_a_question_that_is_repeated_is_not_its_own_context():

@@ -45,13 +45,6 @@ def test_what_cannot_be_added_is_refused_and_changes_nothing(small, arguments, e
     assert [p.id for p in small.passages()] == [f"p{i}" for i in range(10)]
 
 
-def test_unknown_keyword_arguments_are_refused(full):
-    with pytest.raises(TypeError, match="top_k"):
-        full.search(["a"], top_k=3)
-    with pytest.raises(TypeError, match="metadata"):
-        full.add(["a"], metadata=[{}])
-
-
 def test_what_is_no_ensemble_no_store_or_no_preference_is_refused(full):
     with pytest.raises(TypeError, match=r"uec: expected a UEC, got str; make one with UEC\("):
         Retriever("all-MiniLM-L6-v2")

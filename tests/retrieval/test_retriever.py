@@ -51,26 +51,6 @@ def test_the_hits_are_those_of_scoring_everything(
     )
 
 
-@pytest.mark.parametrize("coefficients", ["adaptive", "uniform", "trace", [1, 2, 3]])
-def test_similarity_is_the_weighted_sum_of_the_encoders_own(
-    encoders, fit_pairs, texts, queries, coefficients
-):
-    """mu_s = sum_k pi_k w_k s_k, with w_k the slope over the mean slope."""
-    uec = UEC(encoders, coefficients=coefficients).fit(fit_pairs)
-    retriever = index_of(uec, texts, [str(i) for i in range(200)])
-    result = retriever.search(queries, k=5)
-    slopes = np.array([summary.slope for summary in uec.report.encoders.values()])
-    rows = np.array(result.ids, dtype=int)
-    expected = np.zeros((20, 5))
-    for k, encoder in enumerate(uec.encoders):
-        q = encoder.encode(queries, "query").embedding
-        c = encoder.encode(texts, "passage").embedding
-        own = np.take_along_axis(q @ c.T, rows, axis=1)
-        expected += result.coefficients[:, [k]] * slopes[k] / slopes.mean() * own
-    np.testing.assert_allclose(result.mu, expected, atol=1e-5)
-    np.testing.assert_allclose(result.coefficients.sum(axis=1), 1, rtol=1e-5)
-
-
 def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):
     """One differs from the query in a direction that fitting has seen, the other in a new one."""
     place = {"query": ([0], [1.0]), "usual": ([0, 1], [0.6, 0.8]), "strange": ([0, 8], [0.6, 0.8])}

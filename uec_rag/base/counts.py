@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,11 +85,8 @@ def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArr
     return counted * (scale / max(float(counted.sum()), 1e-30))
 
 
-class _Entries(NamedTuple):
-    """The entries of some terms in one matrix: the number of a term, and where its entries are."""
-
-    term: int
-    span: slice
+_Entries: TypeAlias = Sequence[tuple[int, slice]]
+"""Where some terms have entries in one matrix: by the number of a term, where its entries are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,43 +163,35 @@ class Counts:
         if not fits:
             raise ValueError("words: expected a sparse matrix of finite counts above 0.")
 
-    def entries(self, keys: NDArray[np.uint64]) -> list[_Entries]:
+    def entries(self, keys: NDArray[np.uint64]) -> _Entries:
         """Find the entries of distinct terms; of terms that no passage has, there are none."""
         if not len(self.keys):
             return []
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         found = np.flatnonzero(self.keys[at] == keys)
         first, last = self.starts[at[found]].tolist(), self.starts[at[found] + 1].tolist()
-        return [_Entries(*one) for one in zip(found.tolist(), map(slice, first, last), strict=True)]
+        return [*zip(found.tolist(), map(slice, first, last), strict=True)]
 
     def add_up(
         self,
-        entries: Sequence[_Entries],
-        shares: Sequence[np.float32],
+        entries: _Entries,
+        shares: Mapping[int, np.float32],
         norms: FloatArray,
         out: FloatArray,
     ) -> None:
-        """Write the sums of the terms' contributions to each row, shape (m,).
+        """Add the contributions of a query's terms to each row, shape (m,).
 
-        `shares`: the weight of each of the entries' terms. `norms`: the damping of each row.
+        `shares`: the weight of each of the query's terms. `norms`: the damping of each row.
         """
-        from scipy.sparse import csc_array
+        for term, span in entries:
+            if (share := shares.get(term)) is not None:
+                rows = self.rows[span].astype(np.intp)
+                impacts = self.counts[span].astype(np.float32)
+                impacts /= norms.take(rows, mode="wrap") + impacts  # which skips the bounds check
+                impacts *= share
+                out[rows] += impacts
 
-        if not entries:
-            return
-        spans = [one.span for one in entries]
-        rows = np.concatenate([self.rows[span] for span in spans]).astype(np.int32)
-        impacts = np.concatenate([self.counts[span] for span in spans], dtype=np.float32)
-        damped = norms.take(rows, mode="wrap")  # "wrap" skips the bounds check
-        damped += impacts
-        impacts /= damped
-        ends = np.cumsum([0, *[span.stop - span.start for span in spans]], dtype=np.int32)
-        matrix = csc_array((impacts, rows, ends), shape=(len(self), len(entries)))
-        out[:] = matrix @ np.array(shares, dtype=np.float32)
-
-    def impacts(
-        self, entries: Sequence[_Entries], rows: NDArray[np.uint16], out: FloatArray
-    ) -> None:
+    def impacts(self, entries: _Entries, rows: NDArray[np.uint16], out: FloatArray) -> None:
         """Write the counts of the entries' terms in ascending rows, (terms, rows)."""
         for term, span in entries:
             held = self.rows[span]
@@ -239,7 +228,7 @@ class _Asked(NamedTuple):
     """
 
     keys: NDArray[np.uint64]
-    entries: list[list[_Entries]]
+    entries: list[_Entries]
     term: NDArray[np.int64]
     shares: FloatArray
     idf: NDArray[np.float64]
@@ -295,15 +284,13 @@ class Words:
         norms = [self._norms(part.lengths) for part in self.parts]
         for start, block in _blocks(queries):
             asked = self._look_up(block)
-            for i, row in enumerate(out[start : start + len(block)]):
+            for i, row in enumerate(out[start : start + _QUERIES]):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 share = dict(zip(asked.term[mine].tolist(), asked.shares[mine], strict=True))
                 left = 0
                 for part, norm, entries in zip(self.parts, norms, asked.entries, strict=True):
-                    own = [one for one in entries if one.term in share]
-                    weights = [share[one.term] for one in own]
-                    part.add_up(own, weights, norm, row[left : left + len(part)])
-                    left += len(part)
+                    part.add_up(entries, share, norm, row[left : left + len(norm)])
+                    left += len(norm)
         return out
 
     def contributions(
@@ -326,7 +313,7 @@ class Words:
         out, rare = list[FloatArray](), list[NDArray[np.float64]]()
         for start, block in _blocks(queries):
             asked = self._look_up(block)
-            wanted, positions = np.unique(rows[start : start + len(block)], return_inverse=True)
+            wanted, positions = np.unique(rows[start : start + _QUERIES], return_inverse=True)
             impacts = np.zeros((len(asked.keys), len(wanted)), dtype=np.float32)
             norms, left = np.empty(len(wanted), dtype=np.float32), 0
             for part, entries in zip(self.parts, asked.entries, strict=True):
@@ -337,7 +324,7 @@ class Words:
                     norms[some] = self._norms(part.lengths[own])
                 left += len(part)
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
-            for i, indices in enumerate(positions.reshape(len(block), -1)):
+            for i, indices in enumerate(positions.reshape(-1, rows.shape[1])):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 columns = impacts[np.ix_(asked.term[mine], indices)]
                 out.append((columns * asked.shares[mine, None]).T)
@@ -356,9 +343,7 @@ class Words:
             weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
         return _Asked(keys, entries, term, np.concatenate(weights, dtype="f4"), rare)
 
-    def _counted(
-        self, keys: NDArray[np.uint64], entries: Iterable[Sequence[_Entries]]
-    ) -> NDArray[np.int64]:
+    def _counted(self, keys: NDArray[np.uint64], entries: Iterable[_Entries]) -> NDArray[np.int64]:
         """Count the passages that contain distinct terms, by their entries in each matrix."""
         counts = np.zeros(len(keys), dtype=np.int64)
         for part, alive, held in zip(self.parts, self.alive, entries, strict=True):

@@ -50,8 +50,6 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
 
     `first`: number of characters to show of the first passage.
     """
-    from uec_rag.retrieval.tool import weights_of
-
     decision = result.decision
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
     out.print(f"[bold]{plain(result.query)}[/]")
@@ -68,6 +66,6 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
             f"[dim]relevant {result.relevance[rank]:.0%}, score {result.scores[rank]:.3f}, "
             f"variance {result.sigma2[rank]:.2g}[/]\n"
         )
-    weights = ", ".join(f"{name} {weight:.2f}" for name, weight in weights_of(result).items())
+    weights = ", ".join(f"{name} {weight:.2f}" for name, weight in result.weights.items())
     sure = f"confidence {decision.confidence:.2f}, in corpus {decision.in_corpus:.2f}"
     out.print(f"[dim]{sure}; weights: {plain(weights)}[/]\n")

@@ -28,7 +28,7 @@ def evaluate(
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
     json: Json = False,
 ) -> None:
-    """Measure an index: ranking, confidence, what plainer searches would decide.
+    """Measure an index: its ranking, and the calibration of its confidence.
 
     The ensemble is compared with each of its members and with their reciprocal rank fusion. The
     index is not changed.
@@ -61,12 +61,8 @@ def _show(found: Evaluation) -> None:
     print_text(
         "Mean confidence minus the share answered correctly: "
         f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "
-        f"Here and below without the {facts['asked_back']} questions that are asked back."
+        f"That is without the {facts['asked_back']} questions that are asked back."
     )
-    plainer = {
-        name: (f"{value:.3f}" for value in item.values()) for name, item in found.baselines.items()
-    }
-    _print_table("thresholds chosen on these labels", plainer, ["right", "wrong", "AUROC"])
 
 
 def _print_table(name: str, rows: Mapping[str, Iterable[str]], columns: Iterable[str]) -> None:

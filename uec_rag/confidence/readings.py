@@ -12,11 +12,13 @@ from `uec_rag.base.text` and `uec_rag.confidence.wording`, where a new one goes.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import PurePath
 
 import numpy as np
@@ -225,25 +227,24 @@ def _number_subjects(candidates: Candidates) -> NDArray[np.intp]:
 
 def _cover(candidates: Candidates) -> NDArray[np.bool_]:
     """Compute `Candidates.coverage`."""
-    words = [*candidates.idf]
-    table = np.zeros((3, int(candidates.subject.max()) + 1, len(words)), dtype=bool)
-    # A word that is not ASCII, such as a Chinese one, may be a part of another.
-    spellings = [
-        [f" {form} " for form in forms] if forms[0].isascii() else forms[-1:]
-        for forms in singular_and_plural(map(str.casefold, words))
-    ]
-    for one, of_hit, number in zip(
-        candidates.about, candidates.words, candidates.subject.tolist(), strict=True
-    ):
-        for position, word in enumerate(words):
-            if word not in of_hit:
-                continue
-            table[0, number, position] = True
-            for form in spellings[position]:
-                in_title = form in one.subject_words
-                table[2, number, position] |= in_title
-                table[1, number, position] |= in_title or form in one.opening_words
-    return table
+    numbers, count = candidates.subject.tolist(), len(candidates.idf)
+    # Lists, since single elements of arrays are slow.
+    table = np.zeros((3, max(numbers) + 1, count), dtype=bool).tolist()
+    in_text, in_head, in_title = table
+    forms_of = singular_and_plural(map(str.casefold, candidates.idf))
+    for position, (word, forms) in enumerate(zip(candidates.idf, forms_of, strict=True)):
+        # A word that is not ASCII, such as a Chinese one, may be a part of another.
+        edge, last = (" ", 3) if forms[0].isascii() else ("", 1)
+        spellings = {f"{edge}{form}{edge}" for form in forms[-last:]}
+        for number, one, of_hit in zip(numbers, candidates.about, candidates.words, strict=True):
+            if word in of_hit:
+                in_text[number][position] = True
+                for form in spellings:
+                    if form in one.subject_words:
+                        in_head[number][position] = in_title[number][position] = True
+                    elif form in one.opening_words:
+                        in_head[number][position] = True
+    return np.array(table, dtype=bool)
 
 
 def _is_variant(text: str, other: str) -> bool:
@@ -256,12 +257,12 @@ def _is_variant(text: str, other: str) -> bool:
 
 
 # Each hit is compared with the first ones, and passages are found again.
-@lru_cache(1024)
+@lru_cache(4096)
 def _numbers(text: str) -> frozenset[str]:
     return frozenset(number.casefold() for number in _NUMBER.findall(text))
 
 
-@lru_cache(1024)
+@lru_cache(4096)
 def _words_beside_numbers(text: str) -> frozenset[str]:
     return frozenset(split_words(_NUMBER.sub("#", text).casefold()))
 
@@ -292,7 +293,7 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
     length = 0.0
     for word in candidates.content:
         length += _PAIR if HAS_SPACELESS.search(word) else 1.0
-    best = float(np.clip(candidates.mass[0], 1e-4, 1 - 1e-4))
+    best = min(max(float(candidates.mass[0]), 1e-4), 1 - 1e-4)
     refers = lacks_referent(context)
     named = _asks_for_concept(question, candidates) or (
         _names_title(candidates) and not (refers and refers_back(context))
@@ -300,8 +301,8 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
     return np.array(
         [
             np.log1p(np.exp(lacks)[1:].sum()),
-            -np.log(max(length, 1)),
-            np.log1p(-best) - np.log(best),
+            -math.log(max(length, 1)),
+            math.log1p(-best) - math.log(best),
             refers,
             _namesakes(candidates),
             named,
@@ -325,8 +326,9 @@ def _namesakes(candidates: Candidates) -> float:
     best = next((number for number, about in titles if about.subject), 0)
     lacks = (in_title[best] & ~in_title).astype(np.float64) + (in_text[best] & ~in_text)
     names = (in_title & in_title[best]) - lacks
-    shared = np.delete(names @ idf**2, best)
-    most = float(shared.max(initial=0.0) / max(float(idf @ idf), 1e-12))
+    shared = names @ idf**2
+    shared[best] = 0.0
+    most = max(float(shared.max()), 0.0) / max(float(idf @ idf), 1e-12)
     options = {word for word in candidates.idf if word.startswith("-")}
     about_options = _OF_OPTIONS.union([option.lstrip("-").casefold() for option in options])
     if options and about_options.issuperset([word.casefold() for word in candidates.content]):
@@ -378,16 +380,17 @@ def _names_title(candidates: Candidates) -> bool:
     posterior or more.
     """
     idf, weights, about = candidates.stems, candidates.weights, candidates.about
-    least, enough = _SEEN * weights.sum(), _NAMED * sum(idf.values())
-    for names in ([one.subject_stems for one in about], [one.source_stems for one in about]):
-        mass, bearers = Counter[str](), defaultdict[str, set[str]](set)
-        for name, one, weight in zip(names, about, weights, strict=True):
-            words = name.split()
-            if words and idf.keys() >= {*words} and sum(map(idf.__getitem__, words)) >= enough:
-                mass[name] += weight
-                bearers[name].add(one.source)
-        if any(mass[name] >= least and len(bearers[name]) == 1 for name in mass):
-            return True
+    least, enough = _SEEN * float(weights.sum()), _NAMED * sum(idf.values())
+    for name_of in (attrgetter("subject_stems"), attrgetter("source_stems")):
+        mass: dict[str, float] = {}
+        for name, weight in zip(map(name_of, about), weights.tolist(), strict=True):
+            mass[name] = mass.get(name, 0.0) + weight
+        for name, words in zip(mass, map(str.split, mass), strict=True):
+            named = words and mass[name] >= least and idf.keys() >= {*words}
+            if named and sum(map(idf.__getitem__, words)) >= enough:
+                bearers = {one.source for one in about if name_of(one) == name}
+                if len(bearers) == 1:
+                    return True
     return False
 
 
@@ -465,7 +468,7 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         for rows in groups
     ]
     bearers = Counter(map(_plain, own))
-    sources = _source_titles(about)
+    sources = _source_titles(about, {about[rows[0]].source for rows in groups})
     for title, rows in zip(own, groups, strict=True):
         one = about[rows[0]]
         source, is_file = sources[one.source], one.subject == one.source
@@ -483,8 +486,8 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
     return titles
 
 
-def _source_titles(about: Sequence[About]) -> dict[str, str]:
-    """Name each source: by the title of its document, else by the end of its path.
+def _source_titles(about: Sequence[About], wanted: Collection[str]) -> dict[str, str]:
+    """Name the wanted sources: by the title of their document, else by the end of their path.
 
     A title that several documents have is not used. A file is named by the end of its path that no
     other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
@@ -493,16 +496,15 @@ def _source_titles(about: Sequence[About]) -> dict[str, str]:
     of_source = Counter([source for source, _ in titled])
     of_title = Counter([_plain(title) for _, title in titled])
     # "docs//loans.md" is the same file as "docs/loans.md".
-    ends_of = {source: _path_ends(source) for source in of_source if source}
-    counts = Counter([end for ends in {*ends_of.values()} for end in ends])
-    names = {"": ""}
+    counts, names = Counter[str](), {"": ""}
+    for ends in {*map(_path_ends, filter(None, of_source))}:
+        counts.update(ends)
     for source, title in titled:
         if source and title and of_source[source] == of_title[_plain(title)] == 1:
             names[source] = title
-        elif source:
-            ends = ends_of[source]
-            own = [end for end in ends if counts[end] == 1]
-            names[source] = [*own, ends[-1]][0]
+        elif source in wanted and source:
+            ends = _path_ends(source)
+            names[source] = next((end for end in ends if counts[end] == 1), ends[-1])
     return names
 
 

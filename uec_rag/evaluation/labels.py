@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import islice
 from pathlib import Path
@@ -64,26 +63,12 @@ def questions_to_label(
     return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
 
 
-def questions_to_ask(retriever: Retriever, fewest: int = 0) -> list[str]:
-    """List questions to ask an index: headings, those that ask something first.
-
-    Of each of these kinds, the first ones are from as many sources as possible. First sentences
-    follow if there are fewer than `fewest` headings.
-    """
+def questions_to_ask(retriever: Retriever) -> list[str]:
+    """List questions to ask an index: its headings or first sentences, question marks first."""
     passages = [*islice(retriever.passages(), _LOOKED_AT)]
-    made = make_questions(passages, len(passages))
-    seen: Counter[tuple[int, object]] = Counter()
-    rows: list[tuple[int, int, str]] = []
-    for question, positions in zip(made.questions, made.relevant, strict=True):
-        passage = passages[positions[0]]
-        is_heading = str(passage.metadata.get("title", "")).endswith(question)
-        kind = 2 if not is_heading else int(not question.endswith(("?", "\uff1f")))
-        source = kind, str(passage.metadata.get("source", passage.id))
-        rows.append((kind, seen[source], one_line(question.replace("`", ""))))
-        seen[source] += 1
-    rows.sort(key=lambda row: row[:2])
-    headings = [question for kind, _, question in rows if kind < 2]
-    return headings if len(headings) >= fewest else [question for *_, question in rows]
+    made = make_questions(passages, len(passages)).questions
+    asked = [one_line(question.replace("`", "")) for question in made]
+    return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f")))
 
 
 def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -> LabelledSearch:
@@ -122,40 +107,25 @@ def save_gate(
 ) -> Gate:
     """Save the gate of labelled questions with an index; it decides from then on.
 
-    Raises ValueError if the gate would answer nothing, with what the labels allow.
+    Raises ValueError if the gate would answer nothing.
     """
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
     assert gate.guarantee is not None
     if not gate.guarantee.answered:
-        raise ValueError(_too_few_labels(searched, gate.guarantee))
+        raise ValueError(_too_few_labels(gate.guarantee))
     gate.save(retriever.folder / GATE_FILE)
     return gate
 
 
-def _too_few_labels(searched: LabelledSearch, asked: Guarantee) -> str:
-    """Explain why a gate of these labels would abstain on every question, and what they allow."""
-    name = "max_wrong" if asked.delta is None else "max_risk"
-    shares = (percent / 100 for percent in range(int(100 * asked.risk) + 1, 100))
-    guarantees = (
-        searched.threshold(max_wrong=share)
-        if asked.delta is None
-        else searched.threshold(share, 1 - asked.delta)
-        for share in shares
-    )
-    allowed = next((guarantee for guarantee in guarantees if guarantee.answered), None)
-    target = asked.target[0].upper() + asked.target[1:]
+def _too_few_labels(asked: Guarantee) -> str:
+    """Explain why a gate of these labels would abstain on every question."""
     return (
-        f"no gate was saved, since it would abstain on every question. {target} takes "
-        f"at least {asked.needed} labelled questions, more if an answer of high confidence is "
-        f"wrong; {asked.queries} were usable (questions that get a clarifying question do not "
-        f"count), and the search found an answer to {searched.right.sum()} of them. "
-        + (
-            "They allow no risk below 99%"
-            if allowed is None
-            else f"They allow {name}={allowed.risk:.2f}, which answers {allowed.answered} of them"
-        )
-        + ". Check the labels, or provide more"
+        "no gate was saved, since it would abstain on every question. "
+        f"{asked.target[0].upper()}{asked.target[1:]} takes at least {asked.needed} labelled "
+        f"questions, more if an answer of high confidence is wrong; {asked.queries} were usable "
+        "(questions that get a clarifying question do not count). Check the labels, provide more, "
+        "or allow more wrong answers"
     )
 
 

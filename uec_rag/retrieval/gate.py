@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -177,10 +177,8 @@ class Gate(Record):
         Fingerprints of the settings that confidence depended on at calibration
         (`Retriever._method`), and of the passages; "" if unknown.
     confidences : tuple of float
-        Confidences of the calibration questions, ascending, at most 1,000 of them. The confidences
-        of later questions are compared with them, without labels, by `drift`.
-    size : int
-        Number of passages that were searched at calibration; 0 if unknown.
+        Confidences of the calibration questions, ascending. The confidences of later questions are
+        compared with them, without labels, by `drift`.
     max_wrong : float or None
         Without labels: the share of all questions that is expected to get a wrong answer at most.
         It chooses `threshold`, by what kept that share on four of five other collections
@@ -226,7 +224,6 @@ class Gate(Record):
     basis: str = ""
     corpus: str = ""
     confidences: tuple[float, ...] = field(default=(), repr=False)
-    size: int = 0
     max_wrong: float | None = None
 
     def __post_init__(self) -> None:
@@ -236,7 +233,8 @@ class Gate(Record):
         low, high = self.doubt
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
         for name, value in (numbers | {"doubt[0]": low, "doubt[1]": high}).items():
-            _check_confidence(name, value)
+            if value != np.nextafter(0, -1):  # a threshold at which everything is answered
+                check_share(value, name, "a number from 0 to 1")
         if low > high:
             raise ValueError(f"doubt: expected the lower confidence first, got {self.doubt}.")
         if self.ask not in ("borderline", "always"):
@@ -320,11 +318,6 @@ class Gate(Record):
         TypeError, ValueError
             As raised by `Retriever.calibrate`, or if a share is outside (0, 1), or `max_risk` is
             passed with `max_wrong` or `advisor`.
-
-        Warns
-        -----
-        UserWarning
-            If several queries are answered by the same passage.
         """
         check_target(max_wrong, max_risk, certainty, advisor)
         searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, filter=filter)
@@ -346,7 +339,6 @@ class Gate(Record):
             basis=searched.basis,
             corpus=searched.corpus,
             confidences=searched.sample,
-            size=searched.size,
         )
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
@@ -369,13 +361,14 @@ class Gate(Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        return retriever.with_gate(self).search(queries, k, **options)
+        found: SearchResult = retriever.with_gate(self).search(queries, k, **options)
+        return found
 
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.
 
         The decision rests on the confidence of the first `k` hits, however many were found. Warns
-        if the result used another calibration, filter or number of passages than the gate.
+        if the result used another calibration or filter than the gate.
         """
         return [decision for decision, _ in self.pending(result, result.queries).finish()]
 
@@ -410,7 +403,11 @@ class Gate(Record):
         return self._decide(known, self.threshold)
 
     def _decide(self, known: Sequence[Decision], threshold: float) -> list[Decision]:
-        self._check(known)
+        if any(self.basis and one.basis not in ("", self.basis) for one in known):
+            warn(
+                "The gate was made with another calibration or filter than this search, so its "
+                "guarantee does not apply. Recalibrate it."
+            )
         with span("gate", queries=len(known), threshold=self.threshold) as note:
             decisions = [decide_again(decision, threshold) for decision in known]
             note(**outcome(decisions))
@@ -464,30 +461,8 @@ class Gate(Record):
 
         Of an engine, or more than 100,000 passages, only the number is compared.
         """
-        corpus = retriever.corpus
-        same = corpus == self.corpus or not self.corpus
-        if not corpus:
-            same = filter is not None or self.size in (0, len(retriever))
+        same = self.corpus in ("", retriever.corpus)
         return same and self.basis in ("", retriever._method(filter).basis)
-
-    def notice(self, retriever: Searchable) -> None:
-        """Warn if the passages of an index are others than when the gate was made."""
-        if self.corpus and retriever.corpus not in ("", self.corpus):
-            warn(OUTDATED)
-
-    def _check(self, known: Sequence[Decision]) -> None:
-        """Warn if decisions are of another index than the gate was made for."""
-        basis, other = known[0].basis if known else "", ""
-        size = max((decision.size for decision in known), default=0)
-        if self.basis and basis and self.basis != basis:
-            other = "another calibration or filter"
-        elif self.size and size and self.size != size:
-            other = "other passages"
-        if other:
-            warn(
-                f"The gate was made with {other} than this search, so its guarantee does not "
-                "apply. Recalibrate it."
-            )
 
     def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object, without the advisor."""
@@ -615,12 +590,9 @@ def _with_advisor(gate: Gate, searched: LabelledSearch, advisor: Advisor, max_wr
 
 def check_gate(gate: object) -> Gate | None:
     """Return a gate or None; TypeError that says what to use if it is something else."""
-    if gate is None or isinstance(gate, Gate):
-        return gate
-    instead = f"load a saved gate with Gate.load({str(gate)!r:.60})"
-    if isinstance(gate, int | float):
-        instead = f"for a plain threshold use Gate({gate})"
-    raise TypeError(f"gate: expected a Gate, got {gate!r:.60}; {instead}.")
+    instead = "; load a saved gate with Gate.load(path), or make one with Gate(threshold)"
+    check_type(gate, Gate | None, "gate", "a Gate", instead)
+    return cast(Gate | None, gate)
 
 
 def check_target(
@@ -636,10 +608,10 @@ def check_target(
             f"{other}, max_risk: expected one of them, got both; max_wrong counts all questions, "
             "max_risk only answered ones, and an advisor goes with max_wrong."
         )
-    check_share(certainty, "certainty", "a number in (0, 1)")
     for name, value in {"max_wrong": max_wrong, "max_risk": max_risk}.items():
         if value is not None:
             check_share(value, name, "a number in (0, 1)")
+    check_share(certainty, "certainty", "a number in (0, 1)")
     _check_advisor(advisor)
 
 
@@ -649,14 +621,6 @@ def _check_advisor(advisor: object) -> None:
             "advisor: expected a callable(question, texts) -> Advice, got "
             f"{type(advisor).__name__}."
         )
-
-
-def _check_confidence(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name}: expected a confidence from 0 to 1, got {value!r:.60}.")
-    # To answer everything, a threshold is just below 0; to answer nothing, it is 1.
-    if not np.nextafter(0, -1) <= value <= 1:
-        raise ValueError(f"{name}: expected a confidence from 0 to 1, got {value}.")
 
 
 def _checksum(state: Mapping[str, object]) -> str:

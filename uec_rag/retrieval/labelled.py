@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Sized
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k, check_text, check_texts
+from uec_rag.base.checks import as_list, check_k, check_text, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
 from uec_rag.base.properties import cached_property
@@ -21,7 +21,6 @@ from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.documents.labels import read_questions, write_questions
 from uec_rag.retrieval.result import SearchResult
-from uec_rag.retrieval.search import Method
 from uec_rag.stores.base import Filter, Store
 
 FEWEST = 20
@@ -34,7 +33,6 @@ LABELS_FILE = "questions.csv"
 """The file name of the labelled questions in an index's folder."""
 
 _PATIENCE = 10.0  # seconds that a label waits for those of other processes
-_MOST = 1000  # confidences that a gate keeps
 
 
 class LabelFile:
@@ -76,29 +74,8 @@ class LabelFile:
             write_questions(self.path, labels if ids is None else {**labels, question: {*ids}})
 
 
-class Searchable(Protocol):
-    """The part of a `uec_rag.Retriever` that a gate uses."""
-
-    store: Store
-
-    def __len__(self) -> int:
-        """Return the number of passages."""
-
-    @property
-    def corpus(self) -> str:
-        """The fingerprint of the passages."""
-
-    def passages(self, filter: Filter | None = None) -> Sized:
-        """Return the passages that a filter selects."""
-
-    def with_gate(self, gate: Any) -> Self:  # noqa: ANN401
-        """Return a read-only view in which another gate decides, or none."""
-
-    def _method(self, filter: Filter | None = None) -> Method:
-        """Return the method of a search, whose basis a gate compares with its own."""
-
-    def search(self, *args: Any, **kwargs: Any) -> SearchResult:
-        """Find the best passages for each query, and decide."""
+Searchable: TypeAlias = Any
+"""A `uec_rag.Retriever`, whose module imports this one."""
 
 
 def check_labels(
@@ -126,13 +103,9 @@ def check_labels(
             f"relevant_ids: expected {len(queries)} collections of ids, one per query, got "
             f"{len(relevant_ids)}."
         )
-    for row, ids in enumerate(relevant_ids):
-        if isinstance(ids, str) or not isinstance(ids, Collection):
-            raise TypeError(
-                f"relevant_ids[{row}]: expected a collection of ids, got {ids!r:.40}; "
-                "write [id] for one, [] for none."
-            )
-    wanted = [frozenset(ids) for ids in relevant_ids]
+    wanted = [
+        frozenset(as_list(ids, f"relevant_ids[{row}]")) for row, ids in enumerate(relevant_ids)
+    ]
     every = sorted(frozenset().union(*wanted), key=str)
     if not every:
         raise ValueError(
@@ -179,8 +152,6 @@ class LabelledSearch:
     k : int
     corpus : str
         Fingerprint of the passages.
-    size : int
-        Number of passages that were searched.
     filter : mapping, callable or None
     """
 
@@ -189,7 +160,6 @@ class LabelledSearch:
     relevant: list[frozenset[str]]
     k: int
     corpus: str
-    size: int
     filter: Filter | None = None
 
     @property
@@ -233,12 +203,10 @@ class LabelledSearch:
             )
         retriever.passages(filter)  # checks the filter
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
-        _warn_of_shared_answers(wanted)
         view = retriever.with_gate(None)
         result = view.search(queries, k, filter=filter)
         warn_of_lost(view.store, wanted)
-        size = max(decision.size for decision in result.decisions)
-        return cls(view, result, wanted, k, view.store.corpus(), size, filter)
+        return cls(view, result, wanted, k, view.corpus, filter)
 
     def threshold(
         self,
@@ -271,21 +239,5 @@ class LabelledSearch:
 
     @property
     def sample(self) -> tuple[float, ...]:
-        """At most 1,000 of the confidences, evenly spaced, in ascending order."""
-        ordered = np.sort(self.confidence)
-        positions = np.linspace(0, len(ordered) - 1, min(len(ordered), _MOST)).round()
-        return tuple(ordered[positions.astype(np.intp)].round(4).tolist())
-
-
-def _warn_of_shared_answers(relevant: Sequence[Collection[str]]) -> None:
-    """Warn if queries share an answer, since a guarantee assumes independent queries."""
-    seen, alike = set[str](), 0
-    for ids in relevant:
-        alike += not seen.isdisjoint(ids)
-        seen.update(ids)
-    if alike:
-        warn(
-            f"{alike} of {len(relevant)} questions share an answer with an earlier one. They "
-            "succeed or fail together, so the guarantee, which assumes independent questions, "
-            "fails more often than it says. Keep one question for each answer."
-        )
+        """The confidences in ascending order."""
+        return tuple(np.sort(self.confidence).round(4).tolist())

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self, TypedDict
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import as_strings, check_k, check_share, check_type
+from uec_rag.base.checks import as_list, as_strings, check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.languages import ENGLISH, language_of
@@ -29,7 +29,7 @@ from uec_rag.confidence.replies import (
     find_positions,
     is_clarifying_question,
 )
-from uec_rag.confidence.wording import complete_question, is_question, refers_back
+from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.stores.base import Filter, check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
@@ -49,7 +49,8 @@ MOST_TURNS = 64
 """The number of turns before a question that are looked at: the latest."""
 
 
-class Diversity(NamedTuple):
+@dataclass(frozen=True)
+class Diversity:
     """The options of a search for hits that differ from each other (maximal marginal relevance).
 
     Attributes
@@ -62,6 +63,10 @@ class Diversity(NamedTuple):
 
     fetch_k: int = 50
     lambda_mult: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_k(self.fetch_k, "fetch_k")
+        check_share(self.lambda_mult, "lambda_mult", "a number from 0 to 1")
 
 
 class Options(TypedDict, total=False):
@@ -80,20 +85,24 @@ class Query:
     Attributes
     ----------
     text : str
-        The question; after a clarifying question, followed by a reply that named no reading.
+        The question.
     turns : sequence of str
         The turns before it that are searched with it, oldest first.
-    replies : tuple of str
+    replies : tuple
         The replies that choose among the readings of the question, one for each time that the user
-        was asked back: a label, an ordinal or another form that `find_readings` recognises.
+        was asked back: a label, an ordinal or another form that `find_readings` recognises; or the
+        ids of the chosen reading.
     history : sequence of str
         All turns before the question, oldest first.
+    said : str
+        What the user wrote: the question, or a reply.
     """
 
     text: str
     turns: Sequence[str] = ()
-    replies: tuple[str, ...] = ()
+    replies: tuple[str | tuple[str, ...], ...] = ()
     history: Sequence[str] = ()
+    said: str = ""
 
     @classmethod
     def parse(cls, said: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
@@ -102,27 +111,26 @@ class Query:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
         reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. A reply that names no reading is searched
-        together with that question, unless it is a question itself.
+        question, among those that this one offers. Any other reply is the next question.
 
         Examples
         --------
-        >>> Query.parse("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
-        Query(text='How do I force it?', turns=[], replies=('rsync',), history=[])
+        >>> query = Query.parse("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
+        >>> query.text, query.replies
+        ('How do I force it?', ('rsync',))
         """
         if within is None and not history:
             return cls(said)
-        if within is None:
-            text, before, replies = _parse_turns(said, history)
-        elif not isinstance(within, str):
-            text, before, replies = said, history, ()
-        elif history and is_clarifying_question(history[-1]) and said in history:
+        if within is not None and not isinstance(within, str):
+            ids = chosen_ids(within)
+            return cls(said, searched_turns(said, history), (ids,), history)
+        if within is not None and said in history and is_clarifying_question(history[-1]):
             # The last of the turns asks which reading of the question is meant.
             text, before, replies = _parse_turns(within, history)
         else:
             text, before, replies = _parse_turns(said, history)
-            replies = (*replies, within)
-        return cls(text, searched_turns(text, before), replies, before)
+            replies = replies if within is None else (*replies, within)
+        return cls(text, searched_turns(text, before), replies, before, said)
 
     @property
     def lines(self) -> str:
@@ -155,38 +163,23 @@ class Query:
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
         since = next(back, len(turns))
         # A complete question is searched without a conjunction before it.
-        alone = Query(complete_question(self.text) or self.text, history=self.history)
+        alone = replace(self, text=complete_question(self.text) or self.text, turns=())
         views: dict[int | None, Query] = {0: alone}
         if since < len(turns):
             views[since] = replace(self, turns=turns[-since:])
         return views | {None: self}
 
-    def with_reply(self, reply: str) -> Query:
-        """Return the question with a reply that named no reading, as more text of the question."""
-        text = f"{self.text}\n{reply}"
-        return Query(text, searched_turns(text, self.history), (), self.history)
-
 
 def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
     """Return the question that was asked, the turns before it, and the replies to it."""
-    position, spoken, heard = len(history), [*history, said], list[str]()
-    while position >= 2 and is_clarifying_question(spoken[position - 1]):
+    position, spoken, replies = len(history), [*history, said], tuple[str, ...]()
+    while position >= 2 and len(replies) < _MOST_REPLIES:
         asked, reply = spoken[position - 1], spoken[position]
-        named = find_positions(reply, extract_labels(asked)) is not None
-        if not named and is_question(reply):
+        if find_positions(reply, extract_labels(asked)) is None:
             break
-        heard.append(choose_label(asked, reply) if named else reply)
-        position -= 2  # to the question that was asked back about, which may be a reply, too
-        if len(heard) == _MOST_REPLIES:
-            break
-    text, before = spoken[position], spoken[:position]
-    replies: tuple[str, ...] = ()
-    for asked, reply in zip(spoken[position + 1 :: 2], reversed(heard), strict=True):
-        if find_positions(reply, extract_labels(asked)) is not None:
-            replies = (*replies, reply)
-        else:
-            text, replies = f"{text}\n{reply}", ()
-    return text, before, replies
+        replies = (choose_label(asked, reply), *replies)
+        position -= 2  # to the question that was asked back about, which may be a reply itself
+    return spoken[position], spoken[:position], replies
 
 
 def searched_turns(question: str, history: Sequence[str]) -> list[str]:
@@ -239,88 +232,39 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     return turns
 
 
-@dataclass(frozen=True)
-class Request:
-    """The checked arguments of a search, before its texts are encoded.
+def parse_queries(
+    queries: Sequence[str],
+    history: Sequence[Sequence[str]] | None = None,
+    within: Within | None = None,
+) -> list[Query]:
+    """Check questions, and parse each with its turns; see `Retriever.search`.
 
-    Attributes
-    ----------
-    said : list of str
-        The questions as the user wrote them.
-    queries : list of Query
-        The questions in their conversations, parsed.
-    k : int
-        Number of hits of each question.
-    filter : mapping, callable or None
-    chosen : tuple of str
-        The ids of the chosen reading; none if it was chosen by its label, or not at all.
-    label : str or None
-        The label of the chosen reading.
-    diversity : Diversity or None
-    is_narrowed : bool
-        Whether a reading of one of the questions was chosen.
+    Only the first 8,000 characters of a question are searched, and half of a surrogate pair, as is
+    left of an emoji that was cut in two, is a question mark.
     """
-
-    said: list[str]
-    queries: list[Query]
-    k: int
-    filter: Filter | None = None
-    chosen: tuple[str, ...] = ()
-    label: str | None = None
-    diversity: Diversity | None = None
-    is_narrowed: bool = False
-
-    @classmethod
-    def parse(
-        cls,
-        queries: Sequence[str],
-        k: int,
-        *,
-        filter: Filter | None = None,
-        history: Sequence[Sequence[str]] | None = None,
-        within: Within | None = None,
-        diversity: Diversity | None = None,
-    ) -> Self:
-        """Check the arguments of `Retriever.search`, and pair the questions with their turns.
-
-        Only the first 8,000 characters of a question are searched, and half of a surrogate pair, as
-        is left of an emoji that was cut in two, is a question mark.
-        """
-        label = within if isinstance(within, str) else None
-        chosen = () if within is None or label is not None else chosen_ids(within)
-        if diversity is not None:
-            check_type(diversity, Diversity, "diversity", "a Diversity")
-            check_share(diversity.lambda_mult, "lambda_mult", "a number from 0 to 1")
-            diversity = diversity._replace(fetch_k=check_k(diversity.fetch_k, "fetch_k"))
-        given = as_strings(queries, "queries")
-        said = [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in given]
-        before = [()] * len(said) if history is None else _check_history(history, len(said))
-        asked = [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
-        narrowed = bool(chosen) or any(query.replies for query in asked)
-        return cls(said, asked, k, filter, chosen, label, diversity, narrowed)
+    given = as_strings(queries, "queries")
+    said = [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in given]
+    before = [()] * len(said) if history is None else _check_history(history, len(said))
+    return [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
 
 
-def _check_history(history: object, count: int) -> list[Sequence[str]]:
+def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[str]]:
     """Return the latest turns before each question.
 
     TypeError if they are not lists of strings, ValueError if there are not `count` of them.
     """
-    expected = "expected a list of the turns before each question, oldest first, each a string"
-    if isinstance(history, str) or not isinstance(history, Sequence):
-        raise TypeError(f"history: {expected}, got {type(history).__name__}.")
-    if len(history) != count:
+    latest = [
+        as_strings(turns, f"history[{row}]")[-MOST_TURNS:]
+        for row, turns in enumerate(as_list(history, "history"))
+    ]
+    if len(latest) != count:
         raise ValueError(
-            f"history: expected the turns before each of {count} questions, got {len(history)} "
+            f"history: expected the turns before each of {count} questions, got {len(latest)} "
             "lists; write [] for a question that begins a conversation."
         )
-    latest = []
-    for row, turns in enumerate(history):
-        some = turns[-MOST_TURNS:] if isinstance(turns, Sequence) else None
-        if isinstance(turns, str) or some is None or not all(isinstance(one, str) for one in some):
-            raise TypeError(f"history[{row}]: {expected}, got {turns!r:.80}.")
-        for turn in some:
+    for row, turns in enumerate(latest):
+        for turn in turns:
             check_stored_text(turn, f"history[{row}]")
-        latest.append(some)
     return latest
 
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share, one_line
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Decision, decide_again
 from uec_rag.confidence.languages import Code, language_told_in
@@ -185,56 +184,53 @@ class Result:
             `uec_readings`, `uec_sources` of its copies if there are any, and `uec_unfamiliar` if
             the question is unlike those of the fit.
         """
-        fields: dict[str, Any] = {
-            f"{KEY}score": float(self.scores[rank]),
-            f"{KEY}sigma2": float(self.model_variance[rank]) + float(self.disagreement[rank]),
+        decision, numbers = self.decision, self.numbers(rank)
+        plain = ("score", "sigma2", "relevance")
+        fields = numbers if details else {key: numbers[key] for key in plain if key in numbers}
+        if self.judged:
+            fields |= {
+                "confidence": decision.confidence,
+                "in_corpus": decision.in_corpus,
+                "underspecified": decision.underspecified,
+                "decision": decision.action,
+                "reason": decision.reason,
+                "reason_code": decision.code,
+                **decision.advice_metadata(),
+            }
+            if decision.action == "clarify":
+                hit = self.passages[rank].id
+                titles = [one.title for one in decision.readings if hit in one.ids]
+                fields["reading"] = titles[0] if titles else ""
+        if self.judged and details:
+            fields |= {"readings": [*map(asdict, decision.readings)], "weights": self.weights}
+            if decision.unfamiliar:
+                fields["unfamiliar"] = decision.unfamiliar
+            if self.copies and self.copies[rank]:
+                sources = (copy.about.source or copy.id for copy in self.copies[rank])
+                fields["sources"] = [*dict.fromkeys(sources)]
+        return {f"{KEY}{key}": value for key, value in fields.items()}
+
+    def numbers(self, rank: int) -> dict[str, Any]:
+        """Return the numbers of a hit, and what each encoder says of it, as `metadata` names them.
+
+        `rank`: position of the hit, from 0.
+        """
+        arrays = {
+            "score": self.scores,
+            "mu": self.mu,
+            "model_variance": self.model_variance,
+            "disagreement": self.disagreement,
         }
         if self.judged:
-            fields |= {f"{KEY}relevance": float(self.relevance[rank]), **self._told}
-            if self.decision.action == "clarify":
-                hit = self.passages[rank].id
-                titles = [one.title for one in self.decision.readings if hit in one.ids]
-                fields[f"{KEY}reading"] = titles[0] if titles else ""
-        if details:
-            fields |= {f"{KEY}{key}": value for key, value in self._details(rank).items()}
-        return fields
+            arrays["relevance"] = self.relevance
+        numbers = {name: float(array[rank]) for name, array in arrays.items()}
+        numbers["sigma2"] = numbers["model_variance"] + numbers["disagreement"]
+        return {**numbers, **(self.parts[rank] if self.parts else {})}
 
-    @cached_property
-    def _told(self) -> dict[str, Any]:
-        """The metadata of the decision, the same on each hit."""
-        decision = self.decision
-        told = {
-            "confidence": decision.confidence,
-            "in_corpus": decision.in_corpus,
-            "underspecified": decision.underspecified,
-            "decision": decision.action,
-            "reason": decision.reason,
-            "reason_code": decision.code,
-            **decision.advice_metadata(),
-        }
-        return {f"{KEY}{key}": value for key, value in told.items()}
-
-    def _details(self, rank: int) -> dict[str, Any]:
-        decision = self.decision
-        fields: dict[str, Any] = {
-            "mu": float(self.mu[rank]),
-            "model_variance": float(self.model_variance[rank]),
-            "disagreement": float(self.disagreement[rank]),
-        }
-        if not self.judged:
-            return fields
-        fields |= {
-            "readings": [asdict(reading) for reading in decision.readings],
-            "weights": dict(zip(self.names, self.shares.tolist(), strict=True)),
-        }
-        if self.parts:
-            fields |= self.parts[rank]
-        if decision.unfamiliar:
-            fields["unfamiliar"] = decision.unfamiliar
-        if self.copies and self.copies[rank]:
-            sources = (copy.about.source or copy.id for copy in self.copies[rank])
-            fields["sources"] = [*dict.fromkeys(sources)]
-        return fields
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each encoder for the question: its share of the scores."""
+        return dict(zip(self.names, self.shares.tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -534,18 +530,11 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
     known: Decision | None = getattr(metadata, "decision", None)
     if known is not None:
         return known
-    names = [name for name in _Told.__dataclass_fields__ if f"{KEY}{name}" in metadata]
+    there = {name for name in _Told.__dataclass_fields__ if f"{KEY}{name}" in metadata}
     try:
-        told = _Told.restore({name: metadata[f"{KEY}{name}"] for name in names})
+        told = _Told.restore({name: metadata[f"{KEY}{name}"] for name in there})
     except ValueError:
         return None
-    return Decision(
-        told.decision,
-        one_line(told.reason),
-        (),
-        told.confidence,
-        told.in_corpus,
-        told.underspecified,
-        code=told.reason_code,
-        language=language_told_in(told.reason),
-    )
+    numbers = told.confidence, told.in_corpus, told.underspecified
+    reason, language = one_line(told.reason), language_told_in(told.reason)
+    return Decision(told.decision, reason, (), *numbers, code=told.reason_code, language=language)

@@ -19,7 +19,7 @@ import numpy as np
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
-from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
+from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.spans import span
 from uec_rag.confidence.decision import Decision, outcome, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language, sentence
@@ -30,7 +30,7 @@ from uec_rag.confidence.risk import shipped_level
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate, Pending, check_gate
 from uec_rag.retrieval.labelled import LabelFile, check_labels
 from uec_rag.retrieval.learn import (
     ENOUGH,
@@ -41,7 +41,7 @@ from uec_rag.retrieval.learn import (
     refit,
     sample_passages,
 )
-from uec_rag.retrieval.query import Diversity, Options, Query, Request
+from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.result import Result, SearchResult, diversify, without_findings
 from uec_rag.retrieval.save import (
     check_ensemble,
@@ -63,10 +63,7 @@ _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: som
 
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
 
-_APPROXIMATE = (
-    "Hits are the best of the candidates that the store finds: it is searched approximately."
-)
-
+_Search: TypeAlias = Callable[..., list[Result]]
 _Encoded: TypeAlias = tuple[Mapping[str, int], Sequence[Gaussian]]
 """The row of each text, and each encoder's Gaussians of the texts."""
 
@@ -146,7 +143,6 @@ class Retriever:
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
         self.uec, self.store = uec, LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
-        self._writes = 0  # additions and removals so far, by this object
         if len(self.store):
             self.store.bind(uec.fingerprint)
         self.language = check_language(language)
@@ -206,12 +202,12 @@ class Retriever:
     def corpus(self) -> str:
         """The fingerprint of the passages, which are read once after each change.
 
-        It is "" for an engine and for more than 100,000 passages, which are not read.
+        Those of an engine, and more than 100,000, are not read: it is their number.
         """
         if not self.store.can_list:
             return self.store.corpus()
         if self.store.remote or len(self) > _MOST_COMPARED:
-            return ""
+            return f"{len(self)} passages"
         changes = self.changes
         known = self._known_corpus.get(changes)
         if known is None:
@@ -234,7 +230,8 @@ class Retriever:
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
                 "or make the gate by Gate.from_labels."
             )
-        gate.notice(self)
+        if gate.corpus and gate.corpus != self.corpus:
+            warn(OUTDATED)
         return gate
 
     @property
@@ -247,8 +244,8 @@ class Retriever:
 
     @property
     def changes(self) -> int:
-        """The number of additions and removals so far, of a local index by all processes."""
-        changes: int = getattr(self.store, "changes", self._writes)
+        """The number of additions and removals so far by all processes; 0 for an engine."""
+        changes: int = getattr(self.store, "changes", 0)
         return changes
 
     def add(
@@ -306,19 +303,19 @@ class Retriever:
         list of str
             The ids.
         """
-        if self.uec.fitted.posteriors is not self._posteriors:
-            self._accept_fit()
+        self._check_fit()
         with self.changing():
             self.store.bind(self.uec.fingerprint)
             self.store.add(
                 [without_findings(passage) for passage in passages],
                 self.uec.fitted.combine_as(parts, "passage"),
             )
-        self._writes += 1
         return [passage.id for passage in passages]
 
-    def _accept_fit(self) -> None:
+    def _check_fit(self) -> None:
         """Accept a new fit of the ensemble; ValueError if there are passages of the old one."""
+        if self.uec.fitted.posteriors is self._posteriors:
+            return
         if len(self):
             raise ValueError(
                 f"uec: it was fitted after these {len(self)} passages were indexed, whose "
@@ -354,9 +351,7 @@ class Retriever:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        gone = self.store.delete(as_list(ids, "ids"))
-        self._writes += bool(gone)
-        return gone
+        return self.store.delete(as_list(ids, "ids"))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
@@ -429,68 +424,66 @@ class Retriever:
             "within": within,
             "diversity": diversity,
         }
-        result, pending, hits = self._begin(queries, k, options)
-        return result if pending is None else _joined(pending, pending.finish(), hits)
+        result, pending = self._begin(queries, k, options)
+        return result if pending is None else _joined(pending, pending.finish(), k)
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
-        result, pending, hits = await asyncio.to_thread(self._begin, queries, k, options)
-        return result if pending is None else _joined(pending, await pending.afinish(), hits)
+        result, pending = await asyncio.to_thread(self._begin, queries, k, options)
+        return result if pending is None else _joined(pending, await pending.afinish(), k)
 
     def _begin(
         self, queries: Sequence[str], k: int, options: Options
-    ) -> tuple[SearchResult, Pending[Result] | None, int]:
+    ) -> tuple[SearchResult, Pending[Result] | None]:
         """Search, and decide at the threshold of the gate, before its advisor is asked.
 
-        Returns the result, the gate's decisions if there is one, and the number of hits to return.
+        Returns the result, and the gate's decisions if there is one.
         """
         self._fit_once()
-        if options.get("diversity") is not None and not self._is_snapshot:
-            return self.snapshot()._begin(queries, k, options)  # of which no passage is deleted
+        if (diversity := options.get("diversity")) is not None:
+            check_type(diversity, Diversity, "diversity", "a Diversity")
+            if not self._is_snapshot:
+                return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         gate, k = self._active_gate(), check_k(k)
-        request = Request.parse(queries, k if gate is None else max(k, gate.k), **options)
-        where = request.filter
-        if request.chosen:
-            where = all_of({"$id": [*request.chosen]}, where)
-        if where is not None:
+        asked = parse_queries(queries, options.get("history"), options.get("within"))
+        if (where := options.get("filter")) is not None:
             parse(where)  # so that a wrong one costs no encoding
-        result = self._run(request)
+        most = k if gate is None else max(k, gate.k)
+        result = self._run(asked, most, options)
         if gate is None:
-            return result, None, k
+            return result, None
 
         def again(rewrites: Sequence[str]) -> SearchResult:
             # A rewrite needs no turns before it.
-            asked = [Query(rewrite) for rewrite in rewrites]
-            return self._run(replace(request, said=[*rewrites], queries=asked))
+            return self._run([*map(Query, rewrites)], most, options)
 
         # A rewrite may lead away from a reading that was chosen.
-        search = None if request.is_narrowed else again
-        lines = [query.lines for query in request.queries]
-        return result, gate.pending(result, lines, search), gate.hits_needed(k)
+        search = None if any(query.replies for query in asked) else again
+        return result, gate.pending(result, [query.lines for query in asked], search)
 
-    def _run(self, request: Request) -> SearchResult:
-        """Search for the questions of a request."""
-        encoded = self._encode(request.queries)
-        if request.is_narrowed:
-            pairs = zip(request.queries, request.said, strict=True)
-            results = [self._run_chosen(request, *pair, encoded) for pair in pairs]
+    def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
+        """Search for questions, each among the readings that were chosen, if there are any."""
+        where, within = options.get("filter"), options.get("within")
+        diversity = options.get("diversity")
+        most = k if diversity is None else max(k, diversity.fetch_k)
+        search = partial(self._run_among, self._encode(queries), most, where)
+        if not any(query.replies for query in queries):
+            results = search(queries, where)
         else:
-            results = self._run_among(request, request.queries, encoded, request.filter)
-        if request.chosen and results and not any(result.passages for result in results):
+            chosen = partial(self._run_chosen, search, where, isinstance(within, str))
+            results = [*map(chosen, queries)]
+        if not (within is None or isinstance(within, str) or any(one.passages for one in results)):
             raise UnknownReading(
                 "within: none of the passages with these ids is in the index, or matches the "
                 "filter; the index may have changed since it asked back: ask again without within."
             )
-        for at, (result, said) in enumerate(zip(results, request.said, strict=True)):
-            if result.query != said:
-                results[at] = replace(result, query=said)
         found = SearchResult(results)
-        if request.diversity is None:
+        if diversity is None:
             return found
-        return diversify(self.vectors, found, request.k, request.diversity.lambda_mult)
+        return diversify(self.vectors, found, k, diversity.lambda_mult)
 
     def _encode(self, queries: Sequence[Query]) -> _Encoded:
         """Encode the different texts of a search: the questions and their turns."""
@@ -499,38 +492,37 @@ class Retriever:
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
         return rows, self.uec.encode([*rows], "query")
 
-    def _run_chosen(self, request: Request, query: Query, said: str, encoded: _Encoded) -> Result:
-        """Search for one of the questions, among the chosen readings if there are any.
+    def _run_chosen(
+        self, search: _Search, where: Filter | None, is_label: bool, query: Query
+    ) -> Result:
+        """Search for a question among the chosen readings.
 
         All passages but those of the readings that were not chosen compete with the hits, so that a
-        question that the corpus does not answer does not look answered.
+        question that the corpus does not answer does not look answered. If a reply names none of
+        the readings that the index has now, the question is asked back again; a label passed as
+        `within` raises UnknownReading.
         """
-        among = request.filter
-        ruled_out, named = list[str](), list[Reading]()
-        for choice in query.replies or ((request.chosen,) if request.chosen else ()):
-            [first] = self._run_among(request, [query], encoded, among)
+        among, ruled_out, named = where, list[str](), list[Reading]()
+        for choice in query.replies:
+            [first] = search([query], among)
             offered = first.decision.readings
             try:
                 named = _choose(choice, offered)
             except UnknownReading:
-                if request.label is not None:
+                if is_label:
                     raise
-                # The index has changed since it asked back, or its store is remote.
-                whole = query.with_reply(said)
-                encoded = self._encode([whole])
-                return self._run_among(request, [whole], encoded, request.filter)[0]
+                return first
             ids = choice
             if isinstance(choice, str):
                 ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
             condition: dict[str, Any] = {"$id": [*ids]}
-            if not named and not request.chosen:
+            if not named and isinstance(choice, str):
                 condition = {"$not": condition}
             among = all_of(condition, among)
             ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
-        if among is request.filter:
-            return self._run_among(request, [query], encoded, among)[0]
-        rest = {"$not": {"$id": ruled_out}} if ruled_out else None
-        [result] = self._run_among(request, [query], encoded, among, rest)
+        [result] = search([query], among, {"$not": {"$id": ruled_out}} if ruled_out else None)
+        if not query.replies:
+            return result
         # A reading is part of the corpus that a gate was made for, not another corpus.
         decision = replace(result.decision, size=0)
         if len(named) > 1:  # asking back would repeat the same question
@@ -540,34 +532,26 @@ class Retriever:
 
     def _run_among(
         self,
-        request: Request,
-        queries: Sequence[Query],
         encoded: _Encoded,
+        k: int,
+        where: Filter | None,
+        queries: Sequence[Query],
         among: Filter | None,
         rest: Filter | None = None,
     ) -> list[Result]:
-        """Search for some questions of a request, among the passages that a filter selects.
+        """Search for questions among the passages that a filter selects.
 
-        `rest`: selects the passages that compete with these.
+        `where`: the user's filter, of which a gate must be. `rest`: selects the passages that
+        compete with these.
         """
-        if self.uec.fitted.posteriors is not self._posteriors:
-            self._accept_fit()
-        method, k = self._method(request.filter), request.k
-        if request.diversity is not None:
-            k = max(k, request.diversity.fetch_k)
-
+        self._check_fit()
         with span("search", queries=len(queries), k=k) as note:
+            method = self._method(where)
             results = run(method, self.store, queries, *encoded, k, among, rest)
-            if among is not None and among is request.filter:
+            if among is not None and among is where:
                 results = [self._note_few(result, k) for result in results]
             decisions = [result.decision for result in results]
             size = max((decision.size for decision in decisions), default=0)
-            known = self.calibration
-            if among is None and known is not None and size not in (0, known.size):
-                warn(
-                    "The index changed after calibration, so confidence may be off. "
-                    "Run calibrate() again."
-                )
             note(passages=size, **outcome(decisions))
         return results
 
@@ -630,23 +614,20 @@ class Retriever:
         length = float(np.linalg.norm(mean))
         if not length:
             raise ValueError("embedding: expected a vector with a direction, got zeros.")
-        if len(self.uec.fitted.weights) == 1:
+        fitted, language = self.uec.fitted, check_language(self.language) or ENGLISH
+        if len(fitted.weights) == 1:
             mean = mean / np.float32(length)
-        query, fitted = Gaussian(mean, np.zeros_like(mean)), self.uec.fitted
+        query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
         hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
-        mu, count = hits.mu[0], len(fitted.names)
-        pi = np.full(count, 1 / count, dtype=np.float32)
-        chance, told_in = np.clip(mu, 0, 1), check_language(self.language) or ENGLISH
+        mu, pi = hits.mu[0], np.full((1, count), 1 / count, dtype=np.float32)
+        chance = np.clip(mu, 0, 1)
         best = float(chance.max(initial=0.0))
-        told = Decision("answer", sentence("vector", told_in), (), best, best, language=told_in)
-        found, weights = (
-            [*map(without_findings, hits.passages[0])],
-            (pi, fitted.shares(pi[None])[0]),
-        )
-        at_k: FloatArray = np.maximum.accumulate(chance)
+        told = Decision("answer", sentence("vector", language), (), best, best, language=language)
+        found, at_k = [*map(without_findings, hits.passages[0])], np.maximum.accumulate(chance)
         numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
-        result = Result("", told, fitted.names, *weights, found, *numbers, hits.exact, judged=False)
-        return SearchResult([result])
+        shares = fitted.shares(pi)[0]
+        made = Result("", told, fitted.names, pi[0], shares, found, *numbers, hits.exact, False)
+        return SearchResult([made])
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -867,21 +848,19 @@ class Retriever:
         notes = [] if fit is None else fit.notes
         if self.calibration is not None:
             rests = str(self.calibration)
-        elif not self._is_unfitted:
-            rests = (
-                "Relevance and confidence are as high as on the collections of the shipped model; "
-                f"calibrate fits them to this corpus. {shipped_level().report}"
-            )
-            if fit is not None and fit.pairs and fit.source:
-                rests = f"The ensemble was {fit.source}. {rests}"
-        else:
+        elif self._is_unfitted:
             rests = (
                 "The ensemble is not fitted, so confidence is unreliable: it comes from a model "
                 "that was learned on other ensembles' similarities, standardised over the corpus. "
                 "Call fit_from(passages), which needs no labels, or calibrate."
             )
-        if self.store.remote:
-            notes = [*notes, _APPROXIMATE]
+        else:
+            made = fit is not None and fit.pairs and fit.source
+            rests = (
+                f"{f'The ensemble was {made}. ' if made else ''}Relevance and confidence are as "
+                "high as on the collections of the shipped model; calibrate fits them to this "
+                f"corpus. {shipped_level().report}"
+            )
         return " ".join([rests, *notes])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -1000,11 +979,12 @@ class Retriever:
 
 
 def _joined(
-    pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], hits: int
+    pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], k: int
 ) -> SearchResult:
-    """Return the first hits of each question, or of its rewrite, with the final decisions."""
+    """Return the first k hits of each question, or of its rewrite, with the final decisions."""
+    most = pending.gate.hits_needed(k)
     results = [
-        replace(found, query=asked.query, decision=decision).first(hits)
+        replace(found, query=asked.query, decision=decision).first(most)
         for asked, (decision, found) in zip(pending.found, settled, strict=True)
     ]
     return SearchResult(results)

@@ -8,17 +8,18 @@ weigh         computes the coefficients, that is, the weight of each encoder
 top_k         finds the columns with the highest s_hat, and their passages
 contribute    looks up each encoder's similarity to the hits, and the words that they match
 features_of   computes the features from which probabilities are estimated
-assess        estimates P(these hits answer), P(underspecified): the `Assessment` of a query
+assess        estimates P(these hits answer), P(underspecified): an `Assessment` of each query
 clearest      chooses the view in which a question is best understood
 decide        decides, and assembles the `Result` of a question
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from operator import itemgetter
+from itertools import chain, pairwise, starmap
+from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 import numpy as np
@@ -106,8 +107,8 @@ class Ranking:
     coefficients : array, shape (n, K)
     to_columns : list of K arrays, shape (n, C)
         Similarities of each block to all columns: cosines, or BM25 scores from 0 to 1.
-    best : array, shape (n, K)
-        Highest similarity of each block.
+    disagreement : array, shape (n, m)
+        The disagreement of the encoders about each hit, see `Fitted.disagreement`.
     top : Top
         The best m columns, best first, with their scores.
     passages : list of n lists of m Passage
@@ -137,7 +138,7 @@ class Ranking:
     parts: Sequence[Gaussian]
     coefficients: FloatArray
     to_columns: list[FloatArray]
-    best: FloatArray
+    disagreement: FloatArray
     top: Top
     passages: list[list[Passage]]
     text_number: NDArray[np.intp]
@@ -214,28 +215,26 @@ def run(
     size, results = 0 if store.remote and among is not None else len(view), list[Result]()
     flat = [one for query in queries for one in query.views.values()]
     blocks = rank(method, view, flat, in_context(flat, rows, parts), k, whole)
-    asked: Sequence[Query] = ()
-    ranking, row = None, 0
+    assessments = chain.from_iterable(starmap(_assessed, blocks))
     for query in queries:
-        seen = dict[int | None, Assessment | None]()
-        for most in query.views:
-            if row == len(asked):
-                ranking = None  # and its similarities, before the next are computed
-                (asked, ranking), row = next(blocks), 0
-            seen[most] = None if ranking is None else assess(ranking, row)
-            row += 1
+        seen = dict(zip(query.views, assessments))  # noqa: B905 (as many as it has views)
         chosen = clearest(query.text, seen) if seen else None
         if chosen is not None:
             results.append(decide(chosen, k, size))
-        else:
-            names, language = method.fitted.names, method.language or query.language
-            equal = np.full(len(names), 1 / len(names), dtype=np.float32)
-            code: Code = "nothing_found" if query.text.strip() else "no_question"
-            nothing = Decision.empty(method.basis, language, code)
-            shares = method.fitted.shares(equal[None])[0]
-            results.append(Result(query.text, nothing, names, equal, shares))
-        del seen, chosen
+            continue
+        names, language = method.fitted.names, method.language or query.language
+        equal = np.full(len(names), 1 / len(names), dtype=np.float32)
+        code: Code = "nothing_found" if query.text.strip() else "no_question"
+        nothing = Decision.empty(method.basis, language, code)
+        shares = method.fitted.shares(equal[None])[0]
+        results.append(Result(query.said or query.text, nothing, names, equal, shares))
     return results
+
+
+def _assessed(
+    asked: Sequence[Query], ranking: Ranking | None
+) -> Sequence[Assessment] | Sequence[None]:
+    return [None] * len(asked) if ranking is None else assess(ranking)
 
 
 def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
@@ -327,8 +326,9 @@ def rank(
                 for query, hits in zip(asked, passages, strict=True)
             ]
         matched = contribute(view, some, to_columns, top.columns)
+        apart = fitted.disagreement(matched[0], best, pi)
         ranking = Ranking(
-            method, view, asked, some, pi, to_columns, best, *found, *matched, unfamiliar
+            method, view, asked, some, pi, to_columns, apart, *found, *matched, unfamiliar
         )
         rest = None
         if whole is not None and len(view) < NEAREST:
@@ -533,8 +533,23 @@ def member_evidence(ranking: Ranking, similarities: FloatArray) -> FloatArray:
     return logits
 
 
-def assess(ranking: Ranking, row: int) -> Assessment:
-    """Estimate the probabilities of one query of a ranking from its features."""
+def assess(ranking: Ranking) -> list[Assessment]:
+    """Estimate the probabilities of each query of a ranking from its features."""
+    competing, evidence = list[Candidates](), list[FloatArray]()
+    for row, query in enumerate(ranking.queries):
+        competing.append(_candidates(ranking, row))
+        evidence.append(readings.features(query.text, competing[row], query.turns))
+    sure = ranking.probabilities.confidence
+    unsaid = readings.underspecified(np.stack(evidence), sure)
+    numbers = zip(sure.tolist(), unsaid.tolist(), competing, strict=True)
+    return [
+        Assessment(ranking, row, ranking.probabilities.row(row), *each)
+        for row, each in enumerate(numbers)
+    ]
+
+
+def _candidates(ranking: Ranking, row: int) -> Candidates:
+    """Return the first texts of one query of a ranking, in which its readings are found."""
     query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
     near = near[near >= 0]
     passages = [ranking.passages[row][column] for column in near.tolist()]
@@ -543,14 +558,13 @@ def assess(ranking: Ranking, row: int) -> Assessment:
         texts = [passage.searched for passage in passages]
         words, idf_of = match(query.lines, texts, len(ranking.view))
     else:
-        words, idf_of = [ranking.words[row][column] for column in near], ranking.idf[row]
-    described = [passage.about for passage in passages]
-    vectors = None
-    if "" in {one.subject for one in described}:
+        words, idf_of = [ranking.words[row][column] for column in near.tolist()], ranking.idf[row]
+    described, vectors = [*map(attrgetter("about"), passages)], None
+    if not all(map(attrgetter("subject"), described)):
         vectors = ranking.view.means(ranking.top.columns[row, near])
-    competing = Candidates(
-        [passage.id for passage in passages],
-        [passage.text for passage in passages],
+    return Candidates(
+        [*map(attrgetter("id"), passages)],
+        [*map(attrgetter("text"), passages)],
         described,
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
@@ -561,10 +575,6 @@ def assess(ranking: Ranking, row: int) -> Assessment:
         vectors,
         function_words(query.language),
     )
-    estimated = ranking.probabilities.row(row)
-    evidence = readings.features(query.text, competing, query.turns)[None]
-    [unsaid] = readings.underspecified(evidence, estimated.confidence).tolist()
-    return Assessment(ranking, row, estimated, float(estimated.confidence[0]), unsaid, competing)
 
 
 def decide(assessed: Assessment, k: int, size: int) -> Result:
@@ -572,9 +582,8 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
 
     `size`: number of passages that were searched.
     """
-    ranking, row, at = assessed.ranking, assessed.row, slice(assessed.row, assessed.row + 1)
+    ranking, row, probabilities = assessed.ranking, assessed.row, assessed.probabilities
     method, top, query = ranking.method, ranking.top, ranking.queries[row]
-    fitted, probabilities = method.fitted, assessed.probabilities
     meant: list[Reading] = []
     if assessed.underspecified >= _WORTH_ASKING:
         meant = readings.readings(assessed.competing)
@@ -587,17 +596,15 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         language=method.language or query.language,
     )
     kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
-    pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[at]
-    similarities = ranking.to_hits[at, :, kept]
-    between = fitted.disagreement(similarities, ranking.best[at], ranking.coefficients[at])
-    number, passages = ranking.text_number[row], ranking.passages[row]
+    fitted, number, passages = method.fitted, ranking.text_number[row], ranking.passages[row]
+    pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[row : row + 1]
     relevance = spread_to_hits(probabilities.relevance[0], number, top.mu[row])
-    copies: list[list[Passage]] = [[] for _ in number]
-    for position, passage in enumerate(passages):
-        if position != ranking.distinct[row, number[position]]:
-            copies[number[position]].append(own_copy(passage))
+    firsts, copies = {*ranking.distinct[row].tolist()}, defaultdict[int, list[Passage]](list)
+    for position, of_text in enumerate(number.tolist()):
+        if position not in firsts:
+            copies[of_text].append(passages[position])
     return Result(
-        query.text,
+        query.said or query.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         fitted.names,
         pi[0],
@@ -606,12 +613,12 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         top.scores[row, kept],
         top.mu[row, kept],
         top.sigma2[row, kept],
-        between[0],
+        ranking.disagreement[row, kept],
         relevance[kept],
         probabilities.confidence_at_k[0],
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         parts=parts_of(ranking, row, kept),
-        copies=[copies[number[column]] for column in kept.tolist()],
+        copies=[[*map(own_copy, copies[of_text])] for of_text in number[kept].tolist()],
     )
 
 
@@ -622,12 +629,13 @@ def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDA
     """
     columns = ranking.distinct[row]
     columns = columns[columns >= 0]
-    wanted = {reading.ids[0] for reading in meant}
-    offered = [place for place, at in enumerate(columns) if ranking.passages[row][at].id in wanted]
+    wanted, passages = {reading.ids[0] for reading in meant}, ranking.passages[row]
+    places = enumerate(columns.tolist() if wanted else ())
+    offered = [place for place, at in places if passages[at].id in wanted]
     if len(offered) < 2:
         return cast(NDArray[np.intp], columns[:k])
-    others = np.delete(np.arange(len(columns)), offered)[: max(k - len(offered), 0)]
-    kept: NDArray[np.intp] = columns[np.sort([*offered[:k], *others])]
+    others = [place for place in range(len(columns)) if place not in offered]
+    kept: NDArray[np.intp] = columns[sorted([*offered[:k], *others[: max(k - len(offered), 0)]])]
     return kept
 
 

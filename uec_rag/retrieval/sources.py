@@ -92,15 +92,8 @@ class SourceStore(Store):
 
     @property
     def contents(self) -> str:
-        """The place of the passages, and the models that encode them."""
-        encoders = [
-            name
-            for name, encoder in zip(self.uec.names, self.uec.encoders, strict=True)
-            if not isinstance(encoder, TermEncoder)
-        ]
-        if self.source.vectors is not None:
-            return f"{self.source.name}, with the vectors of {encoders[0]}"
-        return f"{self.source.name}, each encoded by {' and '.join(encoders) or 'no model'}"
+        """The name of the source."""
+        return self.source.name
 
     def __len__(self) -> int:
         """Return 0, since the size of the other store is not known."""

@@ -73,47 +73,25 @@ def tool_reply(
     return "\n\n".join(lines)
 
 
-_NUMBERS = (
-    "score",
-    "mu",
-    "sigma2",
-    "model_variance",
-    "disagreement",
-    "relevance",
-    "encoders",
-    "matched_terms",
-)
-
-
 def answer_record(result: Result) -> dict[str, Any]:
     """Return everything known about the answer to one question, as JSON values.
 
     These are the decision, each encoder's weight and the hits, each with its text, its metadata
     and its numbers.
     """
-    passages = []
-    for rank, passage in enumerate(result.passages):
-        fields = result.metadata(rank, details=True)
-        numbers = {name: fields[f"uec_{name}"] for name in _NUMBERS if f"uec_{name}" in fields}
-        metadata = shown_metadata(passage)
-        own = {"id": passage.id, "text": passage.text, "metadata": metadata}
-        passages.append(own | six_digits(numbers))
+    passages = [
+        {"id": passage.id, "text": passage.text, "metadata": shown_metadata(passage)}
+        | six_digits(result.numbers(rank))
+        for rank, passage in enumerate(result.passages)
+    ]
     return {
         "question": result.query,
         **six_digits(result.decision.metadata()),
         "language": result.decision.language,
-        "weights": weights_of(result),
+        "weights": six_digits(result.weights),
         "exact": result.exact,
         "passages": passages,
     }
-
-
-def weights_of(result: Result) -> dict[str, float]:
-    """Return each encoder's weight for a question: its share of the scores."""
-    shares: dict[str, float] = six_digits(
-        dict(zip(result.names, result.shares.tolist(), strict=True))
-    )
-    return shares
 
 
 def shown_metadata(passage: Passage) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def read_routes(service: Service, *, write: bool) -> APIRouter:
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
             "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
-            "examples": questions_to_ask(index, _EXAMPLES)[:_EXAMPLES],
+            "examples": questions_to_ask(index)[:_EXAMPLES],
             "write": write,
         }
 
@@ -192,7 +192,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         """List the questions without a label that a label would teach most."""
 
         def chosen() -> list[dict[str, Any]]:
-            headings = questions_to_ask(service.index, _EXAMPLES)
+            headings = questions_to_ask(service.index)
             questions = [*asked.questions, *headings[:_TRIED]]
             labels = service.labels.read()
             return [
