@@ -11,14 +11,11 @@ import typer
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import is_saved
 from uec_rag.cli.console import Json, build_ensemble, note, open_index, print_json, print_text, say
-from uec_rag.documents import fitting_pairs
 from uec_rag.documents.folder import Folder, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
-
-_FEWEST_PAIRS = 100  # made from documents; fewer are too few to fit a posterior
 
 Models = Annotated[
     list[str] | None,
@@ -72,7 +69,7 @@ def index(
     """Make an index from a folder of documents.
 
     The ensemble is `UEC()` with its shipped fit. Models of --model are fitted on the headings and
-    the first sentences of the documents.
+    the first sentences of the passages.
 
     With --update, an existing index keeps its ensemble and the passages of unchanged files. Changed
     files are read again and split as before, and the passages of removed files are deleted; a
@@ -128,6 +125,7 @@ def _make(
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import list_made_with, record_options, replace_files
+    from uec_rag.retrieval.learn import NoFit
 
     found = list_made_with(folder, options)
     ensemble = build_ensemble(model)
@@ -135,14 +133,15 @@ def _make(
     if not found.read().documents:
         left = list_first({**found.empty, **found.unreadable})
         raise ValueError(f"no file in {str(folder)!r} holds text to index{left}")
-    pairs = [] if ensemble.is_fitted else fitting_pairs(found.documents)
-    if len(pairs) >= _FEWEST_PAIRS:
-        say(f"Fitting the ensemble on {len(pairs)} (question, passage) pairs ...")
-        ensemble.fit(pairs)
     say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
     retriever = Retriever(ensemble)
     size = options.get("chunk_size", CHUNK_SIZE)
     replace_files(retriever, found.documents, size=size)
+    if not ensemble.is_fitted:
+        try:
+            retriever.fit_from()
+        except NoFit as error:
+            note(f"the ensemble is not fitted, so that confidence is unreliable. {error}")
     retriever.save(to)
     record_options(to, options)
     return retriever, found
