@@ -55,8 +55,8 @@ class EdgeClient:
     def delete(self, name, chosen, wait):
         self._shards[name].update(edge.UpdateOperation.delete_points(chosen.points))
 
-    def count(self, name, where, exact):
-        count = self._shards[name].count(edge.CountRequest(exact=exact, filter=_filter(where)))
+    def count(self, name, exact):
+        count = self._shards[name].count(edge.CountRequest(exact=exact))
         return SimpleNamespace(count=count)
 
     def scroll(self, name, scroll_filter, limit, offset, with_payload, with_vectors):
