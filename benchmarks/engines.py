@@ -4,8 +4,9 @@ python -m benchmarks.engines                # Qdrant's engine, which pip install
 python -m benchmarks.engines --qdrant URL   # a server
 python -m benchmarks.engines --passages 1000000 --encoders 1 --folder kept
 
-With a folder what was filled stays there, and is measured again when it is run again: filling a
-million takes most of an hour and may be done on a busy machine, milliseconds want a quiet one.
+A local index in a folder, and a server, keep what was filled, and it is measured again when this is
+run again: filling a million takes most of an hour and may be done on a busy machine, milliseconds
+want a quiet one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Qdrant's real engine in this process, with the part of QdrantClient that the store uses."""
 
-import json
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,35 +9,22 @@ from qdrant_client import models
 
 
 class EdgeClient:
-    """Collections, each a shard of `qdrant-edge-py` in a folder, those of a closed client too."""
+    """Collections, each a shard of `qdrant-edge-py` in a folder of its own."""
 
     def __init__(self, folder: Path):
-        self._folder, self._shards, self._configs, self._made = folder, {}, {}, 0
-        if (folder / "closed.json").exists():
-            self._made, there = json.loads((folder / "closed.json").read_text())
-            for name, (number, metadata, named) in there.items():
-                self._shards[name] = edge.EdgeShard.load(str(folder / number))
-                params = SimpleNamespace(vectors=named)
-                self._configs[name] = SimpleNamespace(
-                    metadata=metadata, params=params, folder=number
-                )
+        self._folder, self._shards, self._configs = folder, {}, {}
 
     def collection_exists(self, name):
         return name in self._shards
 
-    def create_collection(self, name, vectors_config, sparse_vectors_config=(), metadata=None):
+    def create_collection(self, name, vectors_config, sparse_vectors_config, metadata):
         vectors = {key: _vector_params(given) for key, given in vectors_config.items()}
         idf = edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
-        sparse = dict.fromkeys(sparse_vectors_config, idf)
-        named = bool(vectors)
-        if not vectors and not sparse:  # an edge shard wants one
-            vectors["none"] = edge.EdgeVectorParams(size=1, distance=edge.Distance.Dot)
-        self._made += 1
-        folder = self._folder / str(self._made)
-        folder.mkdir(parents=True)
-        self._shards[name] = edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors, sparse))
-        params = SimpleNamespace(vectors=named)
-        self._configs[name] = SimpleNamespace(metadata=metadata, params=params, folder=folder.name)
+        config = edge.EdgeConfig(vectors, dict.fromkeys(sparse_vectors_config, idf))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        folder = tempfile.mkdtemp(dir=self._folder)
+        self._shards[name] = edge.EdgeShard.create(folder, config)
+        self._configs[name] = SimpleNamespace(metadata=metadata)
 
     def delete_collection(self, name):
         self._shards.pop(name).close()
@@ -55,8 +42,8 @@ class EdgeClient:
     def delete(self, name, chosen, wait):
         self._shards[name].update(edge.UpdateOperation.delete_points(chosen.points))
 
-    def count(self, name, where, exact):
-        count = self._shards[name].count(edge.CountRequest(exact=exact, filter=_filter(where)))
+    def count(self, name, exact):
+        count = self._shards[name].count(edge.CountRequest(exact=exact))
         return SimpleNamespace(count=count)
 
     def scroll(self, name, scroll_filter, limit, offset, with_payload, with_vectors):
@@ -72,13 +59,8 @@ class EdgeClient:
         self._shards[name].optimize()
 
     def close(self):
-        there = {}
-        for name, shard in self._shards.items():
+        for shard in self._shards.values():
             shard.close()
-            held = self._configs[name]
-            there[name] = held.folder, held.metadata, held.params.vectors
-        self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / "closed.json").write_text(json.dumps([self._made, there]))
 
 
 def _vector_params(given):

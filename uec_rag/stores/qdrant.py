@@ -218,9 +218,9 @@ class QdrantStore(Store):
         if own is not None and found.ensemble != own and self._count():
             check_same(found.ensemble, own)
 
-    def _count(self, filter: models.Filter | None = None) -> int:
-        """Return the number of points that match a filter."""
-        return self._ask(self._client.count, self._name, filter, exact=True).count
+    def _count(self) -> int:
+        """Return the number of all points."""
+        return self._ask(self._client.count, self._name, exact=True).count
 
     def _points(
         self, where: models.Filter | None, *, vectors: bool = False
@@ -299,7 +299,7 @@ class QdrantStore(Store):
         It is taken again when the number of passages has changed by a tenth.
         """
         count = self._count()
-        before, known = self._frequencies[-1] if self._frequencies else (0, [])
+        before, known = [(0, list[Frequencies]()), *self._frequencies][-1]
         if 10 * abs(count - before) > before:
             sample = self._gaussians([*islice(self._points(None, vectors=True), _SAMPLE)])
             known = [*map(Frequencies.from_terms, sample.terms)]
@@ -550,21 +550,21 @@ def _narrow(condition: filters.Condition) -> models.Filter | None:
             return models.Filter(should=parts) if len(parts) == len(conditions) else None
         case filters.HasId(ids):
             return _having(ids)
-        case filters.Compare(key, operator, value, ()) if key.isidentifier():
-            values = value if operator == "$in" else (value,)
-            if operator in ("$eq", "$in", *filters.ORDERS) and all(
-                type(one) in (str, int, float, bool) for one in values
-            ):
+        case filters.Compare(key, operator, value, ()) if key.isascii() and key.isidentifier():
+            values, kinds = value if operator == "$in" else (value,), {str, int, float, bool}
+            if operator in filters.ORDERS:
+                kinds.remove(str)  # of which Qdrant has no order
+            elif operator not in ("$eq", "$in"):
+                return None
+            if {*map(type, values)} <= kinds:
                 return models.Filter(should=[_near(key, operator, one) for one in values])
     return None
 
 
-def _near(key: str, operator: str, value: str | float) -> models.FieldCondition | models.Filter:
-    """Return a condition on a key's value; of texts, Qdrant has no order."""
+def _near(key: str, operator: str, value: str | float) -> models.FieldCondition:
+    """Return a condition on a key's value."""
     place = f"{_VALUES}.{key}"
     if isinstance(value, str):
-        if operator in filters.ORDERS:
-            return models.Filter()
         return models.FieldCondition(key=place, match=models.MatchValue(value=value))
     slack = abs(value) * 1e-9 + 1e-300  # Qdrant changes some floats
     least = None if operator in ("$lt", "$lte") else value - slack

@@ -224,62 +224,6 @@ class _Column:
         return np.array([filters.holds(condition, value) for value in self.values], dtype=bool)
 
 
-class _Filters:
-    """The filters of an index, with the columns of its metadata that were asked for.
-
-    Parameters
-    ----------
-    database : Database
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database, self._columns = database, dict[str, _Column]()
-
-    def select(self, view: View, condition: Condition) -> Mask:
-        """Return which positions of a view satisfy a condition."""
-
-        def mask(condition: Condition, among: Mask) -> Mask:
-            """Return which of some positions satisfy a condition."""
-            match condition:
-                case And(conditions):
-                    for one in sorted(conditions, key=_runs_python):  # last, over what is left
-                        among = mask(one, among)
-                    return among
-                case Or(conditions):
-                    found = np.zeros_like(among)
-                    for one in sorted(conditions, key=_runs_python):
-                        found |= mask(one, among & ~found)
-                    return found
-                case Not(negated):
-                    return among & ~mask(negated, among)
-                case HasId(ids):
-                    found = np.zeros_like(among)
-                    found[[*view.find(ids).values()]] = True
-                    return among & found
-                case Predicate(predicate):
-                    kept, positions = np.zeros_like(among), np.flatnonzero(among)
-                    passages = View(view.state, view.texts, positions).passages()
-                    kept[positions] = [bool(predicate(passage)) for passage in passages]
-                    return kept
-            column = self._column(condition.keys[0], view.state.next_row)
-            found = among & column.fits(condition)[column.codes[view.state.rows]]
-            return found
-
-        return mask(condition, view.mask)
-
-    def _column(self, key: str, rows: int) -> _Column:
-        """Return the column of a key, which is read as far as it is not known."""
-        column = self._columns.get(key, _Column())
-        if len(column.codes) < rows:  # several threads may read them: they read the same
-            with as_corrupted(self._database.path):
-                column = column.extend(key, rows, self._database)
-            if not self._database.is_writing:  # else it may be undone
-                for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
-                    self._columns.pop(oldest, None)
-                self._columns[key] = column
-        return column
-
-
 def _runs_python(condition: Condition) -> bool:
     return bool(filters.parts_of(condition, (Predicate,)))
 
@@ -289,8 +233,9 @@ class _Home(Texts):
 
     def __init__(self, folder: Path | None, *, read_only: bool) -> None:
         self.database = Database(folder, read_only=read_only)
-        self.segments, self.filters = _Segments(folder), _Filters(self.database)
+        self.segments = _Segments(folder)
         self._known = dict[int, Passage]()  # by row, which never changes
+        self._columns = dict[str, _Column]()  # of the metadata that filters asked for
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """See `Texts`."""
@@ -325,7 +270,47 @@ class _Home(Texts):
 
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
-        return self.filters.select(view, parse(filter))
+
+        def mask(condition: Condition, among: Mask) -> Mask:
+            """Return which of some positions satisfy a condition."""
+            match condition:
+                case And(conditions):
+                    for one in sorted(conditions, key=_runs_python):  # last, over what is left
+                        among = mask(one, among)
+                    return among
+                case Or(conditions):
+                    found = np.zeros_like(among)
+                    for one in sorted(conditions, key=_runs_python):
+                        found |= mask(one, among & ~found)
+                    return found
+                case Not(negated):
+                    return among & ~mask(negated, among)
+                case HasId(ids):
+                    found = np.zeros_like(among)
+                    found[[*view.find(ids).values()]] = True
+                    return among & found
+                case Predicate(predicate):
+                    kept, positions = np.zeros_like(among), np.flatnonzero(among)
+                    passages = View(view.state, view.texts, positions).passages()
+                    kept[positions] = [bool(predicate(passage)) for passage in passages]
+                    return kept
+            column = self._column(condition.keys[0], view.state.next_row)
+            found = among & column.fits(condition)[column.codes[view.state.rows]]
+            return found
+
+        return mask(parse(filter), view.mask)
+
+    def _column(self, key: str, rows: int) -> _Column:
+        """Return the column of a key, which is read as far as it is not known."""
+        column = self._columns.get(key, _Column())
+        if len(column.codes) < rows:  # several threads may read them: they read the same
+            with as_corrupted(self.database.path):
+                column = column.extend(key, rows, self.database)
+            if not self.database.is_writing:  # else it may be undone
+                for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
+                    self._columns.pop(oldest, None)
+                self._columns[key] = column
+        return column
 
 
 def _undone() -> OSError:
