@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from pathlib import Path
 
 from openpyxl import Workbook
 from pypdf import PdfWriter
@@ -35,16 +36,6 @@ def write_pdf(path, pages, password=None, outline=()):
     writer.write(path)
 
 
-def zipped(name, path, change=lambda text: text, more=()):
-    """Zip a folder of tests/data, after a change to each of its files, with more files."""
-    with zipfile.ZipFile(path, "w") as file:
-        for part in (DATA / name).rglob("*"):
-            if part.is_file():
-                file.writestr(str(part.relative_to(DATA / name)), change(part.read_text()))
-        for part, text in dict(more).items():
-            file.writestr(part, text)
-
-
 def paragraph(text, style=""):
     """A paragraph of Word."""
     return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
@@ -59,9 +50,13 @@ def word_table(*rows):
 def write_docx(path, *blocks, header=""):
     """The least that is a Word document, of paragraphs and tables."""
     space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    part = f'<w:hdr xmlns:w="{space}">{paragraph(header)}</w:hdr>'
-    more = {"word/header1.xml": part} if header else {}
-    zipped("docx", path, lambda text: text.replace("PARAGRAPHS", "".join(blocks)), more)
+    with zipfile.ZipFile(path, "w") as file:
+        for part in filter(Path.is_file, (DATA / "docx").rglob("*")):
+            text = part.read_text().replace("PARAGRAPHS", "".join(blocks))
+            file.writestr(str(part.relative_to(DATA / "docx")), text)
+        if header:
+            text = f'<w:hdr xmlns:w="{space}">{paragraph(header)}</w:hdr>'
+            file.writestr("word/header1.xml", text)
 
 
 def write_xlsx(path, rows, merged=(), formats=()):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.documents.labels import find_labels, read_questions, write_questions
+from uec_rag.documents.labels import find_labels, read_questions, write_label
 from uec_rag.stores.base import Passage
 
 
@@ -85,7 +85,8 @@ def test_a_question_whose_answers_are_all_gone_is_left_out_and_they_are_named():
 
 def test_questions_of_any_characters_are_read_as_they_were_written(tmp_path):
     asked = {'a, "b"\nc\rd\r\n=e': {"f.md#c"}, " \u0928\u092e ": set()}
-    write_questions(tmp_path / "q.csv", asked)
+    for question, ids in asked.items():
+        write_label(tmp_path / "q.csv", question, ids)
     assert read_questions(tmp_path / "q.csv", labelled=True) == asked
 
 
@@ -96,7 +97,8 @@ NO_FORMULAS = ["Who?", "'tis", "'", "a=b", " =1"]
 def test_a_spreadsheet_finds_no_formula_in_a_table_of_questions(tmp_path):
     texts = [*FORMULAS, *NO_FORMULAS, *(f"'{text}" for text in FORMULAS)]
     asked = {text: {text.strip()} for text in texts}
-    write_questions(tmp_path / "q.csv", asked)
+    for question, ids in asked.items():
+        write_label(tmp_path / "q.csv", question, ids)
     assert read_questions(tmp_path / "q.csv", labelled=True) == asked
     with (tmp_path / "q.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))

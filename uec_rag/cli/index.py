@@ -117,10 +117,7 @@ def index(
 
 
 def _make(
-    folder: Path,
-    to: Path,
-    model: Sequence[str] | None,
-    options: Mapping[str, Any],
+    folder: Path, to: Path, model: Sequence[str] | None, options: Mapping[str, Any]
 ) -> tuple[Retriever, Folder]:
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever

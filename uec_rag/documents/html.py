@@ -80,8 +80,6 @@ def _tidy(soup: BeautifulSoup) -> None:
     for button in soup.find_all("button"):
         if button.find_parent(_HEADINGS) is None and button.find(_HEADINGS) is None:
             button.decompose()
-    for text in soup.find_all(string=re.compile("[\ue000\ue001]")):
-        text.replace_with(re.sub("[\ue000\ue001]", "", text))
 
 
 def _main(soup: BeautifulSoup) -> Tag:

@@ -40,29 +40,29 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
     return asked
 
 
-def write_questions(path: Path, asked: Mapping[str, Collection[str]]) -> None:
-    """Write a CSV table that `read_questions` reads, atomically.
+def write_label(path: Path, question: str, ids: Collection[str] | None) -> None:
+    """Write the rows of a question into a CSV table that `read_questions` reads, atomically.
 
-    A table that is there keeps its other columns, and its questions in their order. The byte order
-    mark at its beginning tells spreadsheets that it is UTF-8. What they would take for a formula,
-    such as "=1+1", is written with an apostrophe before it.
+    Other rows stay as they are, and all columns. None for `ids` removes the question's rows. The
+    byte order mark at the table's beginning tells spreadsheets that it is UTF-8. What they would
+    take for a formula, such as "=1+1", is written with an apostrophe before it.
     """
-    names, known = [*_QUESTIONS], dict[str, dict[str, dict[str, str]]]()
-    if path.exists():
-        for _, row in _rows(path, _QUESTIONS):
-            known.setdefault(row["query"], {})[row["relevant_ids"].strip()] = row
-            names = [*row]
+    rows = [row for _, row in _rows(path, _QUESTIONS)] if path.exists() else []
+    columns = [*(rows[0] if rows else _QUESTIONS)]
+    known = {row["relevant_ids"].strip(): row for row in rows if row["query"] == question}
+    at = next((n for n, row in enumerate(rows) if row["query"] == question), len(rows))
+    rows = [row for row in rows if row["query"] != question]
+    if ids is not None:
+        names = [*filter(ids.__contains__, known), *sorted({*ids} - known.keys())] or [""]
+        spare = [row for name, row in known.items() if name not in names]  # with their notes
+        old = [known.get(name) or (spare.pop() if spare else {}) for name in names]
+        about = [{"query": question, "relevant_ids": name} for name in names]
+        rows[at:at] = [row | new for row, new in zip(old, about, strict=True)]
     out = io.StringIO(newline="")
     # Its ends of lines are "\r\n", so that it quotes a "\r" in a text.
-    table = csv.DictWriter(out, names, restval="")
+    table = csv.DictWriter(out, columns, restval="")
     table.writeheader()
-    for question in [name for name in dict.fromkeys([*known, *asked]) if name in asked]:
-        rows, ids = known.get(question, {}), asked[question]
-        spare = [row for name, row in rows.items() if name not in ids]
-        for name in [*filter(ids.__contains__, rows), *sorted({*ids} - rows.keys())] or [""]:
-            row = rows.get(name) or (spare.pop() if spare else {})
-            row = {**row, "query": question, "relevant_ids": name}
-            table.writerow({column: as_cell(text) for column, text in row.items()})
+    table.writerows({name: as_cell(text) for name, text in row.items()} for row in rows)
     replace_file(path, _BYTE_ORDER_MARK + out.getvalue())
 
 

@@ -1,15 +1,12 @@
 """The ensemble as LangChain objects: embeddings, a vector store, a retriever."""
 
-from uec_rag.base.errors import missing_extra
+from uec_rag.base.errors import require
 
-try:
-    import langchain_core  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ImportError(missing_extra("langchain-core", "langchain")) from error
+require("langchain", "langchain-core")
 
-from uec_rag.langchain.gate import UECGate, chat_advisor
-from uec_rag.langchain.gated import Gated, retrieval_node, retriever_tool, route_on_decision
-from uec_rag.langchain.vectorstore import UECEmbeddings, UECRetriever, UECVectorStore
+from uec_rag.langchain.gate import UECGate, chat_advisor  # noqa: E402
+from uec_rag.langchain.gated import Gated, retrieval_node, retriever_tool, route_on_decision  # noqa: E402
+from uec_rag.langchain.vectorstore import UECEmbeddings, UECRetriever, UECVectorStore  # noqa: E402
 
 __all__ = [
     "Gated",

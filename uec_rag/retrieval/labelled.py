@@ -19,7 +19,7 @@ from uec_rag.base.files import lock_file
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
-from uec_rag.documents.labels import read_questions, write_questions
+from uec_rag.documents.labels import read_questions, write_label
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Filter, Store
 
@@ -69,9 +69,7 @@ class LabelFile:
         lock = self.path.with_name(f".{self.path.name}.lock")
         busy = f"{self.path.name}: another process is writing labels; nothing was changed."
         with lock_file(lock, busy, _PATIENCE):
-            labels = self.read()
-            labels.pop(question, None)
-            write_questions(self.path, labels if ids is None else {**labels, question: {*ids}})
+            write_label(self.path, question, ids)
 
 
 Searchable: TypeAlias = Any
