@@ -254,7 +254,9 @@ def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[st
     TypeError if they are not lists of strings, ValueError if there are not `count` of them.
     """
     latest = [
-        as_strings(turns, f"history[{row}]")[-MOST_TURNS:]
+        as_strings(
+            turns[-MOST_TURNS:] if isinstance(turns, list | tuple) else turns, f"history[{row}]"
+        )
         for row, turns in enumerate(as_list(history, "history"))
     ]
     if len(latest) != count:
