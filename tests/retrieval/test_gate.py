@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers import Counting, index_of, labelled, refused, rightness
 from uec_rag import UEC, Advice, Retriever
-from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import Guarantee, shipped_level
 from uec_rag.retrieval.gate import Gate, Pending
@@ -352,12 +352,11 @@ class TestOfAllQuestions:
 def ambiguous(searched, unsaid):
     """The same search, with a probability of being underspecified for each question."""
     two = (Reading("one", ("p1",), 0.5), Reading("other", ("p2",), 0.5))
-    decisions = [
-        replace(one, underspecified=float(p), in_corpus=1.0, readings=two)
-        for one, p in zip(searched.result.decisions, unsaid, strict=True)
-    ]
-    pairs = zip(searched.result, decisions, strict=True)
-    result = SearchResult([replace(one, decision=decision) for one, decision in pairs])
+    results = []
+    for one, p in zip(searched.result, unsaid, strict=True):
+        vague = replace(one.decision, underspecified=float(p), in_corpus=1.0, readings=two)
+        results.append(replace(one, decision=decide_again(vague, 0.5)))
+    result = SearchResult(results)
     return replace(searched, result=result)
 
 

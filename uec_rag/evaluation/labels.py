@@ -141,9 +141,7 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
     """
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
-    decisions = searched.result.decide(0.5, searched.k)
-    # A question that is asked back is not answered, whatever the threshold.
-    told = np.array([decision.action != "clarify" for decision in decisions])
+    told = ~searched.asks_back  # what is asked back is not answered, whatever the threshold
     wrong = np.cumsum(~right[order][told[order]])
     count = np.arange(1, len(wrong) + 1)
     coverage, risk = count / len(sure), wrong / count

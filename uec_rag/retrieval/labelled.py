@@ -17,7 +17,6 @@ from uec_rag.base.checks import as_list, check_k, check_text, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.files import lock_file
 from uec_rag.base.properties import cached_property
-from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.documents.labels import read_questions, write_label
 from uec_rag.retrieval.result import SearchResult
@@ -229,10 +228,7 @@ class LabelledSearch:
     @cached_property
     def asks_back(self) -> NDArray[np.bool_]:
         """True for each question that gets a clarifying question, shape (n,)."""
-        asks = [
-            needs_clarification(each.underspecified, each.in_corpus, each.readings)
-            for each in self.result.decisions
-        ]
+        asks = [decision.action == "clarify" for decision in self.result.decisions]
         return np.array(asks, dtype=bool)
 
     @property

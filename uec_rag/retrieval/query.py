@@ -253,18 +253,17 @@ def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[st
 
     TypeError if they are not lists of strings, ValueError if there are not `count` of them.
     """
-    latest = [
-        as_strings(turns, f"history[{row}]")[-MOST_TURNS:]
-        for row, turns in enumerate(as_list(history, "history"))
-    ]
+    latest = list[list[str]]()
+    for row, turns in enumerate(as_list(history, "history")):
+        some = turns[-MOST_TURNS:] if isinstance(turns, Sequence) else turns
+        latest.append(as_strings(some, f"history[{row}]"))
+        for turn in latest[row]:
+            check_stored_text(turn, f"history[{row}]")
     if len(latest) != count:
         raise ValueError(
             f"history: expected the turns before each of {count} questions, got {len(latest)} "
             "lists; write [] for a question that begins a conversation."
         )
-    for row, turns in enumerate(latest):
-        for turn in turns:
-            check_stored_text(turn, f"history[{row}]")
     return latest
 
 
