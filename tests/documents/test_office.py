@@ -1,14 +1,16 @@
-"""Word, slides and spreadsheets become sections with their headings."""
+"""Word, slides, spreadsheets and books become sections with their headings."""
 
 import io
 import re
 import zipfile
+from pathlib import Path
 
 from openpyxl import Workbook
 from pptx import Presentation
 from pptx.util import Inches
 
 from tests.documents.files import paragraph, write_docx
+from tests.helpers import DATA
 from uec_rag.documents import read_folder
 from uec_rag.documents.document import Section
 
@@ -58,3 +60,12 @@ def test_cells_beyond_the_size_that_a_sheet_claims_are_read(tmp_path):
         for name in saved.namelist():
             claimed.writestr(name, re.sub(rb'ref="A1:B2"', b'ref="A1"', saved.read(name)))
     assert sections_of(tmp_path) == [Section(("Sheet",), "item: flour, count: 3")]
+
+
+def test_a_book_is_read_in_its_order(tmp_path):
+    parts = DATA / "epub"
+    with zipfile.ZipFile(tmp_path / "a.epub", "w") as book:
+        for part in filter(Path.is_file, parts.rglob("*")):
+            book.write(part, part.relative_to(parts))
+    assert sections_of(tmp_path) == [Section(("One",), "Dough."), Section(("Two",), "Crust.")]
+    assert [document.title for document in read_folder(tmp_path)] == ["Bread"]

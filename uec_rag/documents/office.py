@@ -1,8 +1,9 @@
-"""Reading of Word, PowerPoint, Excel and PDF files."""
+"""Reading of Word, PowerPoint, Excel and PDF files and of EPUB books."""
 
 from __future__ import annotations
 
 import io
+import posixpath
 import re
 import zipfile
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import accumulate
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, spread, table_of
@@ -151,6 +153,25 @@ def _number(value: float, shape: str) -> str:
     value = value * 100 if "%" in shape else value
     text = f"{value:{',' * (',' in digits[0])}.{len(digits[1] or '')}f}"
     return f"{shape[: digits.start()]}{text}{shape[digits.end() :]}".strip()
+
+
+def read_epub(data: bytes) -> Content:
+    """Read the chapters of a book in reading order, with their headings."""
+    from uec_rag.documents.html import html_blocks
+
+    book, blocks = _unzip(data), list[Block]()
+    container = ElementTree.fromstring(book.read("META-INF/container.xml"))
+    path = next(container.iterfind(".//{*}rootfile")).attrib["full-path"]
+    package = ElementTree.fromstring(book.read(path))
+    hrefs = {item.get("id"): item.get("href", "") for item in package.iterfind(".//{*}item")}
+    for item in package.iterfind(".//{*}itemref"):
+        href = unquote(hrefs.get(item.get("idref"), ""))
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(path), href))
+        if name in book.namelist():
+            # An empty heading ends the chapter before.
+            blocks += [Heading("", 1), *html_blocks(book.read(name).decode("utf-8", "replace"))]
+    title = package.findtext(".//{*}title", "")
+    return Content([Page(blocks)], " ".join(title.split()))
 
 
 def read_pdf(data: bytes) -> Content:

@@ -123,6 +123,7 @@ READERS = {
     ".docx": "office:read_docx",
     ".pptx": "office:read_pptx",
     ".xlsx": "office:read_xlsx",
+    ".epub": "office:read_epub",
 }
 """The module and the function that read files, by their suffix in lower case."""
 
