@@ -4,6 +4,7 @@ r"""A user's own model, fitted without labels on the passages that it is to sear
     python -m benchmarks.quality.own_model table MANUALS MODELS
     python -m benchmarks.quality.own_model table MANUALS MODELS --only restic,madetech,caddy \
         --questions further
+    python -m benchmarks.quality.own_model table MANUALS MODELS --most 250
     python -m benchmarks.quality.own_model ranking DATA MODELS
 
 MODELS is a folder of SentenceTransformer models, which are black boxes here, without prompts: what
@@ -16,10 +17,12 @@ nDCG@10 on collections, of each model alone and fitted on their passages with wo
 
 from __future__ import annotations
 
+import random
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +32,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.paper.data import load_collection
 from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality import shared
 from benchmarks.quality.first_week import FOLDERS, KINDS, ask, passages_in
 from benchmarks.quality.hybrid import searched
 from benchmarks.quality.proof import MOST
@@ -80,6 +84,23 @@ def own_encoder(folder: Path) -> CachedEncoder:
     return CachedEncoder(black_box, CACHE, revision=f"own/{folder.name}")
 
 
+def part_of(
+    passages: Sequence[Passage], asked: Sequence[dict[str, str]], name: str, most: int
+) -> list[Passage]:
+    """Some passages of a manual: three for each answer, and whole files drawn at random."""
+    chosen = dict[str, Passage]()
+    for row in asked:
+        if row["documents"] == name and (texts := shared.expected_texts(row)):
+            found = (passage for passage in passages if shared.has_any(passage, texts))
+            chosen.update((passage.id, passage) for passage in islice(found, 3))
+    order = defaultdict[str, float](random.Random(most).random)
+    for passage in sorted(passages, key=lambda one: order[one.metadata["source"]]):
+        if len(chosen) >= most:
+            break
+        chosen[passage.id] = passage
+    return [passage for passage in passages if passage.id in chosen]
+
+
 @app.command()
 def level(data: Data, sets: Sets = ENGLISH) -> None:
     """Print the moments of the log odds of `UEC()` by collection, and their means."""
@@ -106,12 +127,15 @@ def table(
     names: Names = MODELS,
     only: Annotated[str, typer.Option(help="Some of the manuals, comma-separated.")] = "",
     questions: Annotated[str, typer.Option(help="Tables of questions.")] = "first_week,own_words",
+    most: Annotated[int, typer.Option(help="Passages of each manual, with the answers.")] = 0,
 ) -> None:
     """Print the shares of right decisions."""
     warnings.simplefilter("ignore")
     chosen = only.split(",") if only else ["python", *FOLDERS]
     asked = read_tables(*questions.split(","))
     corpora = {name: passages_in(manuals, name) for name in chosen}
+    if most:
+        corpora = {name: part_of(some, asked, name, most) for name, some in corpora.items()}
     rows = [_row("UEC()", corpora, asked, lambda _: shipped())]
     for name in names.split(","):
         encoder = own_encoder(folder / name)
