@@ -12,9 +12,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.helpers import LinearHead, bag_of_words, index_of, pairs
 from tests.survival.scale import LONG
@@ -91,15 +88,6 @@ def rng():
 def small(fitted, texts):
     """An index of ten passages, p0 to p9, to be written to."""
     return index_of(fitted, texts[:10])
-
-
-@pytest.fixture
-def exported(monkeypatch):
-    """What has the spans that are written meanwhile."""
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("uec_rag.base.spans._tracer", lambda: provider.get_tracer("test"))
-    return exporter
 
 
 @pytest.fixture(scope="session")

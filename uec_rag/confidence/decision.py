@@ -149,13 +149,6 @@ class Decision:
         return {key: value for key, value in fields.items() if value}
 
 
-def outcome(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """Return the attributes of decisions for traces: action, confidence, in_corpus."""
-    names = {"decision": "action", "confidence": "confidence", "in_corpus": "in_corpus"}
-    told = {key: [getattr(one, name) for one in decisions] for key, name in names.items()}
-    return {key: each for key, [each] in told.items()} if len(decisions) == 1 else told
-
-
 def needs_clarification(
     underspecified: float, in_corpus: float, readings: Sequence[Reading], ask: float = ASK
 ) -> bool:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 from uec_rag.base.errors import warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
-from uec_rag.base.spans import span
 from uec_rag.encoders import CachedEncoder, Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,
@@ -200,14 +199,11 @@ class UEC:
         def encode(encoder: Encoder) -> Encoded:
             return encoder.encode(checked, role, show_progress=show_progress)
 
-        with span("encode", texts=len(checked), role=role):
-            if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
-                encoded = [*map(encode, encoders)]
-            else:
-                with ThreadPoolExecutor(len(encoders)) as pool:
-                    tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
-                    encoded = [task.result() for task in tasks]
-        return fitted.gaussians(encoded)
+        if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
+            return fitted.gaussians([*map(encode, encoders)])
+        with ThreadPoolExecutor(len(encoders)) as pool:
+            tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
+            return fitted.gaussians([task.result() for task in tasks])
 
     def with_cache(self) -> Self:
         """Return a copy that does not encode again what was encoded recently.

@@ -20,9 +20,8 @@ from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import read_json, replace_file
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.base.spans import span
 from uec_rag.confidence.advice import Advice, Advisor, ask_advisor, run_to_end
-from uec_rag.confidence.decision import Decision, apply_advice, decide_again, outcome
+from uec_rag.confidence.decision import Decision, apply_advice, decide_again
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import Guarantee, advised_thresholds, drift, shipped_level
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
@@ -100,15 +99,12 @@ class Pending(Generic[_T]):
         gate, rows = self.gate, self.rows
         if not rows or gate.advisor is None:
             return []
-        with span("advisor", queries=len(rows)) as note:
-            replies = await ask_advisor(
-                gate.advisor,
-                [self.questions[row] for row in rows],
-                [self.texts[row][: gate.k] for row in rows],
-                gate.timeout,
-            )
-            note(failed=sum(isinstance(reply, str) for reply in replies))
-        return replies
+        return await ask_advisor(
+            gate.advisor,
+            [self.questions[row] for row in rows],
+            [self.texts[row][: gate.k] for row in rows],
+            gate.timeout,
+        )
 
     def settle(self, replies: Sequence[Advice | str]) -> list[tuple[Decision, _T]]:
         """Decide on all questions, given what `consult` returned.
@@ -408,10 +404,7 @@ class Gate(Record):
                 "The gate was made with another calibration or filter than this search, so its "
                 "guarantee does not apply. Recalibrate it."
             )
-        with span("gate", queries=len(known), threshold=self.threshold) as note:
-            decisions = [decide_again(decision, threshold) for decision in known]
-            note(**outcome(decisions))
-        return decisions
+        return [decide_again(decision, threshold) for decision in known]
 
     def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
         """Repeat the decision of a search at this gate's threshold, without the advisor.

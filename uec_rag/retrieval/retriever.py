@@ -20,8 +20,7 @@ import numpy as np
 from uec_rag.base.checks import as_list, check_k, check_share, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.base.spans import span
-from uec_rag.confidence.decision import Decision, outcome, with_note
+from uec_rag.confidence.decision import Decision, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language, sentence
 from uec_rag.confidence.model import JUDGED, shipped_model
 from uec_rag.confidence.readings import Reading
@@ -545,14 +544,9 @@ class Retriever:
         compete with these.
         """
         self._check_fit()
-        with span("search", queries=len(queries), k=k) as note:
-            method = self._method(where)
-            results = run(method, self.store, queries, *encoded, k, among, rest)
-            if among is not None and among is where:
-                results = [self._note_few(result, k) for result in results]
-            decisions = [result.decision for result in results]
-            size = max((decision.size for decision in decisions), default=0)
-            note(passages=size, **outcome(decisions))
+        results = run(self._method(where), self.store, queries, *encoded, k, among, rest)
+        if among is not None and among is where:
+            results = [self._note_few(result, k) for result in results]
         return results
 
     def _note_few(self, result: Result, k: int) -> Result:
