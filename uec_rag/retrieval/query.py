@@ -29,7 +29,7 @@ from uec_rag.confidence.replies import (
     find_positions,
     is_clarifying_question,
 )
-from uec_rag.confidence.wording import complete_question, refers_back
+from uec_rag.confidence.wording import complete_question, is_question, refers_back
 from uec_rag.stores.base import Filter, check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
@@ -85,7 +85,7 @@ class Query:
     Attributes
     ----------
     text : str
-        The question.
+        The question; after a clarifying question, followed by a reply that names no reading.
     turns : sequence of str
         The turns before it that are searched with it, oldest first.
     replies : tuple
@@ -111,7 +111,8 @@ class Query:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
         reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. Any other reply is the next question.
+        question, among those that this one offers. Any other reply that is no question itself, such
+        as "2024" to "Which year?", is more text of the question.
 
         Examples
         --------
@@ -172,14 +173,23 @@ class Query:
 
 def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
     """Return the question that was asked, the turns before it, and the replies to it."""
-    position, spoken, replies = len(history), [*history, said], tuple[str, ...]()
-    while position >= 2 and len(replies) < _MOST_REPLIES:
-        asked, reply = spoken[position - 1], spoken[position]
-        if find_positions(reply, extract_labels(asked)) is None:
+    position, spoken = len(history), [*history, said]
+
+    def names_reading(place: int) -> bool:
+        return find_positions(spoken[place], extract_labels(spoken[place - 1])) is not None
+
+    while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
+        is_reply = is_clarifying_question(spoken[position - 1])
+        if not is_reply or (is_question(spoken[position]) and not names_reading(position)):
             break
-        replies = (choose_label(asked, reply), *replies)
         position -= 2  # to the question that was asked back about, which may be a reply itself
-    return spoken[position], spoken[:position], replies
+    text, replies = spoken[position], tuple[str, ...]()
+    for place in range(position + 2, len(spoken), 2):
+        if names_reading(place):
+            replies = (*replies, choose_label(spoken[place - 1], spoken[place]))
+        else:
+            text, replies = f"{text}\n{spoken[place]}", ()
+    return text, spoken[:position], replies
 
 
 def searched_turns(question: str, history: Sequence[str]) -> list[str]:
