@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -429,50 +428,11 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, flo
     return bins
 
 
-@dataclass(frozen=True)
-class Level(Record):
-    """The shares of right answers at a confidence, on corpora that it was not learned on.
+def expected_threshold(wrong: float) -> float:
+    """Return the threshold at which a share of all questions is expected to be wrong at most.
 
-    They were learned by `benchmarks/quality/level.py`.
-
-    Attributes
-    ----------
-    collections : int
-        Number of these corpora.
-    unanswerable : float
-        Share of the questions to them that have no answer.
-    low, high : float
-        Share of right answers at a confidence of 0.6: the bounds for 90 % of corpora.
-    wrong, thresholds : tuple of float
-        Shares of all questions that get a wrong answer, ascending, and for each the threshold of
-        confidence that kept it on four of five collections.
+    It is that which kept the share on four of five collections (`benchmarks/quality/level.py`),
+    interpolated, and 1 for a share of 0.
     """
-
-    collections: int
-    unanswerable: float
-    low: float
-    high: float
-    wrong: tuple[float, ...]
-    thresholds: tuple[float, ...]
-
-    def threshold(self, wrong: float) -> float:
-        """Return the threshold at which a share of all questions is expected to be wrong at most.
-
-        It is interpolated between those of the table, and is 1 for a share of 0.
-        """
-        return float(np.interp(wrong, (0.0, *self.wrong), (1.0, *self.thresholds)))
-
-    @property
-    def report(self) -> str:
-        """The meaning of a confidence of 0.6, in words."""
-        return (
-            f"On a corpus like the {self.collections} English collections that UEC() was tried on, "
-            f"with {self.unanswerable:.0%} of the questions unanswerable, 0.6 means "
-            f"{self.low:.2f} to {self.high:.2f} (90% of such corpora)."
-        )
-
-
-@cache
-def shipped_level() -> Level:
-    """Return the level that comes with the package, of `UEC()`."""
-    return Level.restore(shipped("shipped.json")["level"])
+    level = shipped("shipped.json")["level"]
+    return float(np.interp(wrong, (0.0, *level["wrong"]), (1.0, *level["thresholds"])))

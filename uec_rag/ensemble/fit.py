@@ -108,14 +108,11 @@ def fit(
         if are_generated:
             model = with_level(model, views(fitted), *_GENERATED_LEVEL)
     bar.close()
-    shares = fitted.shares(fitted.encoder_coefficients(asked.queries, asked.coefficients(fitted)))
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
     report = FitReport(
         {name: each.summary for name, each in zip(fitted.names, posteriors, strict=True)},
         time.perf_counter() - start,
         source=f"{source}passages" if are_generated else "",
-        pairs=tuple(int((each.labels == 1).sum()) for each in pairs_of_each),
-        shares=tuple(shares.mean(axis=0).tolist()),
     )
     profiled = zip(texts.queries[:_PROFILED], texts.relevant, strict=False)
     profile = TrainingProfile.from_pairs([(one, texts.corpus[rows[0]]) for one, rows in profiled])
