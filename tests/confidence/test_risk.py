@@ -62,7 +62,7 @@ def test_too_few_labels_answer_nothing_and_say_how_many_it_takes(make, options, 
     )
     assert math.isinf(few.threshold)
     assert not few.is_controlled
-    assert f"at least {needed} calibration questions, got {needed - 1}" in few.report
+    assert f"{needed - 1} calibration questions, of which it takes at least {needed}." in few.report
     assert (enough.answered, enough.wrong) == (needed, 0)
     assert target in enough.report
 

@@ -20,9 +20,7 @@ from uec_rag.base.records import Record
 from uec_rag.confidence.model import shipped
 
 _SURE = 0.9  # least confidence above which no advisor is asked, and a rewrite is answered
-_FEW = 50  # labels below which to advise more
 _STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
-_MORE_LABELS = " So few labels leave the threshold to chance; label about a hundred questions."
 
 
 @dataclass(frozen=True)
@@ -76,17 +74,11 @@ class Guarantee(Record):
                 f"Of {self.queries} questions, {self.answered} answered: {right} right, "
                 f"{self.wrong} wrong. Answering above confidence {self.threshold:.3f}: "
                 f"{self.target}, {over} random sets of such questions."
-                + (_MORE_LABELS if self.queries < _FEW else "")
-            )
-        if self.queries < self.needed:
-            return (
-                f"Abstaining on every question: {self.target} takes at least {self.needed} "
-                f"calibration questions, got {self.queries}. Provide more, or allow a higher share."
             )
         return (
             f"Abstaining on every question: no threshold shows {self.target} on the "
-            f"{self.queries} calibration questions. Provide more, allow a higher share, or improve "
-            "retrieval."
+            f"{self.queries} calibration questions, of which it takes at least {self.needed}. "
+            "Provide more, allow a higher share, or improve retrieval."
         )
 
     @classmethod

@@ -358,8 +358,11 @@ class Fitted:
         return spread
 
     def standardise_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Compute the log total variance of queries, standardised per encoder, shape (n, K)."""
-        if self.posteriors is None:
+        """Compute the log total variance of queries, standardised per encoder, shape (n, K).
+
+        It is 0 before `UEC.fit`, and for the block of a shared space.
+        """
+        if self.posteriors is None or self.space == "shared":
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
         pairs = zip(self.posteriors, parts, strict=True)
         each = [posterior.standardise_log_trace(part) for posterior, part in pairs]
