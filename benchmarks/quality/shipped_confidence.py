@@ -267,7 +267,7 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         relevant = np.zeros(logits.shape, dtype=bool)
         for row, query in enumerate(queries):
             relevant[row, [place[id_] for id_ in collection.relevant[query]]] = True
-        views.append(FitView(logits, relevant))
+        views.append(FitView(logits, relevant, logits[..., None]))
     return fit_temperature(views)
 
 

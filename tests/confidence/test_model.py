@@ -283,6 +283,11 @@ def test_passages_that_are_not_there_count_for_nothing(seed, count, missing):
         np.testing.assert_array_equal(more[:, count:], np.repeat(last[:, -1:], missing, axis=1))
 
 
+def view_of(logits, relevant):
+    """A view of one block, whose logits are the ensemble's."""
+    return FitView(logits, relevant, logits[..., None])
+
+
 def views(seed=0, sharpness=1.0, unanswerable=0.2):
     """Logits of queries over passages, of which one each is relevant and mostly found."""
     rng = np.random.default_rng(seed)
@@ -291,7 +296,7 @@ def views(seed=0, sharpness=1.0, unanswerable=0.2):
     logits[np.arange(200), [r[0] for r in relevant]] += rng.normal(7, 3, 200)
     logits = (sharpness * logits).astype(np.float32)
     cuts = corpus_views(relevant, 600, sizes=(50, 400), unanswerable=unanswerable, seed=seed)
-    return [FitView(view.cut(logits), view.relevant) for view in cuts]
+    return [view_of(view.cut(logits), view.relevant) for view in cuts]
 
 
 def shipped():
@@ -313,7 +318,7 @@ def test_the_temperature_undoes_overconfidence():
 def test_a_fit_changes_the_order_and_not_the_level(sharpness, unanswerable):
     """However many of the queries are answered, and however sure the new logits look."""
     known, before = shipped(), views(unanswerable=unanswerable)
-    after = [replace(view, logits=sharpness * view.logits - 5) for view in before]
+    after = [view_of(sharpness * view.logits - 5, view.relevant) for view in before]
     after[0].logits[:, 3] += 4  # the order of some
     model = with_level(known, after, *level_of(known, before))
     old, new, unmoved = (

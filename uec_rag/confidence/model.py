@@ -526,21 +526,19 @@ class FitView:
         The ensemble's logit of every passage.
     relevant : array of bool, shape (n, N)
         Whether a passage answers a query; a row without any True is an unanswerable query.
-    members : array, shape (n, N, K), or None
-        Logit of each block for every passage; None before the fit, which gives them.
+    members : array, shape (n, N, K)
+        Logit of each block for every passage.
     """
 
     logits: FloatArray
     relevant: NDArray[np.bool_]
-    members: FloatArray | None = None
+    members: FloatArray
 
     def in_corpus(self, temperature: float) -> FloatArray:
         """Compute the features of `in_corpus` of the queries, shape (n, F)."""
         best = np.argsort(-self.logits, axis=1, kind="stable")[:, :NEAREST]
         logits = np.take_along_axis(self.logits, best, axis=1)
-        first = logits[:, :1]
-        if self.members is not None:
-            first = self.members[np.arange(len(best)), best[:, 0]]
+        first = self.members[np.arange(len(best)), best[:, 0]]
         return features(logits, np.zeros_like(logits), first, temperature).in_corpus
 
 
