@@ -91,11 +91,11 @@ def fit_posterior(
     else:
         positives = _whole_batches(train, seed)
         slope = fit_in_batch_slope(_batch_similarities(queries, passages, positives))
-        _, intercept = bernoulli_map(similarity, train.labels, slope)
+        intercept = fitting_intercept(similarity, 0.0, train.labels, slope)
         train = positives
     test = held_out_pairs(pairs, held_out, similar)
     similarity = similar.of_pairs(test)
-    _, free = bernoulli_map(similarity, test.labels, slope)
+    free = fitting_intercept(similarity, 0.0, test.labels, slope)
     plain = predictive_nll(similarity, np.zeros(len(test)), test.labels, slope, free)
     nll = float(plain.mean())
     summary = PosteriorSummary(slope, intercept, len(train), len(test), nll, nll)

@@ -48,9 +48,7 @@ _SLOPE_SCALE = 1.25
 Floats = NDArray[np.floating]
 
 
-def bernoulli_map(
-    similarity: Floats, labels: Floats, slope: float | None = None
-) -> tuple[float, float]:
+def bernoulli_map(similarity: Floats, labels: Floats) -> tuple[float, float]:
     """Find the MAP estimate of a and b in P(answer) = sigmoid(a s + b).
 
     The prior on b is flat. That on a is a Cauchy distribution, scaled by the standard deviation of
@@ -63,8 +61,6 @@ def bernoulli_map(
         Cosines of the pairs.
     labels : array, shape (n,)
         1 for an answer.
-    slope : float, optional
-        Fixed value of a, to fit b only.
 
     Returns
     -------
@@ -77,22 +73,19 @@ def bernoulli_map(
     # The slope and the logit at the mean are of one scale; slope and intercept are not.
     x = (s - centre) / spread
     weight = 1 / len(s)
-    moving = slice(0 if slope is None else 1, 2)
 
     def loss(theta: Vector) -> tuple[float, Vector]:
-        a, b = (theta[0], theta[1]) if slope is None else (slope * spread, theta[0])
-        logit = a * x + b
+        a, logit = theta[0], theta[0] * x + theta[1]
         error = expit(logit) - y
         square = (a / _SLOPE_SCALE) ** 2
         value = float((np.logaddexp(0, logit) - y * logit).mean()) + weight * math.log1p(square)
         by_slope = (error * x).mean() + weight * 2 * a / _SLOPE_SCALE**2 / (1 + square)
-        return value, np.array([by_slope, error.mean()])[moving]
+        return value, np.array([by_slope, error.mean()])
 
     # Start at the mean similarity: far from it, all probabilities saturate and gradients vanish.
-    start, bounds = [10.0 * spread, 0.0], [(1e-2 * spread, 1e4 * spread), (-1e4, 1e4)]
-    vector = _minimise(loss, start[moving], bounds[moving])
-    fitted = float(vector[0]) / spread if slope is None else slope
-    return fitted, float(vector[-1]) - fitted * centre
+    bounds = [(1e-2 * spread, 1e4 * spread), (-1e4, 1e4)]
+    a, b = _minimise(loss, [10.0 * spread, 0.0], bounds).tolist()
+    return a / spread, b - a / spread * centre
 
 
 def fit_in_batch_slope(similarity: Floats) -> float:
@@ -171,13 +164,15 @@ def variance_scale(
     return scale, fitting_intercept(similarity, variance, labels, slope)
 
 
-def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slope: float) -> float:
+def fitting_intercept(
+    similarity: Floats, variance: Floats | float, labels: Floats, slope: float
+) -> float:
     """Find the maximum-likelihood intercept of the probit predictive at a given variance.
 
     `similarity`, `variance`, `labels`, array, shape (n,): mean and variance of the similarity of
     each pair; 1 for an answer.
     """
-    root = 1 / np.sqrt(1 + PROBIT * slope**2 * variance.astype(np.float64))
+    root = 1 / np.sqrt(1 + PROBIT * slope**2 * np.float64(variance))
 
     def loss(theta: Vector) -> tuple[float, Vector]:
         logit = (slope * similarity + theta[0]) * root
