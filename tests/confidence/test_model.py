@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -199,11 +198,6 @@ def test_one_hit_and_labels_that_it_alone_meets_recalibrate_too(k):
     relevance = told.probabilities(labelled.features).relevance
     assert 0.3 < relevance[:, 0].mean() < 0.7
     assert (relevance[:, 1:] < 0.3).all()
-
-
-def test_saved_and_restored():
-    for original in (model(slope=0.7), replace(model(), per_count=0.5)):
-        assert ConfidenceModel.restore(json.loads(json.dumps(original.metadata()))) == original
 
 
 LINE = Calibrator((2.0, 1.0), (0.0, 0.0), (1.0, 1.0), bias=-1.0)

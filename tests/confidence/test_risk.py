@@ -99,14 +99,6 @@ def test_whatever_the_order_a_risk_above_the_target_is_rarely_answered(chance):
     assert over < 60
 
 
-def test_ties_are_answered_together_or_not_at_all():
-    confidence = np.repeat([0.9, 0.5], 100)
-    correct = np.repeat([True, False], 100)
-    found = risk_threshold(confidence, correct, risk=0.05)
-    assert found.threshold == 0.5
-    assert found.answered == 100
-
-
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 4))
 def test_an_increasing_transformation_changes_no_decision(seed, power):
     rng = np.random.default_rng(seed)
