@@ -142,16 +142,6 @@ def test_relevance_confidence_and_in_corpus_agree_whatever_was_learned(
     np.testing.assert_allclose(sure.relevance[:, 0], sure.confidence_at_k[:, 0], rtol=1e-5)
 
 
-@given(models(), st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(0, 20))
-def test_asking_for_more_hits_changes_nothing_of_the_first(model, seed, k, more):
-    hits = -np.sort(-np.random.default_rng(seed).normal(0, 5, (4, 40)), axis=1)
-    seen = observed(hits, temperature=model.temperature)
-    few, many = (model.probabilities(seen.first(count)) for count in (k, k + more))
-    np.testing.assert_array_equal(few.in_corpus, many.in_corpus)
-    np.testing.assert_array_equal(few.confidence_at_k, many.confidence_at_k[:, :k])
-    np.testing.assert_array_equal(few.relevance, many.relevance[:, :k])
-
-
 def examples(k, seed=0):
     rng = np.random.default_rng(seed)
     hits, queries = rng.normal(0, 1, (40, k, 2)), rng.normal(0, 1, (40, 5))

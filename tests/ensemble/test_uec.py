@@ -74,10 +74,6 @@ def paper(fit_pairs):
     return UEC.paper(encoders).fit(fit_pairs)
 
 
-def test_options_are_given_by_name():
-    assert UEC(["bm25"], structure="diag", beta=2).options == FitOptions(structure="diag", beta=2.0)
-
-
 def test_the_preset_makes_the_papers_choices(paper):
     fitted = paper.fitted
     assert (fitted.space, fitted.rule, fitted.beta) == ("shared", Rule("trace", 1.5), 0.01)
