@@ -68,7 +68,7 @@ def row(structure: str, pairs: int, width: int, generic: int) -> list[str]:
     theirs = seconds(lambda: laplace_torch_curvature(small), rounds=1)
     difference = max(
         float(np.abs(one - other).max() / np.abs(other).max())
-        for one, other in zip(accumulate(small).factors, expected.factors, strict=True)
+        for one, other in zip(accumulate(small), expected, strict=True)
     )
     ours, extrapolated = seconds(lambda: accumulate(layer(pairs))), theirs * pairs / generic
     cells = [f"{ours:.2f}", f"{theirs:.2f}", f"{extrapolated:.0f}", f"{extrapolated / ours:.0f}"]

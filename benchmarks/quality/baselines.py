@@ -34,6 +34,7 @@ from benchmarks.quality.hybrid import fused, reciprocal_ranks, relative_scores
 from benchmarks.quality.shared import (
     Manuals,
     expected_texts,
+    fit_calibrator,
     has_any,
     index_of,
     read_tables,
@@ -41,7 +42,7 @@ from benchmarks.quality.shared import (
 )
 from benchmarks.tables import print_table
 from uec_rag import Advice, Gate, Retriever, SearchResult
-from uec_rag.confidence.model import JUDGED, fit_calibrator
+from uec_rag.confidence.model import JUDGED
 from uec_rag.evaluation.evaluate import search_by_each_member
 
 Scores = dict[str, tuple[Sequence[Sequence[str]], np.ndarray]]

@@ -29,12 +29,12 @@ from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
-from benchmarks.quality.shared import Data, shipped
+from benchmarks.quality.shared import Data, fit_calibrator, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
-from uec_rag.confidence.model import Calibrator, fit_calibrator
+from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.readings import (
     Candidates,
     Reading,

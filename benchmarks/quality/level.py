@@ -10,16 +10,14 @@ Printed are
 - for each share of wrong answers the threshold that keeps it on four of five collections, and what
   it does on each, if the others chose it.
 
-With --write, the thresholds go into `uec_rag/confidence/shipped.json`, and the share of right
-answers at a confidence of 0.6: of a line in log odds for each collection, the mean and the
-covariance over collections are found by EM.
+With --write, the thresholds go into `uec_rag/confidence/shipped.json`.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,19 +40,14 @@ from benchmarks.quality.shipped_confidence import (
 )
 from benchmarks.tables import print_table
 from uec_rag.confidence.model import ConfidenceModel, log_odds, shipped_model
-from uec_rag.confidence.risk import Level
 
 Floats = NDArray[np.float64]
 
 UNANSWERABLE = (0.0, 0.1, 0.2, 0.3, 0.5)
-SHIPPED = 0.3  # share of unanswerable questions of the level that is shipped
+SHIPPED = 0.3  # share of unanswerable questions of the thresholds that are shipped
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 WRONG = (0.02, 0.05, 0.1, 0.15, 0.2)
 KEPT = 0.8  # share of the collections on which a threshold keeps a share of wrong answers
-_STEPS = 40
-_EXAMPLE = float(np.log(0.6 / 0.4))  # log odds of the confidence whose meaning is shipped
-_DEVIATIONS = 1.645  # of a Gaussian, on either side of its mean: 90 % are within
-_PRIOR = (np.array([1.0, 0.0]), np.diag([1.0, 2.0]))  # of `Calibrator.recalibrate`
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,56 +83,16 @@ class Asked:
         kept = np.cumsum((self.weight * (1 - self.right))[order]) <= wrong
         return 0.0 if kept.all() else float(expit(self.odds[order][kept.sum()]))
 
-    def line(self, mean: Floats, covariance: Floats, count: float) -> tuple[Floats, Floats]:
-        """Slope and offset, and their covariance, from a prior and so many questions (Laplace)."""
-        rows = np.stack([self.odds, np.ones_like(self.odds)], axis=1)
-        weight, precision = count * self.weight / self.weight.sum(), np.linalg.inv(covariance)
 
-        def loss(line: Floats) -> float:
-            odds, moved = rows @ line, line - mean
-            fit = weight @ (np.logaddexp(0, odds) - self.right * odds)
-            return float(fit + moved @ precision @ moved / 2)
-
-        line = mean
-        for _ in range(_STEPS):
-            p = expit(rows @ line)
-            curvature = (rows * (weight * p * (1 - p))[:, None]).T @ rows + precision
-            gradient = rows.T @ (weight * (p - self.right)) + precision @ (line - mean)
-            move, step = np.linalg.solve(curvature, gradient), 1.0
-            while step > 1e-6 and loss(line - step * move) > loss(line):
-                step /= 2
-            line = line - step * move
-            if np.abs(move).max() < 1e-5:
-                break
-        return line, np.linalg.inv(curvature)
+def threshold_of(collections: Iterable[Asked], wrong: float) -> float:
+    """The threshold that keeps a share of wrong answers on four of five collections."""
+    return float(np.quantile([one.lowest(wrong) for one in collections], KEPT))
 
 
-def distribution(collections: Sequence[Asked]) -> tuple[Floats, Floats]:
-    """Mean and covariance of the lines of collections, by EM."""
-    mean, covariance = _PRIOR
-    for _ in range(_STEPS):
-        found = [one.line(mean, covariance, len(one.odds) / 2) for one in collections]
-        mean = np.mean([line for line, _ in found], axis=0)
-        spread = [np.outer(line - mean, line - mean) + error for line, error in found]
-        covariance = np.mean(spread, axis=0)
-    return mean, covariance
-
-
-def level_of(collections: Sequence[Asked]) -> Level:
-    """What collections teach."""
-    (slope, offset), covariance = distribution(collections)
-    kept = [np.quantile([one.lowest(wrong) for one in collections], KEPT) for wrong in WRONG]
-    at = np.array([_EXAMPLE, 1.0])
-    mean, width = float(at @ [slope, offset]), _DEVIATIONS * float(np.sqrt(at @ covariance @ at))
-    low, high = (round(float(expit(mean + side)), 4) for side in (-width, width))
-    thresholds = tuple(round(float(threshold), 3) for threshold in kept)
-    return Level(len(collections), SHIPPED, low, high, WRONG, thresholds)
-
-
-def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> Level:
-    """Print the tables, and return what all collections teach."""
+def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> list[float]:
+    """Print the tables, and return the thresholds that all collections teach."""
     shipped = asked[SHIPPED]
-    level = level_of([*shipped.values()])
+    thresholds = [round(threshold_of(shipped.values(), wrong), 3) for wrong in WRONG]
     table = [
         [f"{unanswerable:.0%}", f"{threshold}", *_summary([one.at(threshold) for one in some])]
         for unanswerable, of_share in asked.items()
@@ -149,17 +102,14 @@ def print_all(asked: Mapping[float, Mapping[str, Asked]]) -> Level:
     head = ["unanswerable", "threshold", "wrong, median", "worst", "answered, median", "least"]
     print_table("Shares of all questions", head, table)
     table = []
-    for place, wrong in enumerate(WRONG):
-        got = [
-            one.at(float(np.quantile([o.lowest(wrong) for o in _others(shipped, name)], KEPT)))
-            for name, one in shipped.items()
-        ]
+    for wrong, threshold in zip(WRONG, thresholds, strict=True):
+        got = [one.at(threshold_of(_others(shipped, name), wrong)) for name, one in shipped.items()]
         above = sum(share > wrong for share, _ in got)
         means = [f"{value:.3f}" for value in np.mean(got, axis=0)]
-        table.append([f"{wrong}", f"{level.thresholds[place]}", *means, f"{above} of {len(got)}"])
+        table.append([f"{wrong}", f"{threshold}", *means, f"{above} of {len(got)}"])
     head = ["wrong at most", "threshold", "wrong", "answered", "more wrong in"]
     print_table("Thresholds that the others choose", head, table)
-    return level
+    return thresholds
 
 
 def _others(asked: Mapping[str, Asked], name: str) -> list[Asked]:
@@ -192,18 +142,19 @@ def main(
     passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = 1000,
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
-    """Print the tables; with --write put level and thresholds into the package."""
+    """Print the tables; with --write put the thresholds into the package."""
     warnings.simplefilter("ignore")
     uec = shipped()
     known: Any = uec.fitted.confidence_model
     start = replace(shipped_model("words"), temperature=known.temperature)
     collections = [loaded(data / name, passages) for name in sets.split(",")]
     cells = [*cells_of(uec, start, collections, most)]
-    level = print_all(asked_of(cells, start))
+    thresholds = print_all(asked_of(cells, start))
     if write:
         path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
         models = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps(models | {"level": level.metadata()}, indent=1) + "\n")
+        level = {"wrong": WRONG, "thresholds": thresholds}
+        path.write_text(json.dumps(models | {"level": level}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,13 @@ from typing import Annotated, TypeAlias
 
 import numpy as np
 import typer
+from numpy.typing import ArrayLike
 
 from benchmarks.paper.data import Collection
 from benchmarks.paper.metrics import mean_ndcg
 from uec_rag import UEC, Retriever, SearchResult
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.confidence.model import RANGE, Calibrator, fit_logistic
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.encoders.packages import cache_folder
@@ -41,6 +44,34 @@ Queries: TypeAlias = Annotated[int, typer.Option(help="Asked of each collection 
 def cached(encoder: Encoder) -> Encoder:
     """The encoder, which looks for vectors on disk before it makes them."""
     return encoder if isinstance(encoder, TermEncoder) else CachedEncoder(encoder, CACHE)
+
+
+def fit_calibrator(
+    features: FloatArray,
+    labels: ArrayLike,
+    penalty: float = 0.001,
+    weights: ArrayLike | None = None,
+) -> Calibrator:
+    """Fit a `Calibrator` to features (..., F), NaN where not known, and labels of either kind.
+
+    `penalty`: ridge penalty on the weights of the standardised features, per example. `weights`:
+    of each example; 1 by default.
+    """
+    flat = features.reshape(-1, features.shape[-1]).astype(np.float64)
+    right = np.asarray(labels, dtype=bool).ravel()
+    counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
+    counts *= len(counts) / counts.sum()
+    known = ~np.isnan(flat)
+    each = counts[:, None] * known
+    each /= np.maximum(each.sum(axis=0), 1e-30)
+    location = (each * np.where(known, flat, 0)).sum(axis=0)
+    spread = np.sqrt((each * np.where(known, flat - location, 0) ** 2).sum(axis=0))
+    spread = np.maximum(spread, 1e-3)
+    standard = np.nan_to_num(np.clip((flat - location) / spread, -RANGE, RANGE))
+    strength = 2 * penalty * len(right)
+    learned, bias = fit_logistic(standard, right, counts, np.zeros(flat.shape[1]), strength, 0.0)
+    weights_, location_, spread_ = (tuple(each.tolist()) for each in (learned, location, spread))
+    return Calibrator(weights_, location_, spread_, bias)
 
 
 def unfitted(names: Sequence[str]) -> UEC:

@@ -30,7 +30,7 @@ from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection, read_rows, sample_collection
-from benchmarks.quality.shared import Data, Sets, index_collection, unfitted
+from benchmarks.quality.shared import Data, Sets, fit_calibrator, index_collection, unfitted
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import weighted_sum
@@ -38,7 +38,6 @@ from uec_rag.confidence.model import (
     ConfidenceModel,
     Examples,
     FitView,
-    fit_calibrator,
     fit_temperature,
     shipped_model,
 )
@@ -268,7 +267,7 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         relevant = np.zeros(logits.shape, dtype=bool)
         for row, query in enumerate(queries):
             relevant[row, [place[id_] for id_ in collection.relevant[query]]] = True
-        views.append(FitView(logits, relevant))
+        views.append(FitView(logits, relevant, logits[..., None]))
     return fit_temperature(views)
 
 

@@ -21,6 +21,7 @@ any confidence and at .85 or more. Beside it are follow-ups that begin so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +42,6 @@ from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import Data, index_of, is_found, read_tables, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.wording import is_question
 from uec_rag.retrieval.result import Result
 
 ORDINARY = "xquad_en,belebele_en,claude_docs_rag,tydiqa_goldp_en,fiqa_small"
@@ -60,6 +60,11 @@ OPENINGS = {
 _QUESTIONS, _ASKED, _MOST_BEFORE = 150, 40, 4
 _OF_ARTICLE = 5  # consecutive passages of XQuAD
 _CONFIDENT = 0.85
+_ASKS = re.compile(
+    r"[?]|^(?:how|what|when|where|who|which|why|whose|can|could|do|does|did|is|are|was|were|will|"
+    r"would|should|tell|show|explain|give|list|describe|find|compare)\b",
+    re.IGNORECASE,
+)
 
 
 def put_behind(collection: Collection) -> Conversations:
@@ -169,7 +174,7 @@ def begin_with_a_conjunction(uec: UEC, folder: Path) -> list[list[str]]:
     answered: list[tuple[bool, bool]] = []
     for name, passages in corpora_of(folder).items():
         index = index_of(uec, passages)
-        rows = [row for row in asked if row["documents"] == name and is_question(row["question"])]
+        rows = [row for row in asked if row["documents"] == name and _ASKS.search(row["question"])]
         alone = index.search([row["question"] for row in rows])
         for row, sure in zip(rows, alone, strict=True):
             if not is_answered(sure) or not is_found(row, sure):

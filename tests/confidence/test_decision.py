@@ -120,8 +120,3 @@ def test_sentences_are_phrased_once_and_clarifying_questions_are_still_understoo
     assert extract_labels(asked) == ["the printer", "the scanner"]
     assert extract_clarifying_question(f"Gern! **{asked}**") == asked
     assert not is_clarifying_question("Do you mean the printer or the scanner?")
-    monkeypatch.setitem(SENTENCES, "underspecified", "Welche?")
-    with pytest.raises(
-        ValueError, match=r"TRANSLATIONS\['en'\]\[\"underspecified\"\]: expected words"
-    ):
-        decide_one(0.9, 0.9, TWO)

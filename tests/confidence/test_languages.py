@@ -11,7 +11,6 @@ from uec_rag.confidence.languages import (
     TRANSLATIONS,
     check_language,
     language_of,
-    language_told_in,
     languages,
     sentence,
     tables,
@@ -60,7 +59,7 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
         reason=said["answered"], question="tar"
     )
     assert with_note(unsure, "x").reason == said["note"].format(reason=unsure.reason, note="x")
-    assert language_told_in(with_note(unsure, "x").reason) == language
+    assert language_of(with_note(unsure, "x").reason) == language
 
 
 @pytest.mark.parametrize("language", languages())
@@ -72,12 +71,12 @@ def test_a_clarifying_question_of_any_language_is_understood(language, count):
     assert extract_labels(asked) == offered
     assert extract_clarifying_question(asked) == asked
     assert extract_clarifying_question(f"OK. **{asked}**") == asked
-    assert language_told_in(asked) == language
+    assert language_of(asked) == language
 
 
 @pytest.mark.parametrize("language", languages())
 def test_a_label_that_has_a_comma_or_an_or_of_the_language_is_quoted(language):
-    for separator in (template(language).comma, template(language).between):
+    for separator in template(language)[1::2]:
         label = f"rows{separator}tabs"
         readings = (Reading(label, ("1",), 0.5), Reading("tar", ("2",), 0.4))
         asked = decide_one(0.9, 0.9, readings, language=language).clarifying_question

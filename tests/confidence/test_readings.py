@@ -115,15 +115,6 @@ def test_whatever_is_found_labels_never_repeat_and_probabilities_are_some(hits, 
     )
 
 
-def test_readings_are_in_the_order_of_hits_with_their_passages():
-    found = candidates(["git add", "rsync", "git add"], None, [2.0, 1.9, 1.8])
-    first, second = readings(found)
-    assert (first.title, first.ids, second.title) == ("git add", ("p0", "p2"), "rsync")
-    assert first.probability + second.probability == pytest.approx(1)
-    last = readings(candidates(["rsync", "git add"], None, [0.0, 0.1]))
-    assert [one.title for one in last] == ["rsync", "git add"]
-
-
 def test_a_reading_above_nine_tenths_is_the_only_one():
     assert labels(["git add", "rsync"], None, [2.0, 0.0]) == ["git add", "rsync"]
     assert labels(["git add", "rsync"], None, [2.5, 0.0]) == ["git add"]
@@ -213,15 +204,6 @@ def test_how_brief_a_question_is_does_not_depend_on_its_language():
     assert brief("ru", "Как", "мне", "удалить", "старые", "файлы") == english
     pairs = ("如何", "何删", "删除", "除旧", "旧的", "的文", "文件", "件吗")
     assert brief("zh", *pairs) == pytest.approx(english)
-
-
-def test_a_corpus_of_another_size_changes_nothing_if_words_are_as_rare_in_it():
-    def of(size):
-        rare = {"loan": np.log(size) / 2, "repay": np.log(size)}
-        found = candidates(PLACES, [("loan",), ("loan", "repay")], idf=rare, size=size)
-        return features("repay loan", found)
-
-    np.testing.assert_allclose(of(10**4), of(10**8), atol=0.06)
 
 
 def test_little_is_enough_if_the_hits_surely_answer_but_not_a_name_that_several_share():

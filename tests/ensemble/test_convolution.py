@@ -14,7 +14,6 @@ from uec_rag.ensemble.convolution import (
     EvidenceWeights,
     Rule,
     block_weights,
-    blocks,
     convolve_shared,
     corpus_evidence,
     direct_sum,
@@ -101,30 +100,6 @@ def test_the_shared_mean_has_unit_length_even_where_encoders_disagree_and_is_fin
     assert np.isfinite([none.mean, none.variance]).all()
 
 
-@FACTORS
-@pytest.mark.parametrize(
-    ("combine", "dimensions", "widths"),
-    [(direct_sum, (4, 6), (4, 6)), (convolve_shared, (4, 4), (4,))],
-)
-def test_a_combination_knows_its_coefficients_and_the_widths_of_its_blocks(
-    rng, factors, combine, dimensions, widths
-):
-    parts = [random_gaussian(rng, 3, d, f) for d, f in zip(dimensions, factors, strict=True)]
-    pi = convex(rng, 3, 2)
-    found = combine(parts, pi) if combine is convolve_shared else combine(parts, pi, np.ones(2))
-    assert found.widths == widths
-    np.testing.assert_array_equal(found.coefficients, pi)
-
-
-def test_the_blocks_of_a_direct_sum_are_the_encoders_unit_vectors(rng):
-    dimensions, weights = (4, 6, 5), np.float32([0.4, 1.6, 1.0])
-    parts = [random_gaussian(rng, 3, d) for d in dimensions]
-    parts = [Gaussian(unit(p.mean), p.variance) for p in parts]
-    z = direct_sum(parts, Rule("uniform")(parts), weights)
-    for block, part in zip(blocks(z.mean, dimensions, weights), parts, strict=True):
-        np.testing.assert_allclose(block, part.mean, rtol=1e-5)
-
-
 @pytest.mark.parametrize("factors", [None, 1])
 def test_words_are_scaled_as_the_vectors_are(rng, factors):
     parts = [random_gaussian(rng, 2, 4, factors), WORDS]
@@ -135,14 +110,6 @@ def test_words_are_scaled_as_the_vectors_are(rng, factors):
     assert (alone.dimension, alone.widths, len(alone.terms)) == (0, (0,), 1)
 
 
-@given(st.lists(st.floats(1e-2, 1e4), min_size=1, max_size=6))
-def test_block_weights_have_mean_1_and_the_ratios_of_the_slopes(slopes):
-    weights = block_weights(slopes)
-    assert weights.dtype == np.float32
-    np.testing.assert_allclose(weights.mean(), 1, rtol=1e-5)
-    np.testing.assert_allclose(weights / weights[0], np.array(slopes) / slopes[0], rtol=1e-5)
-
-
 NAMES = ["a", "b", "c"]
 
 
@@ -150,14 +117,6 @@ NAMES = ["a", "b", "c"]
 def parts():
     rng = np.random.default_rng(0)
     return [random_gaussian(rng, 5, d, 1) for d in (4, 6, 4)]
-
-
-def test_the_trace_rule_is_equation_4(parts):
-    traces = np.stack([p.variance.sum(axis=1) for p in parts], axis=1).astype(np.float64)
-    exponential = np.exp(-traces / 1.5)
-    np.testing.assert_allclose(
-        Rule("trace", 1.5)(parts), exponential / exponential.sum(axis=1, keepdims=True), rtol=1e-5
-    )
 
 
 WEIGHTS = {"c": 2, "a": 1, "b": 1}

@@ -23,7 +23,7 @@ def fit_set(seed=0, queries=120, passages=400, foreign=0.0):
         # High everywhere, and wrong about the order.
         similarities[k, rows] = rng.normal(0.5, 0.12, (len(rows), passages))
     trace = np.zeros((queries, 2), np.float32)
-    return FitCorpus(similarities.astype(np.float32), [[int(g)] for g in gold], trace)
+    return FitCorpus(similarities.astype(np.float32), [[int(g)] for g in gold], trace, [], None)
 
 
 def learned(corpus, **options):

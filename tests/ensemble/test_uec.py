@@ -74,10 +74,6 @@ def paper(fit_pairs):
     return UEC.paper(encoders).fit(fit_pairs)
 
 
-def test_options_are_given_by_name():
-    assert UEC(["bm25"], structure="diag", beta=2).options == FitOptions(structure="diag", beta=2.0)
-
-
 def test_the_preset_makes_the_papers_choices(paper):
     fitted = paper.fitted
     assert (fitted.space, fitted.rule, fitted.beta) == ("shared", Rule("trace", 1.5), 0.01)
@@ -121,18 +117,6 @@ def test_fit_returns_a_report_with_a_line_for_every_encoder(fitted):
         assert summary.held_out == 200
         assert line.startswith(f"{name}: slope {summary.slope:.1f}")
         assert f"{summary.nll:.4f} ({summary.nll_deterministic:.4f}" in line
-
-
-def test_the_report_warns_of_few_pairs_and_says_who_is_ignored(fit_pairs):
-    few = UEC([bag_of_words(24, "narrow")]).fit(pairs(40)).report
-    assert few.pairs == (40,)
-    assert "Fitted on 40 pairs: with fewer than 300, slopes, variances and confidence" in str(few)
-    members = [bag_of_words(32, "good"), noise]
-    report = UEC(members, coefficients=[0.5, 0.5]).fit(pairs(400)).report
-    assert sum(report.shares) == pytest.approx(1, abs=1e-5)
-    assert "fewer than 300" not in str(report)
-    assert "noise is almost ignored: its weight is" in str(report)
-    assert "good is almost ignored" not in str(report)
 
 
 def test_the_level_of_confidence_is_that_of_the_shipped_model(fitted):

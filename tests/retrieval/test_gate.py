@@ -15,7 +15,7 @@ from tests.helpers import Counting, index_of, labelled, refused, rightness
 from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.risk import Guarantee, shipped_level
+from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.retrieval.gate import Gate, Pending
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.query import Diversity
@@ -256,8 +256,7 @@ class TestExpected:
 
     def test_it_answers_above_that_threshold(self, full, queries):
         found = full.search(queries, 4)
-        level = shipped_level()
-        assert Gate(max_wrong=0.1).decide(found) == found.decide(level.threshold(0.1))
+        assert Gate(max_wrong=0.1).decide(found) == found.decide(expected_threshold(0.1))
 
     def test_its_report_and_metadata_promise_nothing(self):
         gate = Gate(max_wrong=0.1)

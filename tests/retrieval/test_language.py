@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.confidence.languages import language_told_in, sentence
+from uec_rag.confidence.languages import language_of, sentence
 
 ASKED = {
     "de": "Was ist das für ein Ding?",
@@ -22,14 +22,14 @@ def index():
 
 
 def told(result):
-    return [language_told_in(decision.reason) for decision in result.decisions]
+    return [language_of(decision.reason) for decision in result.decisions]
 
 
 def test_each_question_is_answered_in_its_own_language(index):
     found = index.search([*ASKED.values()])
     assert told(found) == [*ASKED]
     assert [one.language for one in found.decisions] == [*ASKED]
-    assert [language_told_in(one.reason) for one in found.decide(0.99)] == [*ASKED]
+    assert [language_of(one.reason) for one in found.decide(0.99)] == [*ASKED]
     view = index.snapshot()
     view.gate = Gate(0.9)
     assert told(view.search([*ASKED.values()])) == [*ASKED]

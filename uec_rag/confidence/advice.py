@@ -182,18 +182,13 @@ async def ask_advisor(
 
 
 async def _advice(advisor: Advisor, question: str, passages: Sequence[str]) -> Advice | str:
-    """Call an advisor: in this event loop if it is asynchronous, else in a thread of its own.
+    """Call an advisor in a thread of its own, and await in this event loop what is asynchronous.
 
     Returns its advice, or the reason why there is none.
     """
     _is_advising.set(True)
-    call = getattr(advisor, "__call__", None)  # noqa: B004 - of the instance of a class
-    reply: object
     try:
-        if any(map(inspect.iscoroutinefunction, (advisor, call))):
-            reply = advisor(question, passages)
-        else:
-            reply = await _in_thread(partial(advisor, question, passages))
+        reply = await _in_thread(partial(advisor, question, passages))
         if inspect.isawaitable(reply):
             reply = await reply
     except (Exception, asyncio.CancelledError, SystemExit) as raised:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import regex
 
@@ -25,24 +25,6 @@ _OTHERS = "others"  # the table of the languages that nothing is told in
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:'\p{L}+)*")
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
 _CHARACTERS = 1.5  # of a word in Chinese or Japanese
-# A script, and its letters that the language does not use.
-_SCRIPTS = {
-    "ko": (regex.compile(r"\p{Hangul}"), None),
-    "ar": (regex.compile(r"\p{Arabic}"), regex.compile("[پچژگکیٹڈڑںےہھۆێەېړښځڅ]")),
-    "ru": (regex.compile(r"\p{Cyrillic}"), regex.compile("[іїєґўјљњћђџќѓѕәғқңөұүһӣӯҳҷ]")),
-    "hi": (regex.compile(r"\p{Devanagari}"), regex.compile("ळ")),
-}
-# Letters, elisions and endings that few languages in the Latin script have.
-_MARKS = {
-    "de": regex.compile(r"[ßäöü]|ungen$"),
-    "es": regex.compile(r"[ñáíóú]|ciones$|ó$|ían?$"),
-    "fr": regex.compile(r"[çœêûëïèùâ]|ée?s?$|^(?:l|d|j|qu|n|s|c|m|t)'"),
-    "it": regex.compile(
-        r"[ìòù]|zion[ei]$|ità$|^(?:l|d|un|dell|all|nell|sull|dall|quest|quell|c|s)'"
-    ),
-    "pt": regex.compile(r"[ãõáíóúêâ]|ç"),
-    _OTHERS: regex.compile(r"[ğşıåøæőűłąęčřěůžđțșă]|l·l|^(?:l|d|s)'"),
-}
 _MARK = 0.5  # of a word
 
 
@@ -76,6 +58,12 @@ def check_language(language: str | None) -> str | None:
 
 
 @cache
+def _patterns(key: str) -> Mapping[str, regex.Pattern[str]]:
+    """Compile the marks, the scripts or the foreign letters of the languages that have them."""
+    return {code: regex.compile(table[key]) for code, table in tables().items() if key in table}
+
+
+@cache
 def _languages_of_words() -> Mapping[str, tuple[str, ...]]:
     known: dict[str, tuple[str, ...]] = {}
     for code, table in tables().items():
@@ -99,11 +87,11 @@ def language_of(text: str) -> str:
     """
     points = Counter[str]()
     words = _WORD.findall(text.lower().replace("’", "'"))
-    known = _languages_of_words()
+    known, marks = _languages_of_words(), _patterns("marks")
     for word in words:
         having = known.get(word, ())
         points.update(dict.fromkeys(having, 1 / len(having) if having else 0))
-        points.update({code: _MARK for code, mark in _MARKS.items() if mark.search(word)})
+        points.update({code: _MARK for code, mark in marks.items() if mark.search(word)})
     points["es"] += text.count("¿") + text.count("¡")
     if not text.isascii():
         points.update(_by_script(text, words))
@@ -116,9 +104,10 @@ def _by_script(text: str, words: list[str]) -> Counter[str]:
     points = Counter[str]()
     han, kana = len(_HAN.findall(text)), len(_KANA.findall(text))
     points["ja" if kana else "zh"] += (han + kana) / _CHARACTERS  # type: ignore[assignment]
-    for code, (script, foreign) in _SCRIPTS.items():
+    foreign = _patterns("foreign")
+    for code, script in _patterns("script").items():
         written = sum(map(bool, map(script.search, words)))
-        is_foreign = foreign is not None and any(map(foreign.search, words))
+        is_foreign = code in foreign and any(map(foreign[code].search, words))
         points[_OTHERS if is_foreign else code] += 2 * written if is_foreign else written
     return points
 
@@ -139,21 +128,12 @@ TRANSLATIONS: dict[str, dict[str, str]] = {
 """The sentences by the code of their language, as in `SENTENCES`."""
 
 SENTENCES = TRANSLATIONS[ENGLISH]
-"""The sentence for each code, in English; update it once, before the first search.
+"""The sentence for each code, in English.
 
 Besides those of `Code`, there are the notes on a question, and "unclear", which takes the place of
 "underspecified" if there is no choice of labels. `others` and `last` are the labels of the
 readings, in a sentence that begins with other words; `comma` is between the first of them.
 """
-
-
-class Template(NamedTuple):
-    """The parts of a clarifying question: before, between and after the labels, and a comma."""
-
-    before: str
-    between: str
-    after: str
-    comma: str
 
 
 def sentence(key: str, language: str = ENGLISH, **values: str) -> str:
@@ -162,35 +142,9 @@ def sentence(key: str, language: str = ENGLISH, **values: str) -> str:
     return text.format(**values) if values else text
 
 
-def template(language: str = ENGLISH) -> Template:
-    """Split the clarifying question of a language into its parts.
-
-    Raises ValueError if it has no place for the labels.
-    """
+def template(language: str = ENGLISH) -> tuple[str, str, str, str]:
+    """Return the parts of a clarifying question: before, between and after the labels, a comma."""
     texts = TRANSLATIONS[language]
     before, _, rest = texts["underspecified"].partition("{others}")
-    between, last, after = rest.partition("{last}")
-    if not (before.strip() and between.strip() and last):
-        raise ValueError(
-            f'TRANSLATIONS[{language!r}]["underspecified"]: expected words, "{{others}}", a word '
-            f'such as "or", and "{{last}}", got {texts["underspecified"]!r:.80}.'
-        )
-    return Template(before, between, after, texts["comma"])
-
-
-def detect_language(text: str) -> str | None:
-    """Return the language of the clarifying question that a text begins with; None if of none."""
-    begins = text.lstrip().startswith
-    for language, texts in TRANSLATIONS.items():
-        if begins((template(language).before, texts["unclear"])):
-            return language
-    return None
-
-
-def language_told_in(reason: str) -> str:
-    """Return the language of a decision's reason; English if it is none of these sentences."""
-    for language, texts in TRANSLATIONS.items():
-        whole = (text for key, text in texts.items() if key != "comma" and "{" not in text)
-        if reason.startswith((template(language).before, *whole)):
-            return language
-    return ENGLISH
+    between, _, after = rest.partition("{last}")
+    return before, between, after, texts["comma"]

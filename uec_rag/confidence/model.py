@@ -123,7 +123,8 @@ def features(
     )
 
 
-_RANGE = 6.0
+RANGE = 6.0
+"""The range of standardised features, on either side of 0."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class Calibrator(Record):
         """Compute log odds, shape (...), from features (..., F); NaN counts as the mean."""
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
-        standard = np.nan_to_num(np.clip((features - location) / spread, -_RANGE, _RANGE))
+        standard = np.nan_to_num(np.clip((features - location) / spread, -RANGE, RANGE))
         # Not a matrix product, whose rounding depends on how many rows there are.
         score = (standard * np.asarray(self.weights, np.float32)).sum(axis=-1)
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
@@ -188,54 +189,6 @@ class Calibrator(Record):
         return self.with_line(float(slope[0]), offset)
 
 
-def fit_calibrator(
-    features: FloatArray,
-    labels: ArrayLike,
-    penalty: float = 0.001,
-    weights: ArrayLike | None = None,
-) -> Calibrator:
-    """Fit a `Calibrator`.
-
-    The weights are constrained to be nonnegative, so that more evidence never lowers a probability.
-    scikit-learn's logistic regression has no such constraint.
-
-    Parameters
-    ----------
-    features : array, shape (..., F)
-        NaN where a feature is not known.
-    labels : array_like of bool, shape (...)
-        Labels, some of them True and some False.
-    penalty : float
-        Ridge penalty on the weights of the standardised features, per example.
-    weights : array_like, shape (...), optional
-        Weight of each example; 1 by default.
-
-    Raises
-    ------
-    ValueError
-        If all labels are equal, or there are none.
-    """
-    flat = features.reshape(-1, features.shape[-1]).astype(np.float64)
-    right = np.asarray(labels, dtype=bool).ravel()
-    if right.all() or not right.any():
-        raise ValueError(
-            f"labels: expected some of either kind, got {len(right)} times {bool(right.any())}."
-        )
-    counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
-    counts *= len(counts) / counts.sum()
-    known = ~np.isnan(flat)
-    each = counts[:, None] * known
-    each /= np.maximum(each.sum(axis=0), 1e-30)
-    location = (each * np.where(known, flat, 0)).sum(axis=0)
-    spread = np.sqrt((each * np.where(known, flat - location, 0) ** 2).sum(axis=0))
-    spread = np.maximum(spread, 1e-3)
-    standard = np.nan_to_num(np.clip((flat - location) / spread, -_RANGE, _RANGE))
-    strength = 2 * penalty * len(right)
-    learned, bias = _logistic(standard, right, counts, np.zeros(flat.shape[1]), strength, 0.0)
-    weights_, location_, spread_ = (tuple(each.tolist()) for each in (learned, location, spread))
-    return Calibrator(weights_, location_, spread_, bias)
-
-
 def sigmoid(logits: FloatArray) -> FloatArray:
     """Compute ``1 / (1 + exp(-logits))`` without overflow."""
     # Importing scipy's would be a tenth of the time that a new process takes to answer.
@@ -255,10 +208,10 @@ def _line(
     right = np.asarray(labels, dtype=bool).ravel()
     counts = np.ones(len(right)) if weights is None else np.ravel(weights).astype(np.float64)
     start = np.eye(1, flat.shape[1])[0]
-    return _logistic(flat, right, counts, start, strength=1.0, offset_strength=0.5)
+    return fit_logistic(flat, right, counts, start, strength=1.0, offset_strength=0.5)
 
 
-def _logistic(
+def fit_logistic(
     features: NDArray[np.float64],
     labels: NDArray[np.bool_],
     counts: NDArray[np.float64],
@@ -266,7 +219,10 @@ def _logistic(
     strength: float,
     offset_strength: float,
 ) -> tuple[NDArray[np.float64], float]:
-    """Fit a logistic regression with nonnegative weights and a ridge penalty towards `start`."""
+    """Fit a logistic regression with nonnegative weights and a ridge penalty towards `start`.
+
+    So more evidence never lowers a probability, which scikit-learn's does not ensure.
+    """
     from scipy.optimize import minimize
     from scipy.special import expit
 
@@ -570,21 +526,19 @@ class FitView:
         The ensemble's logit of every passage.
     relevant : array of bool, shape (n, N)
         Whether a passage answers a query; a row without any True is an unanswerable query.
-    members : array, shape (n, N, K), or None
-        Logit of each block for every passage; None before the fit, which gives them.
+    members : array, shape (n, N, K)
+        Logit of each block for every passage.
     """
 
     logits: FloatArray
     relevant: NDArray[np.bool_]
-    members: FloatArray | None = None
+    members: FloatArray
 
     def in_corpus(self, temperature: float) -> FloatArray:
         """Compute the features of `in_corpus` of the queries, shape (n, F)."""
         best = np.argsort(-self.logits, axis=1, kind="stable")[:, :NEAREST]
         logits = np.take_along_axis(self.logits, best, axis=1)
-        first = logits[:, :1]
-        if self.members is not None:
-            first = self.members[np.arange(len(best)), best[:, 0]]
+        first = self.members[np.arange(len(best)), best[:, 0]]
         return features(logits, np.zeros_like(logits), first, temperature).in_corpus
 
 

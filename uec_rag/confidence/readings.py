@@ -468,7 +468,7 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         for rows in groups
     ]
     bearers = Counter(map(_plain, own))
-    sources = _source_titles(about, {about[rows[0]].source for rows in groups})
+    sources = _source_titles(about)
     for title, rows in zip(own, groups, strict=True):
         one = about[rows[0]]
         source, is_file = sources[one.source], one.subject == one.source
@@ -477,34 +477,26 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         if source and (not title or is_file or len(bearers) == 1 < len(groups)):
             title = source
         elif source and says_little:
-            room = max(LONGEST_LABEL - len(title) - 2, LONGEST_LABEL // 3)
-            title = f"{shorten(source, room)}: {title}"
-        title = title or _opening(candidates, rows, groups) or candidates.ids[rows[0]]
-        title = shorten(title)
+            title = f"{shorten(source, LONGEST_LABEL // 2)}: {title}"
+        title = shorten(title or _opening(candidates, rows, groups) or candidates.ids[rows[0]])
         number = int(candidates.subject[rows[0]]) + 1
         titles.append(f"{title} ({number})" if title in titles else title)
     return titles
 
 
-def _source_titles(about: Sequence[About], wanted: Collection[str]) -> dict[str, str]:
-    """Name the wanted sources: by the title of their document, else by the end of their path.
+def _source_titles(about: Sequence[About]) -> dict[str, str]:
+    """Name each source by the title of its document if no other has it, else by its path.
 
-    A title that several documents have is not used. A file is named by the end of its path that no
-    other has, without ".md" and the like, and an index by its folder: "loans", "fees/2024".
+    A path is named by its end that no other has, without ".md" and the like, and an index by its
+    folder: "loans", "fees/2024".
     """
-    titled = {(one.source, one.document) for one in about}
-    of_source = Counter([source for source, _ in titled])
-    of_title = Counter([_plain(title) for _, title in titled])
-    # "docs//loans.md" is the same file as "docs/loans.md".
-    counts, names = Counter[str](), {"": ""}
-    for ends in {*map(_path_ends, filter(None, of_source))}:
-        counts.update(ends)
-    for source, title in titled:
-        if source and title and of_source[source] == of_title[_plain(title)] == 1:
-            names[source] = title
-        elif source in wanted and source:
-            ends = _path_ends(source)
-            names[source] = next((end for end in ends if counts[end] == 1), ends[-1])
+    documents = {one.source: one.document for one in about if one.source}
+    bearers = Counter(map(_plain, documents.values()))
+    ends = Counter(end for source in documents for end in _path_ends(source))
+    names = {"": ""}
+    for source, title in documents.items():
+        end = next((end for end in _path_ends(source) if ends[end] == 1), source)
+        names[source] = title if title and bearers[_plain(title)] == 1 else end
     return names
 
 

@@ -13,7 +13,6 @@ from uec_rag.confidence.languages import (
     ENGLISH,
     SENTENCES,
     TRANSLATIONS,
-    detect_language,
     sentence,
     tables,
     template,
@@ -76,7 +75,10 @@ def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) ->
 
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_question`, or begins with one."""
-    return detect_language(text) is not None
+    begins = tuple(
+        each for one, texts in TRANSLATIONS.items() for each in (template(one)[0], texts["unclear"])
+    )
+    return text.lstrip().startswith(begins)
 
 
 @skip_long_texts(None)
@@ -112,16 +114,15 @@ def extract_labels(asked: str) -> list[str]:
     >>> extract_labels("Do you mean “Forms, files”, git add or tar?")
     ['Forms, files', 'git add', 'tar']
     """
-    if (language := detect_language(asked)) is None:
-        return []
-    before, between, after, comma = template(language)
-    which, begins, rest = asked.lstrip().partition(before)
-    listed = rest.rpartition(after)[0] if after else rest
-    named = " ".join(listed.split()) if begins and not which else ""
-    if not named or len(named) > _LONGEST_LIST:
-        return []
-    labels = regex.split(rf"(?:{regex.escape(between)}|{regex.escape(comma)})(?![^“]*”)", named)
-    return [label.strip("“”") for label in labels]
+    text = asked.lstrip()
+    for before, between, after, comma in map(template, TRANSLATIONS):
+        if text.startswith(before):
+            rest = text.removeprefix(before)
+            named = " ".join((rest.rpartition(after)[0] if after else rest).split())
+            if 0 < len(named) <= _LONGEST_LIST:
+                apart = rf"(?:{regex.escape(between)}|{regex.escape(comma)})(?![^“]*”)"
+                return [label.strip("“”") for label in regex.split(apart, named)]
+    return []
 
 
 @skip_long_texts(None)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -21,9 +20,7 @@ from uec_rag.base.records import Record
 from uec_rag.confidence.model import shipped
 
 _SURE = 0.9  # least confidence above which no advisor is asked, and a rewrite is answered
-_FEW = 50  # labels below which to advise more
 _STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
-_MORE_LABELS = " So few labels leave the threshold to chance; label about a hundred questions."
 
 
 @dataclass(frozen=True)
@@ -77,17 +74,11 @@ class Guarantee(Record):
                 f"Of {self.queries} questions, {self.answered} answered: {right} right, "
                 f"{self.wrong} wrong. Answering above confidence {self.threshold:.3f}: "
                 f"{self.target}, {over} random sets of such questions."
-                + (_MORE_LABELS if self.queries < _FEW else "")
-            )
-        if self.queries < self.needed:
-            return (
-                f"Abstaining on every question: {self.target} takes at least {self.needed} "
-                f"calibration questions, got {self.queries}. Provide more, or allow a higher share."
             )
         return (
             f"Abstaining on every question: no threshold shows {self.target} on the "
-            f"{self.queries} calibration questions. Provide more, allow a higher share, or improve "
-            "retrieval."
+            f"{self.queries} calibration questions, of which it takes at least {self.needed}. "
+            "Provide more, allow a higher share, or improve retrieval."
         )
 
     @classmethod
@@ -429,50 +420,11 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, flo
     return bins
 
 
-@dataclass(frozen=True)
-class Level(Record):
-    """The shares of right answers at a confidence, on corpora that it was not learned on.
+def expected_threshold(wrong: float) -> float:
+    """Return the threshold at which a share of all questions is expected to be wrong at most.
 
-    They were learned by `benchmarks/quality/level.py`.
-
-    Attributes
-    ----------
-    collections : int
-        Number of these corpora.
-    unanswerable : float
-        Share of the questions to them that have no answer.
-    low, high : float
-        Share of right answers at a confidence of 0.6: the bounds for 90 % of corpora.
-    wrong, thresholds : tuple of float
-        Shares of all questions that get a wrong answer, ascending, and for each the threshold of
-        confidence that kept it on four of five collections.
+    It is that which kept the share on four of five collections (`benchmarks/quality/level.py`),
+    interpolated, and 1 for a share of 0.
     """
-
-    collections: int
-    unanswerable: float
-    low: float
-    high: float
-    wrong: tuple[float, ...]
-    thresholds: tuple[float, ...]
-
-    def threshold(self, wrong: float) -> float:
-        """Return the threshold at which a share of all questions is expected to be wrong at most.
-
-        It is interpolated between those of the table, and is 1 for a share of 0.
-        """
-        return float(np.interp(wrong, (0.0, *self.wrong), (1.0, *self.thresholds)))
-
-    @property
-    def report(self) -> str:
-        """The meaning of a confidence of 0.6, in words."""
-        return (
-            f"On a corpus like the {self.collections} English collections that UEC() was tried on, "
-            f"with {self.unanswerable:.0%} of the questions unanswerable, 0.6 means "
-            f"{self.low:.2f} to {self.high:.2f} (90% of such corpora)."
-        )
-
-
-@cache
-def shipped_level() -> Level:
-    """Return the level that comes with the package, of `UEC()`."""
-    return Level.restore(shipped("shipped.json")["level"])
+    level = shipped("shipped.json")["level"]
+    return float(np.interp(wrong, (0.0, *level["wrong"]), (1.0, *level["thresholds"])))

@@ -1,9 +1,8 @@
-"""The wording of a message: whether it asks, names, references to earlier turns.
+"""The wording of a question: names, and references to earlier turns.
 
-`is_question`, `extract_concept`, `lacks_referent`, `refers_back` and `complete_question` each
-answer one question about a text. They are for English, and off where a text is in another of
-`languages`, but for question marks and some Chinese. A new language needs its words in the lists
-below.
+`extract_concept`, `lacks_referent`, `refers_back` and `complete_question` each answer one question
+about a text. They are for English, and off where a text is in another of `languages`, but for some
+Chinese. Their lists of words are in languages.toml.
 """
 
 from __future__ import annotations
@@ -14,68 +13,25 @@ from itertools import islice, takewhile
 import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, skip_long_texts
-from uec_rag.confidence.languages import ENGLISH, language_of
+from uec_rag.confidence.languages import ENGLISH, language_of, tables
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
+_WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
 _WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
-_PRONOUNS = _words("it he she him they them its his their theirs")
-_DEMONSTRATIVES = _words("this these those")
-_BEFORE_THAT = _words("of for in on to with is was does did do about from at by")
-_BEFORE_ONE = _words("a the that this which new other another")
-_COMPLEMENTS = _words("of that which who whose whom where between")
-_TIMES = _words("year years day days century time morning week month")
-# Words that follow "the" in a description without need of a referent: the first, the sun.
-_UNIQUE = _words(
-    """first second third fourth last next previous present past future only same most least best
-    worst main other following latest difference differences number amount name term word meaning
-    average total minimum maximum current world sun moon earth internet us usa uk"""
-)
 _GOES_ON = regex.compile(
     r"\W*+(?:(?:(?:and|but|or)\b\W*+)?(?:what|how) about\b(?: this\b)?|(?:and|but|or)\b)\W*+",
     regex.IGNORECASE,
-)
-_VERBS = _words(
-    """is are was were am be been do does did has have had can could may might must shall should
-    will would to show tell explain give list describe find compare"""
 )
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
 _ENDS = tuple(".!?:")  # of a sentence
 _MOST_WORDS = 4
-_ASKS = regex.compile("[?？؟]")
-_OPENINGS = _words(
-    """how what when where who which why whose can could do does did is are was were will would
-    should tell show explain give list describe find compare"""
-)
 _CONCEPT = regex.compile(
     r"\W*+what(?:['’]?s| is| are) (?P<article>an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*",
     regex.IGNORECASE,
 )
-# Alone, these are properties of something that is not named ("What is missing?").
-_PROPERTIES = _words(
-    """available best broken cheap default due example free going happening here left mandatory
-    missing necessary new open optional options possible requirements safe steps up valid wrong"""
-)
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
-
-
-@skip_long_texts(False)
-def is_question(text: str) -> bool:
-    """Return whether a text has a question mark or begins like an English question or request.
-
-    Examples
-    --------
-    >>> is_question("how much is it"), is_question("多少钱？"), is_question("The second year.")
-    (True, True, False)
-    """
-    words = text.split(maxsplit=1)
-    return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _OPENINGS)
 
 
 @skip_long_texts("")
@@ -95,9 +51,10 @@ def extract_concept(question: str) -> str:
     if asked is None or not 1 <= len(words) <= _MOST_WORDS:
         return ""
     alone = words[0].lower() if len(words) == 1 and not asked["article"] else ""
-    if alone.endswith("ed") or alone in _PROPERTIES or any(map(_MARKED.search, words)):
+    if alone.endswith("ed") or alone in _WORDS["properties"] or any(map(_MARKED.search, words)):
         return ""
-    return term if (FUNCTION_WORDS | _UNIQUE | _BEFORE_ONE).isdisjoint(_lower(term)) else ""
+    no_concept = FUNCTION_WORDS | _WORDS["unique"] | _WORDS["before_one"]
+    return term if no_concept.isdisjoint(_lower(term)) else ""
 
 
 @skip_long_texts(False)
@@ -176,7 +133,9 @@ def complete_question(question: str) -> str:
         return ""
     rest = question[conjunction.end() :]
     words = _lower(rest)
-    begins = bool(words) and words[0] in _OPENINGS and not _VERBS.isdisjoint(words)
+    begins = (
+        bool(words) and words[0] in _WORDS["openings"] and not _WORDS["verbs"].isdisjoint(words)
+    )
     return rest if begins and not _lacks_referent_or_content(rest) else ""
 
 
@@ -210,12 +169,16 @@ def _is_pronoun(words: Sequence[str], position: int) -> bool:
     previous = words[position - 1] if position else ""
     following = words[position + 1] if position + 1 < len(words) else ""
     if word in ("one", "ones"):
-        return not _BEFORE_ONE.isdisjoint(words[max(0, position - 2) : position])
-    if word in _PRONOUNS:
+        return not _WORDS["before_one"].isdisjoint(words[max(0, position - 2) : position])
+    if word in _WORDS["pronouns"]:
         return not _names_referent(words[:position])
-    if word in _DEMONSTRATIVES:
-        return following not in _TIMES
-    return word == "that" and following not in _TIMES and (not previous or previous in _BEFORE_THAT)
+    if word in _WORDS["demonstratives"]:
+        return following not in _WORDS["times"]
+    return (
+        word == "that"
+        and following not in _WORDS["times"]
+        and (not previous or previous in _WORDS["before_that"])
+    )
 
 
 def _names_referent(before: Sequence[str]) -> bool:
@@ -227,7 +190,7 @@ def _names_referent(before: Sequence[str]) -> bool:
 def _is_description(words: Sequence[str], position: int) -> bool:
     """Return whether a word begins a definite description without a complement, as "the loan"."""
     following = words[position + 1] if position + 1 < len(words) else ""
-    if words[position] != "the" or following in _UNIQUE or following.endswith("est"):
+    if words[position] != "the" or following in _WORDS["unique"] or following.endswith("est"):
         return False
     start = position + 1
     named = takewhile(
@@ -235,4 +198,4 @@ def _is_description(words: Sequence[str], position: int) -> bool:
         words[start : start + _MOST_WORDS],
     )
     end = start + len([*named])
-    return end > start and _COMPLEMENTS.isdisjoint(words[end : end + 1])
+    return end > start and _WORDS["complements"].isdisjoint(words[end : end + 1])

@@ -117,14 +117,8 @@ def convolve_shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaus
     mean = sum((part.mean * pi[:, None] for part, pi in weighed), np.float32(0))
     norm = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
     square = coefficients**2 / norm**2
-    if any(part.profile is None for part in parts):
-        variance = sum(p.variance * w[:, None] for p, w in zip(parts, square.T, strict=True))
-        return Gaussian(mean / norm, variance, coefficients)
-    scales = np.concatenate(
-        [p.scales * w[:, None] for p, w in zip(parts, square.T, strict=True)], 1
-    )
-    profile = np.concatenate([p.profile for p in parts if p.profile is not None])
-    return Gaussian.from_factors(mean / norm, scales, profile, coefficients)
+    variance = sum(p.variance * w[:, None] for p, w in zip(parts, square.T, strict=True))
+    return Gaussian(mean / norm, variance, coefficients)
 
 
 def check_one_space(dimensions: Sequence[int]) -> None:

@@ -92,7 +92,7 @@ def fit(
         if not are_generated and len({isinstance(one, Lexical) for one in encoders}) > 1:
             strange = _encode_pseudo_languages(encoders, fitted, texts, seed, show_progress)
         lines = fitted.slopes, fitted.intercepts
-        evidence = fit_evidence_weights(asked.corpus_of(fitted), *lines, seed=seed, others=strange)
+        evidence = fit_evidence_weights(asked, *lines, seed=seed, others=strange)
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
     bar.update()
     known = shipped_fit(encoders, unfitted, options)
@@ -108,14 +108,11 @@ def fit(
         if are_generated:
             model = with_level(model, views(fitted), *_GENERATED_LEVEL)
     bar.close()
-    shares = fitted.shares(fitted.encoder_coefficients(asked.queries, asked.coefficients(fitted)))
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
     report = FitReport(
         {name: each.summary for name, each in zip(fitted.names, posteriors, strict=True)},
         time.perf_counter() - start,
         source=f"{source}passages" if are_generated else "",
-        pairs=tuple(int((each.labels == 1).sum()) for each in pairs_of_each),
-        shares=tuple(shares.mean(axis=0).tolist()),
     )
     profiled = zip(texts.queries[:_PROFILED], texts.relevant, strict=False)
     profile = TrainingProfile.from_pairs([(one, texts.corpus[rows[0]]) for one, rows in profiled])
@@ -148,12 +145,13 @@ class EncodedQuestions:
     corpus: list[Gaussian]
     questions: Questions
 
-    def asked_by(self, fitted: Fitted) -> FitQueries:
+    def asked_by(self, fitted: Fitted) -> FitCorpus:
         """Return the questions as an ensemble of these encoders asks them, whatever its fit."""
         queries, passages = fitted.blocks(self.queries), fitted.blocks(self.corpus)
         own = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
         corpus = fitted.combine_as(passages, "passage")
-        return FitQueries(queries, corpus, own, self.questions.relevant)
+        trace = fitted.standardise_traces(queries)
+        return FitCorpus(own, self.questions.relevant, trace, queries, corpus)
 
 
 def _encoded(
@@ -206,29 +204,28 @@ _MOST_ASKED = 300  # questions per corpus
 
 
 @dataclass(frozen=True, eq=False)
-class FitQueries:
+class FitCorpus:
     """Encoded questions with a corpus that contains their answers.
 
     Attributes
     ----------
-    queries : list of Gaussian
-        Gaussians of n questions in each block.
-    corpus : Gaussian
-        The ensemble's Gaussians of N passages.
-    own : list of K arrays, shape (n, N)
-        Similarities of each block.
-    relevant : list of n lists of int
+    similarities : sequence of K arrays, shape (n, N)
+        Similarities of n questions to N passages in each block.
+    relevant : sequence of n collections of int
         Indices of each question's answers in the corpus.
+    trace : array, shape (n, K)
+        As in `corpus_evidence`.
+    queries : list of Gaussian
+        Gaussians of the questions in each block.
+    corpus : Gaussian
+        The ensemble's Gaussians of the passages.
     """
 
+    similarities: Sequence[FloatArray]
+    relevant: Sequence[Collection[int]]
+    trace: FloatArray
     queries: list[Gaussian]
     corpus: Gaussian
-    own: list[FloatArray]
-    relevant: list[list[int]]
-
-    def corpus_of(self, fitted: Fitted) -> FitCorpus:
-        """Return what evidence weights are learned from."""
-        return FitCorpus(self.own, self.relevant, fitted.standardise_traces(self.queries))
 
     def views(self, fitted: Fitted, seed: int) -> list[FitView]:
         """Compute the logits of the questions over corpora of several sizes that lack answers."""
@@ -239,17 +236,12 @@ class FitQueries:
             cuts += drawn(sizes=(_TINY,), queries=_TINY, seed=seed + 2 + number)
         return [self._over(cut, fitted) for cut in cuts]
 
-    def coefficients(self, fitted: Fitted) -> FloatArray:
-        """Compute the coefficients of the questions over the whole corpus, shape (n, K)."""
-        best = np.stack([own.max(axis=1) for own in self.own], axis=1)
-        return fitted.weigh(self.queries, self.own, best)
-
     def _over(self, view: CorpusView, fitted: Fitted) -> FitView:
         """Compute the logits of some questions over some passages."""
         queries = [part[view.queries] for part in self.queries]
-        corpus, own = self.corpus[view.passages], [view.cut(each) for each in self.own]
-        pi = replace(self, queries=queries, corpus=corpus, own=own).coefficients(fitted)
-        mu, _ = moments(fitted.combine(queries, pi), corpus)
+        own = [view.cut(each) for each in self.similarities]
+        pi = fitted.weigh(queries, own, np.stack([each.max(axis=1) for each in own], axis=1))
+        mu, _ = moments(fitted.combine(queries, pi), self.corpus[view.passages])
         slope, offset = fitted.logit_line(queries, pi)
         members = fitted.member_logits(queries, np.stack(own, axis=-1))
         return FitView(slope * mu + offset[:, None], view.relevant, members)
@@ -389,25 +381,6 @@ def _choose_hidden(answers: Sequence[Set[int]], most: int) -> Set[int]:
             break
         hidden |= own
     return hidden
-
-
-@dataclass(frozen=True, eq=False)
-class FitCorpus:
-    """Queries and passages to learn evidence weights from.
-
-    Attributes
-    ----------
-    similarities : sequence of K arrays, shape (n, N)
-        Similarities of the queries to the passages for each encoder.
-    relevant : sequence of n collections of int
-        Indices of each query's relevant passages.
-    trace : array, shape (n, K)
-        As in `corpus_evidence`.
-    """
-
-    similarities: Sequence[FloatArray]
-    relevant: Sequence[Collection[int]]
-    trace: FloatArray
 
 
 def fit_evidence_weights(
@@ -615,6 +588,5 @@ def _encode_pseudo_languages(
             fitted.gaussians([e.encode(some, role, show_progress=show_progress) for e in encoders])
             for some, role in sides
         )
-        asked = EncodedQuestions(queries, corpus, strange).asked_by(fitted)
-        out.append(asked.corpus_of(fitted))
+        out.append(EncodedQuestions(queries, corpus, strange).asked_by(fitted))
     return out

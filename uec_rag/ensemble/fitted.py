@@ -22,9 +22,6 @@ from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 
-_ENOUGH = 300  # pairs; with fewer, a prior dominates the fit
-_IGNORED = 0.02  # mean share below which a member has no effect
-
 
 @dataclass(frozen=True)
 class FitOptions(Record):
@@ -112,43 +109,20 @@ class FitReport(Record):
         Time that the fit took.
     source : str
         What the ensemble was fitted on if not fitted by the user, as that of `UEC()`.
-    pairs : tuple of K int
-        Number of distinct pairs of a query and its passage that each encoder was fitted on; empty,
-        as are the shares, for the fit that comes with the package.
-    shares : tuple of K float
-        Mean share of each encoder in the fit queries.
     """
 
     encoders: dict[str, PosteriorSummary]
     seconds: float
     source: str = ""
-    pairs: tuple[int, ...] = ()
-    shares: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        """Return a line per encoder, what it was fitted on or how long that took, and the notes."""
+        """Return a line per encoder, and what it was fitted on or how long that took."""
         lines = [
             f"{name}: slope {s.slope:.1f}, prior precision {s.prior_precision:.2g}, scale "
             f"{s.scale:.2g}, held-out NLL {s.nll:.4f} ({s.nll_deterministic:.4f} without variance)"
             for name, s in self.encoders.items()
         ]
-        return "\n".join([*lines, self.source or f"fitted in {self.seconds:.1f} s", *self.notes])
-
-    @property
-    def notes(self) -> list[str]:
-        """The warnings about the fit, as sentences."""
-        fewest = min(self.pairs, default=_ENOUGH)
-        few = (
-            f"Fitted on {fewest} pairs: with fewer than {_ENOUGH}, slopes, variances and "
-            "confidence depend on priors as much as on the pairs. Give more if you can."
-        )
-        ignored = [
-            f"{name} is almost ignored: its weight is {share:.1%} on average. Leave it out, or "
-            "check whether it suits these texts."
-            for name, share in zip(self.encoders, self.shares, strict=False)
-            if share < _IGNORED
-        ]
-        return [few, *ignored] if fewest < _ENOUGH else ignored
+        return "\n".join([*lines, self.source or f"fitted in {self.seconds:.1f} s"])
 
 
 _CROSSES = 0.05  # share of pairs
@@ -384,8 +358,11 @@ class Fitted:
         return spread
 
     def standardise_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Compute the log total variance of queries, standardised per encoder, shape (n, K)."""
-        if self.posteriors is None:
+        """Compute the log total variance of queries, standardised per encoder, shape (n, K).
+
+        It is 0 before `UEC.fit`, and for the block of a shared space.
+        """
+        if self.posteriors is None or self.space == "shared":
             return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
         pairs = zip(self.posteriors, parts, strict=True)
         each = [posterior.standardise_log_trace(part) for posterior, part in pairs]

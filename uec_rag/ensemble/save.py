@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, warn
-from uec_rag.base.files import ENSEMBLE, is_index, is_saved, read_bytes, replace_file
+from uec_rag.base.files import ENSEMBLE, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayers
@@ -80,16 +80,12 @@ class SavedModel(Record):
                 "you trust it, download it or load with trust=True; or pass the encoder, as in "
                 "encoders={...: ...}."
             ) from error
-        if model.revision != self.revision:
+        if (model.revision, model.dimension) != (self.revision, self.dimension):
             raise FingerprintMismatch(
                 f"encoders: {self.name!r} is not the model that was saved (revision "
-                f"{model.revision[:12]!r}, expected {self.revision[:12]!r}); use the same weights "
-                "(for 'bm25', the same PyStemmer, regex and uec-rag), or fit and save again."
-            )
-        if model.dimension != self.dimension:
-            raise FingerprintMismatch(
-                f"encoders: {self.name!r} returns vectors of dimension {model.dimension}, expected "
-                f"{self.dimension} as when it was saved."
+                f"{model.revision[:12]!r} with {model.dimension} dimensions, expected "
+                f"{self.revision[:12]!r} with {self.dimension}); use the same weights (for 'bm25', "
+                "the same PyStemmer, regex and uec-rag), or fit and save again."
             )
         return model
 
@@ -241,8 +237,6 @@ def read_ensemble(
     `given`: encoders, by name. FileNotFoundError if there is no ensemble.
     """
     if not os.path.lexists(folder / ENSEMBLE):
-        if is_index(folder):
-            raise IndexCorrupted(f"path: {str(folder)!r} holds an index, expected a UEC ensemble.")
         raise FileNotFoundError(
             f"path: no saved UEC ensemble at {str(folder)!r}; expected {ENSEMBLE} there."
         )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +31,12 @@ BATCH: dict[Likelihood, int] = {"pairs": 1024, "in_batch": 64}
 """Batch size by likelihood; for "in_batch", the other passages of a batch are the negatives."""
 
 Matrix = NDArray[np.floating]
+Factors: TypeAlias = tuple[NDArray[np.float64], ...]
+"""The curvature of the loss of labelled pairs in the last layer's weights; that of parts adds up.
+
+For "diag", the diagonal H (d, m) of the GGN. For "kron", G (d, d), and the sum of the features'
+second moments over both texts of each pair (m, m).
+"""
 Side: TypeAlias = tuple[Encoded, NDArray[np.int64]]
 """The distinct texts of one side of n pairs, to compute each once, and the index of each pair's."""
 
@@ -69,34 +74,15 @@ def distinct(encoded: Encoded, index: NDArray[np.int64]) -> Side:
     return encoded[texts], positions
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """The curvature of the loss of labelled pairs in the last layer's weights; parts can be added.
-
-    Attributes
-    ----------
-    pairs : int
-    factors : tuple of array
-        "diag": the diagonal H (d, m) of the GGN. "kron": G (d, d), and the sum of the features'
-        second moments over both texts of each pair (m, m).
-    """
-
-    pairs: int
-    factors: tuple[NDArray[np.float64], ...]
-
-    def __add__(self, other: Curvature) -> Curvature:
-        factors = tuple(map(np.add, self.factors, other.factors))
-        return Curvature(self.pairs + other.pairs, factors)
-
-
-def accumulate(layer: Layer) -> Curvature:
+def accumulate(layer: Layer) -> Factors:
     """Compute the curvature over all pairs of a layer, batch by batch."""
     size = BATCH[layer.likelihood]
     batches = (slice(at, at + size) for at in range(0, len(layer.pairs), size))
-    return reduce(add, (_batch_curvature(layer, batch) for batch in batches))
+    each = (_batch_curvature(layer, batch) for batch in batches)
+    return reduce(lambda total, factors: tuple(map(np.add, total, factors)), each)
 
 
-def _batch_curvature(layer: Layer, batch: slice) -> Curvature:
+def _batch_curvature(layer: Layer, batch: slice) -> Factors:
     """Compute the curvature of a batch with features h, h' (n, m) and embeddings z, z' (n, d).
 
     "pairs": with ``w = p (1 - p) a^2`` and the Jacobian ``a gain_j (z'_j h_i + z_j h'_i)``::
@@ -138,10 +124,10 @@ def _batch_curvature(layer: Layer, batch: slice) -> Curvature:
             factor = (z2 * p.sum(axis=0)[:, None]).T @ z2 - mean.T @ mean + (weight * z).T @ z
     factor = slope**2 * gain * factor * (gain if diagonal else gain.T)
     factors = (factor,) if diagonal else (factor, h.T @ h + h2.T @ h2)
-    return Curvature(len(q), tuple(f.astype(np.float64) for f in factors))
+    return tuple(f.astype(np.float64) for f in factors)
 
 
-def laplace_torch_curvature(layer: Layer) -> Curvature:
+def laplace_torch_curvature(layer: Layer) -> Factors:
     """Compute the same curvature with laplace-torch, the library that the paper uses.
 
     For comparisons, as ``fit_posterior(..., curvature=laplace_torch_curvature)``; much slower. Of
@@ -188,4 +174,4 @@ def laplace_torch_curvature(layer: Layer) -> Curvature:
     else:
         output, features = approximation.H_facs.kfacs[0]
         factors = [output, 2 * len(labels) * features]
-    return Curvature(len(labels), tuple(factor.double().numpy() for factor in factors))
+    return tuple(factor.double().numpy() for factor in factors)

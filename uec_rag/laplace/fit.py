@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
-from uec_rag.laplace.curvature import BATCH, Curvature, Layer, Side, accumulate, distinct
+from uec_rag.laplace.curvature import BATCH, Factors, Layer, Side, accumulate, distinct
 from uec_rag.laplace.likelihood import (
     Likelihood,
     bernoulli_map,
@@ -48,7 +48,7 @@ def fit_posterior(
     negatives: Negatives = "hard",
     scaled: bool = True,
     seed: int = 0,
-    curvature: Callable[[Layer], Curvature] = accumulate,
+    curvature: Callable[[Layer], Factors] = accumulate,
 ) -> Posterior:
     """Fit the Laplace posterior over one encoder's last layer.
 
@@ -91,11 +91,11 @@ def fit_posterior(
     else:
         positives = _whole_batches(train, seed)
         slope = fit_in_batch_slope(_batch_similarities(queries, passages, positives))
-        _, intercept = bernoulli_map(similarity, train.labels, slope)
+        intercept = fitting_intercept(similarity, 0.0, train.labels, slope)
         train = positives
     test = held_out_pairs(pairs, held_out, similar)
     similarity = similar.of_pairs(test)
-    _, free = bernoulli_map(similarity, test.labels, slope)
+    free = fitting_intercept(similarity, 0.0, test.labels, slope)
     plain = predictive_nll(similarity, np.zeros(len(test)), test.labels, slope, free)
     nll = float(plain.mean())
     summary = PosteriorSummary(slope, intercept, len(train), len(test), nll, nll)
@@ -105,7 +105,7 @@ def fit_posterior(
 
     layer = Layer(queries, passages, train, gain, slope, intercept, structure, likelihood)
     sides = distinct(queries, test.query_index), distinct(passages, test.passage_index)
-    trials = candidates(curvature(layer), gain, *sides)
+    trials = candidates(layer, curvature(layer), *sides)
     best, scale, nll = tune(trials, similarity, test, slope, scaled=scaled)
     summary = replace(summary, prior_precision=best.prior_precision, scale=scale, nll=nll)
     posterior = Posterior(structure, best.covariance, best.profile, summary)
@@ -161,14 +161,12 @@ class Candidate:
     double: Floats
 
 
-def candidates(
-    curvature: Curvature, gain: FloatArray, query: Side, passage: Side
-) -> Iterator[Candidate]:
+def candidates(layer: Layer, factors: Factors, query: Side, passage: Side) -> Iterator[Candidate]:
     """Compute posteriors for a grid of prior precisions, smallest first.
 
-    `gain`: array, shape (d,). `query`, `passage`: the two sides of the held-out pairs.
+    `factors`: the curvature. `query`, `passage`: the two sides of the held-out pairs.
     """
-    return (_diag if len(curvature.factors) == 1 else _kron)(curvature, gain, query, passage)
+    return (_diag if layer.structure == "diag" else _kron)(layer, factors, query, passage)
 
 
 def tune(
@@ -235,18 +233,16 @@ def first_as_good(nlls: Sequence[Floats]) -> int:
     )
 
 
-def _kron(
-    curvature: Curvature, gain: FloatArray, query: Side, passage: Side
-) -> Iterator[Candidate]:
+def _kron(layer: Layer, factors: Factors, query: Side, passage: Side) -> Iterator[Candidate]:
     """Compute the candidates of a Kronecker-factored posterior.
 
     The factors are rescaled to the same mean eigenvalue before sqrt(delta) is added to both (the pi
     correction of Martens and Grosse, 2015), which preserves their product. Features are transformed
     to the eigenbasis of A once, since all prior precisions share it.
     """
-    output, features = curvature.factors
+    (output, features), pairs, gain = factors, len(layer.pairs), layer.gain
     (eigenvalues_g, basis_g), (eigenvalues_a, basis_a) = (
-        np.linalg.eigh(factor) for factor in (output, features / (2 * curvature.pairs))
+        np.linalg.eigh(factor) for factor in (output, features / (2 * pairs))
     )
     eigenvalues_g, eigenvalues_a = np.maximum(eigenvalues_g, 0), np.maximum(eigenvalues_a, 0)
     size = float(np.sqrt(eigenvalues_g.mean() * eigenvalues_a.mean()))
@@ -257,7 +253,7 @@ def _kron(
         ((texts.features @ basis_a.astype(np.float32)) ** 2, texts.embedding**2, positions)
         for texts, positions in (query, passage)
     ]
-    least = _PSEUDO_PAIRS / curvature.pairs
+    least = _PSEUDO_PAIRS / pairs
     for damping in np.unique(np.maximum(_KRON_DAMPING, least)) * size:
         inverse = 1 / (unit_a + damping)
         profile = gain**2 * (basis_g**2 @ (1 / (unit_g + damping)))
@@ -276,15 +272,15 @@ def _kron(
         )
 
 
-def _diag(found: Curvature, gain: FloatArray, query: Side, passage: Side) -> Iterator[Candidate]:
+def _diag(layer: Layer, factors: Factors, query: Side, passage: Side) -> Iterator[Candidate]:
     """Compute the candidates of a diagonal posterior."""
-    curvature = np.ascontiguousarray(found.factors[0].T)
+    curvature = np.ascontiguousarray(factors[0].T)
     sides = [
         (texts.features**2, (texts.embedding**2)[positions], positions)
         for texts, positions in (query, passage)
     ]
     for prior_precision in _DIAG_DAMPING * max(float(curvature.mean()), 1e-12):
-        covariance = (gain**2 / (curvature + prior_precision)).astype(np.float32)
+        covariance = (layer.gain**2 / (curvature + prior_precision)).astype(np.float32)
         variance_q, variance_p = (
             (square @ covariance)[positions] for square, _, positions in sides
         )

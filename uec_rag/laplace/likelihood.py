@@ -39,6 +39,7 @@ _LARGEST_VARIANCE = 25.0
 # Log-normal prior on the mean variance of a logit: three encoders, each fitted on 1,000 pairs of
 # each of three collections, have 1.3 to 7.0, with a geometric mean of 3.
 _USUAL_VARIANCE, _LOG_DEVIATION = 3.0, 1.0
+_EXACTLY = {"xatol": 1e-7}
 
 # Scale of the Cauchy prior on the slope for similarities of standard deviation 1: the weakly
 # informative default for logistic regression of Gelman et al., 2008 (2.5 at a deviation of 0.5).
@@ -47,9 +48,7 @@ _SLOPE_SCALE = 1.25
 Floats = NDArray[np.floating]
 
 
-def bernoulli_map(
-    similarity: Floats, labels: Floats, slope: float | None = None
-) -> tuple[float, float]:
+def bernoulli_map(similarity: Floats, labels: Floats) -> tuple[float, float]:
     """Find the MAP estimate of a and b in P(answer) = sigmoid(a s + b).
 
     The prior on b is flat. That on a is a Cauchy distribution, scaled by the standard deviation of
@@ -62,8 +61,6 @@ def bernoulli_map(
         Cosines of the pairs.
     labels : array, shape (n,)
         1 for an answer.
-    slope : float, optional
-        Fixed value of a, to fit b only.
 
     Returns
     -------
@@ -76,22 +73,19 @@ def bernoulli_map(
     # The slope and the logit at the mean are of one scale; slope and intercept are not.
     x = (s - centre) / spread
     weight = 1 / len(s)
-    moving = slice(0 if slope is None else 1, 2)
 
     def loss(theta: Vector) -> tuple[float, Vector]:
-        a, b = (theta[0], theta[1]) if slope is None else (slope * spread, theta[0])
-        logit = a * x + b
+        a, logit = theta[0], theta[0] * x + theta[1]
         error = expit(logit) - y
         square = (a / _SLOPE_SCALE) ** 2
         value = float((np.logaddexp(0, logit) - y * logit).mean()) + weight * math.log1p(square)
         by_slope = (error * x).mean() + weight * 2 * a / _SLOPE_SCALE**2 / (1 + square)
-        return value, np.array([by_slope, error.mean()])[moving]
+        return value, np.array([by_slope, error.mean()])
 
     # Start at the mean similarity: far from it, all probabilities saturate and gradients vanish.
-    start, bounds = [10.0 * spread, 0.0], [(1e-2 * spread, 1e4 * spread), (-1e4, 1e4)]
-    vector = _minimise(loss, start[moving], bounds[moving])
-    fitted = float(vector[0]) / spread if slope is None else slope
-    return fitted, float(vector[-1]) - fitted * centre
+    bounds = [(1e-2 * spread, 1e4 * spread), (-1e4, 1e4)]
+    a, b = _minimise(loss, [10.0 * spread, 0.0], bounds).tolist()
+    return a / spread, b - a / spread * centre
 
 
 def fit_in_batch_slope(similarity: Floats) -> float:
@@ -150,45 +144,35 @@ def variance_scale(
     scale, intercept : float
         The scale is limited to a mean variance of a logit of 25.
     """
-    largest = _scale_for(_LARGEST_VARIANCE / slope**2, float(single.mean()), float(double.mean()))
-    start = _scale_for(1 / slope**2, float(single.mean()), float(double.mean()))
-    probit = PROBIT * slope**2
-    stiffness = 1 / (_LOG_DEVIATION**2 * len(labels))
+    from scipy.optimize import minimize_scalar
+
     # Answers only: wrong hits may be answers of queries that were fitted on, with less variance.
     answers = labels == 1
 
-    def loss(theta: Vector) -> tuple[float, Vector]:
-        first, second = np.exp(theta[0]) * single, np.exp(2 * theta[0]) * double
-        # The logit is (a s + b) root; these are root and its derivatives by the log of the scale.
-        root = 1 / np.sqrt(1 + probit * (first + second))
-        slower = -probit * (first + 2 * second) * root**3 / 2
-        plain = slope * similarity + theta[1]
-        logit = plain * root
-        error = expit(logit) - labels
-        gradient = np.array([(error * plain * slower).mean(), (error * root).mean()])
-        value = float((np.logaddexp(0, logit) - labels * logit).mean())
-        first_mean, two = float(first[answers].mean()), float(second[answers].mean())
-        far = math.log(slope**2 * (first_mean + two) / _USUAL_VARIANCE)
-        value += stiffness * far**2 / 2
-        gradient[0] += stiffness * far * (first_mean + 2 * two) / (first_mean + two)
-        return value, gradient
+    def loss(log_scale: float) -> float:
+        variance = np.exp(log_scale) * single + np.exp(2 * log_scale) * double
+        intercept = fitting_intercept(similarity, variance, labels, slope)
+        nll = float(predictive_nll(similarity, variance, labels, slope, intercept).mean())
+        far = math.log(slope**2 * float(variance[answers].mean()) / _USUAL_VARIANCE)
+        return nll + far**2 / (2 * _LOG_DEVIATION**2 * len(labels))
 
-    top = float(np.log(largest))
-    vector = _minimise(
-        loss,
-        [np.log(start), -slope * float(similarity.mean())],
-        [(top - 35.0, top), (None, None)],
-    )
-    return float(np.exp(vector[0])), float(vector[1])
+    largest = _scale_for(_LARGEST_VARIANCE / slope**2, float(single.mean()), float(double.mean()))
+    top = math.log(largest)
+    found = minimize_scalar(loss, bounds=(top - 35, top), method="bounded", options=_EXACTLY)
+    scale = math.exp(found.x)
+    variance = scale * single + scale**2 * double
+    return scale, fitting_intercept(similarity, variance, labels, slope)
 
 
-def fitting_intercept(similarity: Floats, variance: Floats, labels: Floats, slope: float) -> float:
+def fitting_intercept(
+    similarity: Floats, variance: Floats | float, labels: Floats, slope: float
+) -> float:
     """Find the maximum-likelihood intercept of the probit predictive at a given variance.
 
     `similarity`, `variance`, `labels`, array, shape (n,): mean and variance of the similarity of
     each pair; 1 for an answer.
     """
-    root = 1 / np.sqrt(1 + PROBIT * slope**2 * variance.astype(np.float64))
+    root = 1 / np.sqrt(1 + PROBIT * slope**2 * np.float64(variance))
 
     def loss(theta: Vector) -> tuple[float, Vector]:
         logit = (slope * similarity + theta[0]) * root

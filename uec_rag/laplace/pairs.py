@@ -87,9 +87,9 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     Raises
     ------
     TypeError
-        If an item is not a tuple of two strings and an optional label.
+        If an item is not a tuple of two texts and an optional label.
     ValueError
-        If a text is empty, a label is not 0 or 1, there are fewer than
+        If a text is empty or none, a label is not 0 or 1, there are fewer than
         `MINIMUM` distinct positive pairs, too few queries have one, or every passage answers
         every query.
     """
@@ -98,7 +98,7 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     labels: dict[tuple[str, str], int] = {}
     for index, pair in enumerate(pairs):
         query, passage, label = _triple(pair, f"{name}[{index}]")
-        labels[query, passage] = max(1 if label is None else label, labels.get((query, passage), 0))
+        labels[query, passage] = max(label, labels.get((query, passage), 0))
     # Sorted, so that random samples do not depend on the order of the pairs.
     labels = dict(sorted(labels.items()))
     queries = list(dict.fromkeys(query for query, _ in labels))
@@ -130,20 +130,18 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     )
 
 
-def _triple(pair: object, name: str) -> tuple[str, str, int | None]:
+def _triple(pair: object, name: str) -> tuple[str, str, int]:
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) not in (2, 3):
         raise TypeError(
             f"{name}: expected (query, passage) or (query, passage, label), got {pair!r:.80}."
         )
     query, passage, label = (*pair, None)[:3]
     for role, text in (("query", query), ("passage", passage)):
-        if not isinstance(text, str):
-            raise TypeError(f"{name}: expected the {role} to be a string, got {text!r:.80}.")
-        if not text.strip():
-            raise ValueError(f"{name}: the {role} is empty.")
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{name}: expected the {role} to be a text, got {text!r:.80}.")
     if label not in (0, 1, None):
         raise ValueError(f"{name}: expected label 0 or 1, got {label!r}.")
-    return query, passage, None if label is None else int(label)
+    return query, passage, 1 if label is None else int(label)
 
 
 def split_queries(pairs: Pairs, seed: int) -> tuple[Indices, Indices]:

@@ -23,7 +23,7 @@ from uec_rag.base.records import Record
 from uec_rag.confidence.advice import Advice, Advisor, ask_advisor, run_to_end
 from uec_rag.confidence.decision import Decision, apply_advice, decide_again
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import Guarantee, advised_thresholds, drift, shipped_level
+from uec_rag.confidence.risk import Guarantee, advised_thresholds, drift, expected_threshold
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
@@ -253,7 +253,7 @@ class Gate(Record):
     def _expected_threshold(self, max_wrong: float) -> float:
         """Check `max_wrong` and what is given beside it, and return its threshold."""
         share = check_share(max_wrong, "max_wrong", "a number in (0, 1)")
-        threshold = shipped_level().threshold(share)
+        threshold = expected_threshold(share)
         others = (self.guarantee, self.advisor, self.k)
         if self.threshold not in (Gate.threshold, threshold) or others != (None, None, JUDGED):
             raise ValueError(
@@ -513,11 +513,10 @@ class Gate(Record):
         else:
             said = f"Answering above confidence {self.threshold:.2f}."
             if self.max_wrong is not None:
-                level = shipped_level()
                 said += (
                     f" At most {self.max_wrong:.1%} of all questions are expected to be answered "
-                    f"wrongly, as on four of five of {level.collections} collections with "
-                    f"{level.unanswerable:.0%} of the questions without an answer."
+                    "wrongly, as on four of five English collections with 30% of the questions "
+                    "without an answer."
                 )
             said += " Nothing is guaranteed; a guarantee requires labels and `from_labels`."
         if self.advisor is not None:

@@ -14,7 +14,7 @@ from uec_rag.base.checks import check_k, check_share, one_line
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Decision, decide_again
-from uec_rag.confidence.languages import Code, language_told_in
+from uec_rag.confidence.languages import ENGLISH, Code, language_of
 from uec_rag.confidence.model import JUDGED
 from uec_rag.stores.base import Passage, copy_value
 
@@ -536,5 +536,5 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
     except ValueError:
         return None
     numbers = told.confidence, told.in_corpus, told.underspecified
-    reason, language = one_line(told.reason), language_told_in(told.reason)
+    reason, language = one_line(told.reason), language_of(told.reason) or ENGLISH
     return Decision(told.decision, reason, (), *numbers, code=told.reason_code, language=language)

@@ -25,7 +25,6 @@ from uec_rag.confidence.languages import ENGLISH, check_language, sentence
 from uec_rag.confidence.model import JUDGED, shipped_model
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, Within, find_readings
-from uec_rag.confidence.risk import shipped_level
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
@@ -838,24 +837,20 @@ class Retriever:
     @property
     def report(self) -> str:
         """The description of how relevance and confidence were learned, and of limitations."""
-        fit = self.uec.report
-        notes = [] if fit is None else fit.notes
         if self.calibration is not None:
-            rests = str(self.calibration)
-        elif self._is_unfitted:
-            rests = (
+            return str(self.calibration)
+        if self._is_unfitted:
+            return (
                 "The ensemble is not fitted, so confidence is unreliable: it comes from a model "
                 "that was learned on other ensembles' similarities, standardised over the corpus. "
                 "Call fit_from(passages), which needs no labels, or calibrate."
             )
-        else:
-            made = fit is not None and fit.pairs and fit.source
-            rests = (
-                f"{f'The ensemble was {made}. ' if made else ''}Relevance and confidence are as "
-                "high as on the collections of the shipped model; calibrate fits them to this "
-                f"corpus. {shipped_level().report}"
-            )
-        return " ".join([rests, *notes])
+        fit = self.uec.report
+        made = f"The ensemble is {fit.source}. " if fit is not None and fit.source else ""
+        return (
+            f"{made}Relevance and confidence are as high as on the collections of the shipped "
+            "model; calibrate fits them to this corpus."
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Copy the index with its ensemble to a folder, in place of an index that is there.

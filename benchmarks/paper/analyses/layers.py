@@ -25,7 +25,12 @@ from benchmarks.paper.systems import NotApplicable
 from uec_rag.base.gaussian import PROBIT
 from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
 from uec_rag.laplace.fit import first_as_good
-from uec_rag.laplace.likelihood import bernoulli_map, predictive_nll, variance_scale
+from uec_rag.laplace.likelihood import (
+    bernoulli_map,
+    fitting_intercept,
+    predictive_nll,
+    variance_scale,
+)
 from uec_rag.laplace.pairs import (
     LabelledPairs,
     Pairs,
@@ -479,7 +484,7 @@ def _predict(
     number = first_as_good([nll for nll, *_ in trials])
     _, scale, intercept = trials[number]
     variance = scale * test.variance[index, :layers, number].sum(axis=0)
-    _, free = bernoulli_map(tune.similarity, tune.labels, slope)
+    free = fitting_intercept(tune.similarity, 0.0, tune.labels, slope)
     return LayerResult(
         layers,
         part.fraction,

@@ -22,7 +22,7 @@ from benchmarks.paper.results import Json, markdown
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble.fitted import PAPER
-from uec_rag.laplace.curvature import Curvature, Layer, accumulate
+from uec_rag.laplace.curvature import Factors, Layer, accumulate
 from uec_rag.laplace.posterior import Posterior
 
 PRECISIONS: Mapping[str, float | None] = {
@@ -45,15 +45,15 @@ class Fit:
     @classmethod
     def of(cls, encoder: Encoder, pairs: Sequence[Pair]) -> Fit:
         """Fit as `UEC.paper` does."""
-        seen: list[Curvature] = []
+        seen: list[Factors] = []
 
-        def remembered(layer: Layer) -> Curvature:
+        def remembered(layer: Layer) -> Factors:
             seen.append(accumulate(layer))
             return seen[0]
 
         options = {name: PAPER[name] for name in ("structure", "negatives", "scaled")}
         posterior = fitted_posterior(encoder, pairs, **options, curvature=remembered)
-        return cls(posterior, seen[0].factors[0].T, encoder.gain)
+        return cls(posterior, seen[0][0].T, encoder.gain)
 
     @property
     def precision(self) -> float:
