@@ -11,6 +11,7 @@ from uec_rag.confidence import wording
 FLOORS = {
     "lacks_referent": 0.95,
     "refers_back": 0.56,
+    "is_question": 1.0,
     "extract_concept": 1.0,
     "complete_question": 0.95,
 }
@@ -33,6 +34,7 @@ def test_sentences_are_read_as_people_mean_them(name):
 SAID = {
     "lacks_referent": "How do I repay the loan?",
     "refers_back": "and why?",
+    "is_question": "Why?",
     "extract_concept": "What is a gauge?",
 }
 

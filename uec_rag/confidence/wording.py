@@ -1,8 +1,8 @@
-"""The wording of a question: names, and references to earlier turns.
+"""The wording of a message: whether it asks, names, references to earlier turns.
 
-`extract_concept`, `lacks_referent`, `refers_back` and `complete_question` each answer one question
-about a text. They are for English, and off where a text is in another of `languages`, but for some
-Chinese. Their lists of words are in languages.toml.
+`is_question`, `extract_concept`, `lacks_referent`, `refers_back` and `complete_question` each
+answer one question about a text. They are for English, and off where a text is in another of
+`languages`, but for question marks and some Chinese. Their lists of words are in languages.toml.
 """
 
 from __future__ import annotations
@@ -26,12 +26,26 @@ _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,
 _CAPITAL = regex.compile(r"\p{Lu}")
 _ENDS = tuple(".!?:")  # of a sentence
 _MOST_WORDS = 4
+_ASKS = regex.compile("[?？؟]")
 _CONCEPT = regex.compile(
     r"\W*+what(?:['’]?s| is| are) (?P<article>an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*",
     regex.IGNORECASE,
 )
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
+
+
+@skip_long_texts(False)
+def is_question(text: str) -> bool:
+    """Return whether a text has a question mark or begins like an English question or request.
+
+    Examples
+    --------
+    >>> is_question("how much is it"), is_question("多少钱？"), is_question("The second year.")
+    (True, True, False)
+    """
+    words = text.split(maxsplit=1)
+    return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _WORDS["openings"])
 
 
 @skip_long_texts("")
