@@ -164,21 +164,20 @@ def database_of(path):
 def change_setting(database, key, value):
     """Change a setting of an index as if it were ours."""
     database.execute(
-        "UPDATE settings SET value = ?, sum = ? WHERE key = ?",
-        [value, _sum_of(key, value), key],
+        "UPDATE settings SET value = ?, sum = ? WHERE key = ?", [value, _sum_of(key, value), key]
     )
 
 
-class _Silent(SimpleHTTPRequestHandler):
+class Silent(SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
 
 @contextmanager
-def served(folder):
+def served(folder, handler=Silent):
     """Serve the files of a folder by HTTP, with pages that list them; yields the address."""
-    handler = partial(_Silent, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    of_folder = partial(handler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), of_folder) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -259,11 +258,6 @@ def fitted_on_documentation(*widths):
     """An ensemble for the examples, whose corpus is Python's documentation."""
     members = [bag_of_words(width, "ab"[seed], seed) for seed, width in enumerate(widths)]
     return UEC(members).fit(fitting_pairs(gather_corpus(300), limit=60))
-
-
-def titled(texts):
-    """Metadata by which a question can be made of each text: a title of its first words."""
-    return [{"title": f"On {' '.join(text.split()[:4])}"} for text in texts]
 
 
 def by_name(uec):

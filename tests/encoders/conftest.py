@@ -2,9 +2,9 @@
 
 import string
 
-import numpy as np
 import pytest
 
+from tests.helpers import Remembering
 from tests.tiny_bert import save_bert
 
 TEXTS = [
@@ -86,22 +86,7 @@ def saved(tiny, tmp_path):
     return save
 
 
-def hashed_vectors(texts, dimension=8):
-    """A deterministic stand-in for a remote model: one random vector per text."""
-    seeds = [list(text.encode()) for text in texts]
-    return np.array([np.random.default_rng(seed).standard_normal(dimension) for seed in seeds])
-
-
 @pytest.fixture
 def remote():
     """A callable that embeds, and remembers what it was asked."""
-    return Remote()
-
-
-class Remote:
-    def __init__(self):
-        self.calls = []
-
-    def __call__(self, texts):
-        self.calls.append(list(texts))
-        return hashed_vectors(texts)
+    return Remembering(8, "remote")

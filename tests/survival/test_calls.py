@@ -74,10 +74,7 @@ def _methods(index):
         "delete": (index.delete, ("ids",)),
         "get": (index.get, ("ids",)),
         "vectors": (index.vectors, ("ids",)),
-        "search": (
-            index.search,
-            ("queries", "k", "filter", "history", "within", "diversity"),
-        ),
+        "search": (index.search, ("queries", "k", "filter", "history", "within", "diversity")),
         "search_vector": (index.search_vector, ("embedding", "k", "filter")),
         "with_weights": (index.with_weights, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),

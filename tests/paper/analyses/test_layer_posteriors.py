@@ -4,7 +4,6 @@ import torch
 
 from benchmarks.paper.analyses.layers import layer_ablation
 from benchmarks.paper.analyses.pair_gradients import (
-    PairGradientGGN,
     PairLogits,
     Tail,
     last_linear_layers,
@@ -66,21 +65,6 @@ def test_the_logit_is_that_of_the_encoders_cosine(encoder, model):
     passages = encoder.encode(PASSAGES, "passage").embedding
     expected = 5 * (queries[ROWS[:, 0]] * passages[ROWS[:, 1]]).sum(axis=1) - 1
     assert np.allclose(model(ROWS)[:, 1].detach(), expected, atol=1e-4)
-
-
-def test_gradients_of_a_batch_are_those_of_each_pair(model):
-    _, gradients = model.gradients(ROWS)
-    for ours, expected in zip(gradients, by_autograd(model, ROWS), strict=True):
-        assert torch.allclose(ours, expected, rtol=1e-3, atol=1e-5)
-
-
-def test_the_curvature_is_the_generalised_gauss_newton_matrix(model):
-    loss, diagonal = PairGradientGGN(model, "classification").diag(ROWS, torch.ones(4))
-    logit = model(ROWS)[:, 1].detach()
-    p = logit.sigmoid()
-    expected = torch.cat([((p * (1 - p))[:, None] * g**2).sum(0) for g in by_autograd(model, ROWS)])
-    assert torch.allclose(diagonal, expected, rtol=1e-3, atol=1e-6)
-    assert loss == pytest.approx(float(-p.log().sum()), rel=1e-4)
 
 
 def test_the_lower_blocks_run_once_for_each_text(encoder):

@@ -2,16 +2,14 @@
 
 import shutil
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from tests.helpers import DATA, VAGUE, namesakes
-from tests.server.conftest import until
+from tests.server.conftest import running
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.documents.labels import read_questions
@@ -44,20 +42,6 @@ def browser():
 def served(index, token=None, *, write=True):
     """The address of an explorer."""
     return running(create_app(Retriever.load(index), write, token))
-
-
-@contextmanager
-def running(app):
-    """The address of an application that is served meanwhile."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        until(lambda: server.started)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 @contextmanager
