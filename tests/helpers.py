@@ -10,6 +10,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -131,16 +132,12 @@ def index_of(uec, texts, ids=None, metadatas=None, store=None):
     return index
 
 
-METADATA_KEYS = {
-    *("uec_score", "uec_sigma2", "uec_relevance", "uec_confidence", "uec_in_corpus"),
-    *("uec_underspecified", "uec_decision", "uec_reason", "uec_reason_code"),
-}
+_ALWAYS = "score sigma2 relevance confidence in_corpus underspecified decision reason reason_code"
+METADATA_KEYS = {f"uec_{name}" for name in _ALWAYS.split()}
 """What a search adds to a document's or a node's metadata."""
 
-DETAILS = METADATA_KEYS | {
-    *("uec_mu", "uec_model_variance", "uec_disagreement", "uec_readings"),
-    *("uec_weights", "uec_encoders"),
-}
+_MORE = "mu model_variance disagreement readings weights encoders"
+DETAILS = METADATA_KEYS | {f"uec_{name}" for name in _MORE.split()}
 """What it adds where it is asked for details."""
 
 
@@ -344,30 +341,28 @@ def beside(*bodies: Callable[[], object]) -> Iterator[threading.Event]:
     Each runs at least once, however soon the block ends. The event is set as soon as one of them
     fails; its failure is the block's.
     """
-    stop, failures = threading.Event(), []
+    stop, interval = threading.Event(), sys.getswitchinterval()
 
     def over_and_over(body):
         try:
             body()
             while not stop.is_set():
                 body()
-        except BaseException as error:
-            failures.append(error)
+        finally:
             stop.set()
 
-    threads = [threading.Thread(target=over_and_over, args=(body,)) for body in bodies]
-    interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        for thread in threads:
-            thread.start()
-        yield stop
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            running = [pool.submit(over_and_over, body) for body in bodies]
+            try:
+                yield stop
+            finally:
+                stop.set()
     finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
         sys.setswitchinterval(interval)
-    assert not failures, failures
+    for one in running:
+        one.result()
 
 
 FORGED = dict.fromkeys(METADATA_KEYS, 99) | {

@@ -5,21 +5,11 @@ import json
 import pytest
 
 MODEL = """
-import zlib
-
-import numpy as np
-
-
-def words(texts):
-    out = np.full((len(texts), 64), 0.01)
-    for row, text in enumerate(texts):
-        for word in text.lower().split():
-            out[row, zlib.crc32(word.strip(".?#").encode()) % 64] += 1
-    return out
+from tests.helpers import bag_of_words
 
 
 def make():
-    return words
+    return bag_of_words(64, "words")
 
 
 def none():

@@ -55,11 +55,12 @@ class LangChain:
             return self.embed_documents([text])[0]
 
     def store(self, embedding, texts=TEXTS):
-        store = InMemoryVectorStore(embedding)
-        return self.filled(store, texts)
+        return self.filled(InMemoryVectorStore(embedding), texts)
 
     def filled(self, store, texts):
-        store.add_texts(texts, [dict(m) for m in METADATAS[: len(texts)]], ids=IDS[: len(texts)])
+        known = [dict(metadata) for metadata in METADATAS[: len(texts)]]
+        if texts:
+            store.add_texts(texts, known, ids=IDS[: len(texts)])
         return store
 
     def vectors(self, store):
@@ -86,21 +87,14 @@ class LangChainInChroma(LangChain):
         client.reset()
         cosine = {"hnsw": {"space": "cosine"}}
         store = Chroma("texts", embedding, client=client, collection_configuration=cosine)
-        return self.filled(store, texts) if texts else store
+        return self.filled(store, texts)
 
 
 class LangChainInFaiss(LangChain):
     def store(self, embedding, texts=TEXTS):
-        store = FAISS.from_texts(
-            texts or ["none"],
-            embedding,
-            METADATAS[: len(texts) or 1],
-            IDS[: len(texts) or 1],
-            normalize_L2=True,
-        )
-        if not texts:
-            store.delete(IDS[:1])
-        return store
+        store = FAISS.from_texts(["none"], embedding, ids=["none"], normalize_L2=True)
+        store.delete(["none"])
+        return self.filled(store, texts)
 
 
 class LangChainInQdrant(LangChain):
@@ -123,7 +117,7 @@ class LangChainInPostgres(LangChain):
     def store(self, embedding, texts=TEXTS):
         # An id is in one collection at a time.
         store = PGVector(embedding, connection=postgres(), pre_delete_collection=True)
-        return self.filled(store, texts) if texts else store
+        return self.filled(store, texts)
 
 
 class LlamaIndex:
@@ -184,13 +178,7 @@ class LlamaIndexInQdrant(LlamaIndex):
         return super().store(embedding, texts, storage_context=storage)
 
 
-OF_LANGCHAIN = [
-    LangChain,
-    LangChainInChroma,
-    LangChainInFaiss,
-    LangChainInQdrant,
-    LangChainInPostgres,
-]
+OF_LANGCHAIN = [LangChain, *LangChain.__subclasses__()]
 KINDS = [*OF_LANGCHAIN, LlamaIndex, LlamaIndexInQdrant]
 LISTED = [kind for kind in [*OF_LANGCHAIN, LlamaIndex] if kind is not LangChainInPostgres]
 

@@ -4,21 +4,13 @@ import string
 
 import pytest
 
-from tests.helpers import Remembering
+from tests.helpers import Remembering, data_of
 from tests.tiny_bert import save_bert
-
-TEXTS = [
-    "a cat",
-    "the dog sat on the mat and looked at the moon for hours",
-    "wing",
-    "heat flows from hot to cold",
-    "what is a cat?",
-]
 
 
 @pytest.fixture(scope="session")
 def texts():
-    return list(TEXTS)
+    return data_of("encoded.json")
 
 
 @pytest.fixture(scope="session")
@@ -40,11 +32,8 @@ def bert_folder(tmp_path_factory):
         words,
         change=as_trained,
         hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
         intermediate_size=24,
         max_position_embeddings=64,
-        initializer_range=0.5,
     )
 
 

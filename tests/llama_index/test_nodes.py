@@ -80,11 +80,7 @@ def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, n
         assert hit.metadata == {**node.metadata, **result[0].metadata(rank, details=True)}
 
 
-ASKED, FOLLOW_UP, VAGUE = (
-    "Who repairs the door opener?",
-    "And how long does it take?",
-    "What is the force option?",
-)
+ASKED = "Who repairs the door opener?"
 HISTORY = [
     ChatMessage("Be brief.", role="system"),
     ChatMessage(ASKED),

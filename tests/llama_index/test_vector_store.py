@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery
-from pydantic import ValidationError
 
 from tests.helpers import noise
 from uec_rag import UEC
@@ -136,11 +135,6 @@ def test_it_is_made_again_from_its_dict_and_its_ensemble(fitted):
     back = UECEmbedding.from_dict(data, uec=fitted)
     assert back.uec is fitted
     assert back.embed_batch_size == 3
-
-
-def test_anything_but_an_ensemble_is_refused():
-    with pytest.raises(ValidationError, match="Input should be an instance of UEC"):
-        UECEmbedding(uec="all-MiniLM-L6-v2")
 
 
 def test_what_is_pickled_or_copied_is_whole_or_refused(nodes, texts):

@@ -27,17 +27,14 @@ def bert(tmp_path_factory):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    def build(seed, width=8, layers=2):
+    def build(seed, width=8):
         folder = save_bert(
             tmp_path_factory.mktemp("bert"),
             ["the", "cat", "dog", *LETTERS],
             seed=seed,
             hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=2,
             intermediate_size=12,
             max_position_embeddings=32,
-            initializer_range=0.5,
         )
         modules = [Transformer(str(folder)), Pooling(width, "mean")]
         return SentenceTransformer(modules=modules, device="cpu")

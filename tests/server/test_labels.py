@@ -19,12 +19,6 @@ def saved(tmp_path_factory):
 
 
 @pytest.fixture
-def client(index):
-    with serving(index, write=True) as client:
-        yield client
-
-
-@pytest.fixture
 def labelled(index):
     (index / "questions.csv").write_bytes(table())
     return index

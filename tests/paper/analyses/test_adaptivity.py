@@ -18,9 +18,9 @@ COLLECTION = Collection(
 )
 
 
-def group(collection=COLLECTION):
+def group():
     encoders = [Bag(name, noise) for name, noise in BAGS.items()]
-    plan = Plan([Retrieval(collection, False)], PAIRS)
+    plan = Plan([Retrieval(COLLECTION, False)], PAIRS)
     return Group(MAIN, plan, Lineup(encoders, PAIRS, lambda encoder: encoder))
 
 

@@ -122,17 +122,9 @@ def test_what_is_shown_of_a_question_is_what_a_search_finds(page, index):
     label = page.locator(".hits svg").first.get_attribute("aria-label")
     assert label.startswith(f"Mean {result.mu[0, 0]:.3f}, from ")
     member = result[0].metadata(0, details=True)["uec_encoders"]["bm25"]
-    row = (
-        page.locator(".hits table.listed")
-        .first.locator("tr", has_text="bm25")
-        .inner_text()
-        .split("\t")
-    )
-    assert row[1:] == [
-        f"{member['similarity']:.3f}",
-        str(member["rank"]),
-        f"{100 * member['share']:.0f} %",
-    ]
+    rows = page.locator(".hits table.listed").first.locator("tr", has_text="bm25")
+    rounded = f"{member['similarity']:.3f}\t{member['rank']}\t{100 * member['share']:.0f} %"
+    assert rows.inner_text().partition("\t")[2] == rounded
     assert "honey" in page.locator("mark").all_inner_texts()
 
 
@@ -194,9 +186,8 @@ def test_labels_given_on_the_page_make_a_gate(page, index):
     expect(page.locator("#labels")).to_contain_text("20 questions, 0 without an answer")
     page.click("text=Find what teaches most")
     expect(page.locator("#labels")).to_contain_text("These teach most:")
-    page.locator(
-        "#labels li a:text-is('who wrote hamlet?')"
-    ).click()  # what was asked, and is not labelled
+    # What was asked, and is not labelled.
+    page.click("#labels li a:text-is('who wrote hamlet?')")
     expect(page.locator("#answer .decision h3")).to_have_text("who wrote hamlet?")
     tune(page)
     assert page.inner_text("#tuned-of").startswith("20 labelled questions")
