@@ -7,13 +7,7 @@ import pytest
 MODEL = """
 from tests.helpers import bag_of_words
 
-
-def make():
-    return bag_of_words(64, "words")
-
-
-def none():
-    return None
+make, none = lambda: bag_of_words(64, "words"), lambda: None
 """
 
 

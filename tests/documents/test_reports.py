@@ -5,23 +5,9 @@ import datetime
 import pytest
 
 from tests.documents.files import paragraph, word_table, write_docx, write_pdf, write_xlsx, written
-from tests.helpers import data_of
+from tests.helpers import DATA, data_of
 from uec_rag.documents import passages_of, read_folder
 
-FOLDED = """\
----
-title: >-
-  Fees
-  and fines
-authors: [Ada, Bo]
-tags:
-  - money
-date: 2024-03-01
-price: {now: 5}
-description: What late books cost.
----
-Two euros.
-"""
 NUMBERS = [
     ("rate", "day", "time", "fee", "sum", "is"),
     (
@@ -97,7 +83,7 @@ def test_no_name_of_navigation_removes_content(tmp_path, page, headings, text):
 
 
 def test_front_matter_is_in_the_metadata_and_its_description_is_searched(tmp_path):
-    document = read(tmp_path, "a.md", FOLDED)
+    document = read(tmp_path, "a.md", (DATA / "front_matter.md").read_text())
     [passage] = passages_of([document])
     assert passage.text == "Fees and fines\n\nWhat late books cost.\n\nTwo euros."
     known = {"authors": ["Ada", "Bo"], "tags": ["money"], "date": "2024-03-01"}

@@ -92,23 +92,19 @@ async def test_the_asynchronous_twins_do_the_same(fitted, nodes, question):
     assert await store.aget_nodes() == []
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda store: store.query(VectorStoreQuery(query_embedding=[0.1] * 56)),
-            "expected query_str; for a vector",
-        ),
-        (lambda store: store.delete_nodes(), r"clear\(\) removes all"),
-        (
-            lambda store: ask(store, "badefi", mode="hybrid"),
-            r"mode: expected .*; for other weights of words",
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_refused_and_changes_nothing(store, nodes, call, message):
+NONSENSE = {
+    "expected query_str; for a vector": (
+        lambda store: store.query(VectorStoreQuery(query_embedding=[0.1] * 56))
+    ),
+    r"clear\(\) removes all": UECVectorStore.delete_nodes,
+    "mode: .*; for other weights of words": lambda store: ask(store, "badefi", mode="hybrid"),
+}
+
+
+@pytest.mark.parametrize("message", NONSENSE)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(store, nodes, message):
     with pytest.raises(ValueError, match=message):
-        call(store)
+        NONSENSE[message](store)
     assert store.get_nodes() == nodes
 
 

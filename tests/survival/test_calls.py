@@ -66,6 +66,10 @@ def _argument(rng):
     return value
 
 
+OPTIONS = ("space", "structure", "coefficients", "temperature", "beta", "seed")
+LABELS = ("queries", "relevant_ids", "max_wrong", "max_risk", "certainty", "k", "filter")
+
+
 # Of each method: its arguments, some of which are right.
 def _methods(index):
     store, uec = index.store, index.uec
@@ -84,14 +88,8 @@ def _methods(index):
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),
         "Retriever": (Retriever, ("uec", "store", "language")),
-        "UEC": (
-            functools.partial(UEC, uec.encoders),
-            ("space", "structure", "coefficients", "temperature", "beta", "seed"),
-        ),
-        "Gate.from_labels": (
-            functools.partial(Gate.from_labels, index),
-            ("queries", "relevant_ids", "max_wrong", "max_risk", "certainty", "k", "filter"),
-        ),
+        "UEC": (functools.partial(UEC, uec.encoders), OPTIONS),
+        "Gate.from_labels": (functools.partial(Gate.from_labels, index), LABELS),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),
         "LocalStore": (LocalStore, ("path", "read_only")),
         "save": (index.save, ("path",)),

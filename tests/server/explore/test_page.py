@@ -19,12 +19,8 @@ pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect
 
 AXE = Path(sys.prefix, "axe.min.js")
-NAMES = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-)
+OF_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+NAMES = ("chromium", "chromium-browser", "google-chrome", OF_A_MAC)
 VIEWS = ("ask", "tune", "index")
 
 
@@ -298,9 +294,7 @@ def test_a_page_of_an_index_that_is_only_read_asks_and_changes_nothing(browser, 
 
 _CLIPPED = (DATA / "clipped.js").read_text()
 
-LONG = (
-    "which of the many matters of the hive and of the anchor begins with the longest question here?"
-)
+LONG = "which of the many matters of the hive and of the anchor begins the longest question here?"
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
