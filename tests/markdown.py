@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/**/*.md"),
-        *ROOT.glob("benchmarks/**/*.md"),
-        *ROOT.glob("tests/survival/*.md"),
-    ]
-)
+_PATTERNS = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "tests/survival/*.md")
+PAGES = sorted(page for pattern in _PATTERNS for page in ROOT.glob(pattern))
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NUMBER = re.compile(r"\b\d+(?:\.\d+\b|%)")

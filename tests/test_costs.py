@@ -69,37 +69,32 @@ def compiled(value, depth=4):
         yield from compiled(one, depth - 1)
 
 
-def calls(tree):
-    """The calls of methods of expressions and of `re` and `regex`: the callee, its name, itself."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in METHODS:
-            yield ast.unparse(node.value), node.attr
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            yield ast.unparse(node.func.value), node
+def called(module, call):
+    """The expression that a call of a function of `re` or `regex` gives, unless it is of data."""
+    owner, pattern = ast.unparse(call.func.value), call.args[0]
+    names = {one.id for one in ast.walk(pattern) if isinstance(one, ast.Name)}
+    if owner in ("re", "regex") and call.func.attr in METHODS and names <= vars(module).keys():
+        labels = {"labels": ["a", "a b"], "ignore_unused": True} if owner == "regex" else {}
+        source = ast.unparse(pattern)
+        compile_it = vars(module)[owner].compile
+        yield source, compile_it(eval(source, vars(module)), **labels), {call.func.attr}
 
 
 def expressions():
     """Every expression of the package that does not depend on data: name, itself, its methods."""
     for module, tree in modules().items():
-        used, seen = {}, set()
-        for owner, call in calls(tree):
-            if isinstance(call, str):
-                used.setdefault(owner, set()).add(call)
-            elif owner in ("re", "regex") and call.func.attr in METHODS:
-                source = ast.unparse(call.args[0])
-                names = {one.id for one in ast.walk(call.args[0]) if isinstance(one, ast.Name)}
-                if names <= vars(module).keys():
-                    options = (
-                        {"labels": ["a", "a b"], "ignore_unused": True} if owner == "regex" else {}
-                    )
-                    pattern = vars(module)[owner].compile(eval(source, vars(module)), **options)
-                    yield f"{module.__name__}.{source}", pattern, {call.func.attr}
+        used, found = {}, []
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in METHODS:
+                used.setdefault(ast.unparse(node.value), set()).add(node.attr)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+                found += called(module, node)
+        constants = {}
         for name, value in vars(module).items():
             for pattern in compiled(value):
-                if id(pattern) not in seen:
-                    seen.add(id(pattern))
-                    yield f"{module.__name__}.{name}", pattern, used.get(name) or {"sub"}
+                constants.setdefault(id(pattern), (name, pattern, used.get(name) or {"sub"}))
+        found += constants.values()
+        yield from ((f"{module.__name__}.{name}", *how) for name, *how in found)
 
 
 def hostile(pattern, size):

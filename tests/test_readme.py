@@ -11,6 +11,7 @@ from pkgutil import resolve_name
 import pytest
 
 from docs import command_line
+from tests.helpers import data_of
 from tests.markdown import PAGES, ROOT, assert_prints, examples
 from uec_rag.langchain import UECRetriever
 
@@ -46,14 +47,7 @@ def test_every_path_that_those_who_change_the_package_are_told_is_there(name):
 
 
 CODE = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(?:\([^`\n]*\))?`(?!`)")
-OTHERS = {  # of LangChain, LlamaIndex and Qdrant
-    *("AsyncQdrantClient", "QdrantVectorStore", "langchain_pg_embedding"),
-    *("ChatOllama", "CondensePlusContextChatEngine", "MarkdownHeaderTextSplitter"),
-    "HTMLHeaderTextSplitter",
-    *("MarkdownNodeParser", "MultiVectorRetriever", "ParentDocumentRetriever", "QueryEngineTool"),
-    *("SelfQueryRetriever", "create_history_aware_retriever", "create_retrieval_chain"),
-    *("dist_based_score", "response_gen", "skip_condense"),
-}
+OTHERS = {*data_of("names_of_others.json")}  # of LangChain, LlamaIndex and Qdrant
 
 
 @cache

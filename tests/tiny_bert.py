@@ -1,5 +1,6 @@
 """Random BERTs of a few thousand weights, as transformers saves them."""
 
+SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.5}
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -16,7 +17,7 @@ def save_bert(folder, words, kind="BertModel", change=lambda model: None, seed=0
         What is done to the model's weights.
     seed : int
     **sizes
-        Of `BertConfig`.
+        Of `BertConfig`, instead of those of `SIZES` or beside them.
     """
     import torch
     import transformers
@@ -25,7 +26,7 @@ def save_bert(folder, words, kind="BertModel", change=lambda model: None, seed=0
     vocabulary = folder / "vocab.txt"
     vocabulary.write_text("\n".join([*SPECIAL, *words]))
     torch.manual_seed(seed)
-    config = transformers.BertConfig(vocab_size=len(SPECIAL) + len(words), **sizes)
+    config = transformers.BertConfig(vocab_size=len(SPECIAL) + len(words), **SIZES | sizes)
     model = getattr(transformers, kind)(config)
     with torch.no_grad():
         change(model)

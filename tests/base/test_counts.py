@@ -78,12 +78,6 @@ def test_contributions_add_up_to_the_similarities(passages, queries, cut):
     np.testing.assert_allclose([part.sum(axis=1) for part in parts], found, atol=1e-6)
 
 
-def test_a_word_that_no_passage_holds_counts_against_all():
-    words = Words.from_terms(terms([[1, 2], [3]]))
-    known, half = words.similarities(terms([[1], [1, 9]]))
-    assert 0 < half[0] < known[0] < 1
-
-
 def test_more_passages_than_one_matrix_takes_are_counted():
     held = terms([[row % 7] for row in range(70_000)])
     found = Words.from_terms(held).similarities(terms([[3]]))[0]

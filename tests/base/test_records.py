@@ -1,8 +1,8 @@
 """Saved records come back equal, or say what is wrong with them."""
 
 import json
-import subprocess
-import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -41,36 +41,19 @@ def test_what_is_missing_unknown_or_of_another_type_is_refused_by_name(state, ab
         Sheet.restore(state)
 
 
-_THREADS = """
-import sys, threading
-from dataclasses import dataclass
-from uec_rag.base.records import Record
-
-sys.setswitchinterval(1e-6)
-for _ in range(50):
-
-    @dataclass(frozen=True)
-    class Line(Record):
-        slopes: tuple[float, ...]
-
-    @dataclass(frozen=True)
-    class Sheet(Record):
-        line: Line
-        lines: tuple[Line, ...] = ()
-
-    state, start = Sheet(Line((1.0,))).metadata(), threading.Barrier(8)
-
-    def restore():
-        start.wait()
-        Sheet.restore(state)
-
-    threads = [threading.Thread(target=restore) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-"""
-
-
 def test_threads_restore_records_of_a_class_for_the_first_time_together():
-    subprocess.run([sys.executable, "-c", _THREADS], check=True)
+    for _ in range(50):
+
+        @dataclass(frozen=True)
+        class Page(Record):
+            first: Line
+            lines: tuple[Line, ...] = ()
+
+        page, start = Page(Line((1.0,), 0.0)), threading.Barrier(8, timeout=20)
+
+        def restore(_, page=page, start=start):
+            start.wait()
+            return page.restore(page.metadata())
+
+        with ThreadPoolExecutor(8) as pool:
+            assert [*pool.map(restore, range(8))] == [page] * 8

@@ -12,12 +12,10 @@ from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import (
     best_rows,
-    largest,
     moments,
     probit,
     score,
     softmax,
-    weighted_sum,
 )
 
 SHAPES = pytest.mark.parametrize(
@@ -90,41 +88,6 @@ def test_sparse_blocks_add_to_the_mean_alone(rng):
     assert all(part.any() for part in added)
     np.testing.assert_allclose(mu, moments(q, c)[0] + added[0] + added[1], rtol=1e-5)
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])
-
-
-def similarities(rows, size, seed=0):
-    """Those of a crowd of passages and a few that stand out."""
-    rng = np.random.default_rng(seed)
-    values = rng.normal(0.3, 0.07, (rows, size))
-    values[:, rng.permutation(size)[: min(5, size)]] += rng.uniform(0, 0.4, (rows, min(5, size)))
-    return values.astype(np.float32)
-
-
-@given(size=st.integers(1, 12_000), share=st.floats(0, 1), seed=st.integers(0, 99))
-def test_the_largest_are_the_largest_and_the_smallest_of_them_comes_first(size, share, seed):
-    values, count = similarities(1, size, seed)[0], 1 + int(share * (size - 1))
-    rows = largest(values, count)
-    np.testing.assert_array_equal(np.sort(values[rows]), np.sort(values)[size - count :])
-    assert len({*rows.tolist()}) == count
-    assert values[rows[0]] == values[rows].min()
-
-
-@pytest.mark.parametrize("held", [0, 5, 40, 3000])
-def test_values_that_are_mostly_alike_have_largest_too(held):
-    # As where most passages hold none of a question's words.
-    values = np.zeros(20_000, dtype=np.float32)
-    values[:held] = np.arange(1, held + 1)
-    assert not len(largest(values, 0))
-    rows = largest(values, 30)
-    np.testing.assert_array_equal(np.sort(values[rows]), np.sort(values)[-30:])
-    assert len({*rows.tolist()}) == 30
-    assert values[rows[0]] == values[rows].min()
-
-
-def test_a_weighted_sum_is_that_of_each_row():
-    parts, weights = [similarities(7, 40, seed) for seed in range(3)], similarities(7, 3)
-    expected = np.einsum("knc,nk->nc", np.stack(parts), weights)
-    np.testing.assert_allclose(weighted_sum(parts, weights), expected, rtol=1e-5)
 
 
 @given(seed=st.integers(0, 99), spread=st.floats(0, 300))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import combinations
 
 import pytest
 from typer.testing import CliRunner
@@ -72,17 +73,14 @@ def make_model(folder, seed, width):
 
 @pytest.fixture(scope="session")
 def documents(tmp_path_factory):
-    """A folder of a hundred and more sections, each about some words of one topic."""
+    """A folder of forty sections, each on two words of one topic."""
     folder = tmp_path_factory.mktemp("documents")
     for topic, inner in TOPICS.items():
-        sections = []
-        for number in range(30):
-            one, two, three = (inner[(number + step) % 5] for step in (0, 1, 2 + number % 3))
-            sections.append(
-                f"## All that number {number} says on {topic}\n\n"
-                f"The {one} and the {two} belong together in matter {number}. "
-                f"Whoever has a {three} looks after the {one} every day, and keeps the {two} dry.\n"
-            )
+        sections = [
+            f"## The {one} and the {two}\n\nWhoever of {topic} has a {one} looks after the {two} "
+            f"every day, and keeps the {one} dry.\n"
+            for one, two in combinations(inner, 2)
+        ]
         (folder / f"{topic}.md").write_text("\n".join(sections))
     return folder
 
@@ -101,11 +99,3 @@ def made(documents, words, other_words, tmp_path_factory):
 def index(made, tmp_path):
     """An index of the documents, to be written to."""
     return shutil.copytree(made, tmp_path / "idx")
-
-
-@pytest.fixture(scope="session")
-def few_documents(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("few")
-    (folder / "bread.txt").write_text("The dough rests. The oven is hot and the flour is white.")
-    (folder / "boats.txt").write_text("The sail is up. The anchor lies in the harbour by the mast.")
-    return folder

@@ -23,11 +23,7 @@ def outcome(command):
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (
-            ValueError("k: expected\n  1, got [bold]0[/]"),
-            2,
-            "error: k: expected 1, got [bold]0[/]\n",
-        ),
+        (ValueError("k: not\n  1, got [bold]0[/]"), 2, "error: k: not 1, got [bold]0[/]\n"),
         (KeyError("filter: no key 'x'"), 2, "error: filter: no key 'x'\n"),
         (ZeroDivisionError("by zero"), 2, r"(?s)error: .*ZeroDivisionError: by zero.*report it"),
         (typer.Exit(1), 1, ""),

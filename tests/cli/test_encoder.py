@@ -5,25 +5,9 @@ import json
 import pytest
 
 MODEL = """
-import zlib
+from tests.helpers import bag_of_words
 
-import numpy as np
-
-
-def words(texts):
-    out = np.full((len(texts), 64), 0.01)
-    for row, text in enumerate(texts):
-        for word in text.lower().split():
-            out[row, zlib.crc32(word.strip(".?#").encode()) % 64] += 1
-    return out
-
-
-def make():
-    return words
-
-
-def none():
-    return None
+make, none = lambda: bag_of_words(64, "words"), lambda: None
 """
 
 

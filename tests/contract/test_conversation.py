@@ -16,21 +16,16 @@ CONVERSATIONS = data_of("conversations.json")
 MESSAGES = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage}
 
 
-@pytest.fixture
-def index(chat_index):
-    return chat_index
-
-
 @pytest.mark.parametrize(("said", "question"), CONVERSATIONS)
 @pytest.mark.parametrize("within", [None, ["rsync", "git push"]])
-def test_both_frameworks_decide_as_the_index_does(index, said, question, within):
+def test_both_frameworks_decide_as_the_index_does(chat_index, said, question, within):
     turns = turns_of(said)
-    [expected] = index.search([question], history=[turns], within=within)
-    gate = langchain.UECGate(retriever=langchain.UECVectorStore(index).as_retriever())
+    [expected] = chat_index.search([question], history=[turns], within=within)
+    gate = langchain.UECGate(retriever=langchain.UECVectorStore(chat_index).as_retriever())
     there = gate.invoke(question, history=[MESSAGES[who](t) for who, t in said], within=within)
     history = [ChatMessage(text, role=who) for who, text in said]
     asked = llama_index.UECQueryBundle(question, history=history, within=within)
-    nodes = llama_index.UECRetriever(index).retrieve(asked)
+    nodes = llama_index.UECRetriever(chat_index).retrieve(asked)
     here = response_metadata(judge(nodes, question))
     assert there["decision"] == here["uec_decision"] == expected.decision.action
     assert there["readings"] == here["uec_readings"] == expected.decision.choices
@@ -48,28 +43,28 @@ def test_both_frameworks_decide_as_the_index_does(index, said, question, within)
     ("wrong", "error"),
     [("tar", UnknownReading), (3, TypeError), ({"label": "git push"}, TypeError), ([], TypeError)],
 )
-def test_what_is_no_reading_is_refused_with_what_to_do(index, wrong, error):
-    store = langchain.UECVectorStore(index)
+def test_what_is_no_reading_is_refused_with_what_to_do(chat_index, wrong, error):
+    store = langchain.UECVectorStore(chat_index)
     bundle = llama_index.UECQueryBundle(VAGUE, within=wrong)
     for search in (
-        lambda: index.search([VAGUE], within=wrong),
+        lambda: chat_index.search([VAGUE], within=wrong),
         lambda: store.as_retriever().invoke(VAGUE, within=wrong),
-        lambda: llama_index.UECRetriever(index).retrieve(bundle),
+        lambda: llama_index.UECRetriever(chat_index).retrieve(bundle),
     ):
         with pytest.raises(error, match="within: expected"):
             search()
 
 
-def test_a_reading_is_joined_with_the_filter(index):
-    found = index.search([VAGUE], within=["rsync", "git push"], filter={"title": "rsync"})
+def test_a_reading_is_joined_with_the_filter(chat_index):
+    found = chat_index.search([VAGUE], within=["rsync", "git push"], filter={"title": "rsync"})
     assert found.ids == [["rsync"]]
-    found = index.search(
+    found = chat_index.search(
         [VAGUE], within=["rsync", "tar"], filter=lambda passage: passage.id != "rsync"
     )
     assert found.ids == [["tar"]]
 
 
 @pytest.mark.parametrize("filter", [None, {"title": "rsync"}])
-def test_a_reading_without_a_passage_in_the_index_is_an_error(index, filter):
+def test_a_reading_without_a_passage_in_the_index_is_an_error(chat_index, filter):
     with pytest.raises(UnknownReading, match=r"none of the passages .* ask again without within"):
-        index.search([VAGUE], within=["gone" if filter is None else "tar"], filter=filter)
+        chat_index.search([VAGUE], within=["gone" if filter is None else "tar"], filter=filter)

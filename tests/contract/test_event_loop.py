@@ -11,8 +11,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 
 from tests.helpers import index_of, noise, passages
 from uec_rag import UEC, Advice, Gate, langchain, llama_index
-from uec_rag.langchain import UECEmbeddings
-from uec_rag.llama_index import retriever_tool as llama_index_tool
+from uec_rag.langchain import UECEmbeddings, UECGate, retrieval_node
 
 
 def of_llama_index(uec):
@@ -35,28 +34,25 @@ async def test_texts_are_embedded_beside_the_event_loop(embed):
     assert len(await embed(UEC([waiting]))) == 2
 
 
-YES = Advice("answer")
-
-
 class OfOneLoop:
     """An asynchronous advisor whose client belongs to the event loop in which it was made."""
 
-    def __init__(self, verdict=YES):
-        self.loop, self.calls, self.verdict = asyncio.get_running_loop(), 0, verdict
+    def __init__(self):
+        self.loop, self.calls = asyncio.get_running_loop(), 0
 
     async def __call__(self, question, texts):
         if asyncio.get_running_loop() is not self.loop:
             raise RuntimeError("the client belongs to another event loop")
         self.calls += 1
-        return self.verdict
+        return Advice("answer")
 
 
-def langchain_retriever(index, **options):
-    return langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index), k=3, **options)
+def of_langchain(index):
+    return langchain.UECRetriever(vectorstore=langchain.UECVectorStore(index), k=3)
 
 
-def behind_another(index):
-    return RunnableLambda(str.strip) | langchain_retriever(index)
+def nodes_of(index):
+    return llama_index.UECRetriever(index)
 
 
 def vector_index(index):
@@ -65,54 +61,31 @@ def vector_index(index):
     return VectorStoreIndex([], storage_context=storage, embed_model=embedding)
 
 
-def gated(index, advisor):
-    """The index, in which a gate with the advisor decides."""
-    index.gate = Gate(doubt=(0.0, 1.0), advisor=advisor)
-    return index
-
-
-def doubting(advisor):
-    return {"gate": Gate(doubt=(0.0, 1.0), advisor=advisor)}
-
-
+# Of an index in which a gate decides, or of one without it and the gate.
 WAYS = {
-    "asearch": lambda index, advisor: lambda q: gated(index, advisor).asearch([q]),
-    "UECRetriever": lambda index, advisor: langchain_retriever(gated(index, advisor)).ainvoke,
-    "UECGate": lambda index, advisor: (
-        langchain.UECGate(retriever=langchain_retriever(index), **doubting(advisor)).ainvoke
+    "asearch": lambda gated, *_: lambda q: gated.asearch([q]),
+    "UECRetriever": lambda gated, *_: of_langchain(gated).ainvoke,
+    "UECGate": lambda _, index, gate: UECGate(retriever=of_langchain(index), gate=gate).ainvoke,
+    "UECGate over another retriever": lambda _, index, gate: (
+        UECGate(retriever=RunnableLambda(str.strip) | of_langchain(index), gate=gate).ainvoke
     ),
-    "UECGate over another retriever": lambda index, advisor: (
-        langchain.UECGate(retriever=behind_another(index), **doubting(advisor)).ainvoke
+    "node": lambda gated, *_: (
+        lambda q: retrieval_node(of_langchain(gated)).ainvoke({"question": q})
     ),
-    "node": lambda index, advisor: (
-        lambda q: langchain.retrieval_node(langchain_retriever(gated(index, advisor))).ainvoke(
-            {"question": q}
-        )
+    "tool": lambda gated, *_: lambda q: of_langchain(gated).as_tool().ainvoke({"query": q}),
+    "LlamaIndex's UECRetriever": lambda gated, *_: nodes_of(gated).aretrieve,
+    "LlamaIndex's index": lambda gated, *_: vector_index(gated).as_retriever().aretrieve,
+    "UECQueryEngine": lambda _, index, gate: (
+        llama_index.UECQueryEngine.from_args(nodes_of(index), MockLLM(), gate).aquery
     ),
-    "tool": lambda index, advisor: (
-        lambda q: langchain_retriever(gated(index, advisor)).as_tool().ainvoke({"query": q})
-    ),
-    "LlamaIndex's UECRetriever": lambda index, advisor: (
-        llama_index.UECRetriever(gated(index, advisor)).aretrieve
-    ),
-    "LlamaIndex's index": lambda index, advisor: (
-        vector_index(gated(index, advisor)).as_retriever().aretrieve
-    ),
-    "UECQueryEngine": lambda index, advisor: (
-        llama_index.UECQueryEngine.from_args(
-            llama_index.UECRetriever(index), llm=MockLLM(), **doubting(advisor)
-        ).aquery
-    ),
-    "postprocessor": lambda index, advisor: (
+    "postprocessor": lambda _, index, gate: (
         RetrieverQueryEngine.from_args(
-            llama_index.UECRetriever(index),
+            nodes_of(index),
             llm=MockLLM(),
-            node_postprocessors=[llama_index.UECGatePostprocessor(**doubting(advisor))],
+            node_postprocessors=[llama_index.UECGatePostprocessor(gate=gate)],
         ).aquery
     ),
-    "LlamaIndex's tool": lambda index, advisor: (
-        llama_index_tool(llama_index.UECRetriever(gated(index, advisor))).acall
-    ),
+    "LlamaIndex's tool": lambda gated, *_: llama_index.retriever_tool(nodes_of(gated)).acall,
 }
 
 
@@ -123,8 +96,9 @@ def known():
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_an_asynchronous_advisor_is_asked_in_the_event_loop_of_the_caller(known, way):
-    index, advisor = known.snapshot(), OfOneLoop()
-    ask = WAYS[way](index, advisor)
+    advisor = OfOneLoop()
+    gate = Gate(doubt=(0.0, 1.0), advisor=advisor)
+    ask = WAYS[way](known.with_gate(gate), known, gate)
     for _ in range(3):
         await ask("badero fi")
     await asyncio.gather(*(ask("badero fi") for _ in range(3)))
@@ -135,9 +109,7 @@ async def test_an_asynchronous_advisor_is_asked_in_the_event_loop_of_the_caller(
     "ask",
     [
         lambda index, gate: index.with_gate(gate).asearch(["badero fi"]),
-        lambda index, gate: langchain.UECGate(
-            retriever=langchain_retriever(index), gate=gate
-        ).ainvoke("badero fi"),
+        lambda index, gate: UECGate(retriever=of_langchain(index), gate=gate).ainvoke("badero fi"),
     ],
 )
 async def test_a_search_that_is_cancelled_cancels_the_advisor_that_it_waits_for(known, ask):

@@ -167,26 +167,25 @@ def test_with_a_guarantee_as_many_hits_are_handed_over_as_it_is_of(search, guara
     assert len(search(index)) == count
 
 
-ON_ONE_HIT = {
-    "LangChain's gate": lambda index, gate: coded(
-        langchain.UECGate(
-            retriever=RunnableLambda(langchain_of(index, search_kwargs={"k": 1}).invoke), gate=gate
-        ).invoke(QUESTION)
-    ),
-    "LlamaIndex's postprocessor": lambda index, gate: (
-        llama_index.UECGatePostprocessor(gate=gate)
-        .postprocess_nodes(nodes_of(index, 1).retrieve(QUESTION))[0]
-        .metadata["uec_decision"]
-    ),
-    "LlamaIndex's engine": lambda index, gate: (
-        llama_index.UECQueryEngine.from_args(nodes_of(index, 1), MockLLM(), gate)
-        .query(QUESTION)
-        .metadata["uec_decision"]
-    ),
-}
+def of_a_gate_of_langchain(index, gate):
+    one_hit = RunnableLambda(langchain_of(index, search_kwargs={"k": 1}).invoke)
+    return coded(langchain.UECGate(retriever=one_hit, gate=gate).invoke(QUESTION))
 
 
-@pytest.mark.parametrize("decide", ON_ONE_HIT.values(), ids=ON_ONE_HIT)
+def of_a_postprocessor(index, gate):
+    gated = llama_index.UECGatePostprocessor(gate=gate)
+    return of_hits(gated.postprocess_nodes(nodes_of(index, 1).retrieve(QUESTION))[:1])[0]
+
+
+def of_an_engine(index, gate):
+    asked = llama_index.UECQueryEngine.from_args(nodes_of(index, 1), MockLLM(), gate)
+    return asked.query(QUESTION).metadata["uec_decision"]
+
+
+ON_ONE_HIT = [of_a_gate_of_langchain, of_a_postprocessor, of_an_engine]
+
+
+@pytest.mark.parametrize("decide", ON_ONE_HIT)
 def test_a_gate_that_is_handed_fewer_hits_than_its_guarantee_is_of_abstains_and_says_so(decide):
     assert decide(make(), Gate(0.1, k=4)) == "answer"
     yes = Gate(0.1, STRICT.guarantee, advisor=lambda *_: True, doubt=(0.0, 1.0), is_advised=True)

@@ -55,11 +55,12 @@ class LangChain:
             return self.embed_documents([text])[0]
 
     def store(self, embedding, texts=TEXTS):
-        store = InMemoryVectorStore(embedding)
-        return self.filled(store, texts)
+        return self.filled(InMemoryVectorStore(embedding), texts)
 
     def filled(self, store, texts):
-        store.add_texts(texts, [dict(m) for m in METADATAS[: len(texts)]], ids=IDS[: len(texts)])
+        known = [dict(metadata) for metadata in METADATAS[: len(texts)]]
+        if texts:
+            store.add_texts(texts, known, ids=IDS[: len(texts)])
         return store
 
     def vectors(self, store):
@@ -72,9 +73,6 @@ class LangChain:
         """Over a retriever that has a filter of its own."""
         keep = {"k": 30, "filter": lambda found: found.metadata["place"] < 40}
         return self.over(store.as_retriever(search_kwargs=keep), uec, filter={"even": True})
-
-    def index(self, over):
-        return over.index
 
     def hits(self, over, query):
         return [(d.page_content, dict(d.metadata)) for d in over.invoke(query)]
@@ -89,21 +87,14 @@ class LangChainInChroma(LangChain):
         client.reset()
         cosine = {"hnsw": {"space": "cosine"}}
         store = Chroma("texts", embedding, client=client, collection_configuration=cosine)
-        return self.filled(store, texts) if texts else store
+        return self.filled(store, texts)
 
 
 class LangChainInFaiss(LangChain):
     def store(self, embedding, texts=TEXTS):
-        store = FAISS.from_texts(
-            texts or ["none"],
-            embedding,
-            METADATAS[: len(texts) or 1],
-            IDS[: len(texts) or 1],
-            normalize_L2=True,
-        )
-        if not texts:
-            store.delete(IDS[:1])
-        return store
+        store = FAISS.from_texts(["none"], embedding, ids=["none"], normalize_L2=True)
+        store.delete(["none"])
+        return self.filled(store, texts)
 
 
 class LangChainInQdrant(LangChain):
@@ -126,16 +117,7 @@ class LangChainInPostgres(LangChain):
     def store(self, embedding, texts=TEXTS):
         # An id is in one collection at a time.
         store = PGVector(embedding, connection=postgres(), pre_delete_collection=True)
-        return self.filled(store, texts) if texts else store
-
-    def vectors(self, store):
-        def of(ids):
-            with store.session_maker() as session:
-                table = store.EmbeddingStore
-                rows = session.query(table.id, table.embedding).filter(table.id.in_(ids))
-                return {row.id: row.embedding for row in rows}
-
-        return of
+        return self.filled(store, texts)
 
 
 class LlamaIndex:
@@ -180,9 +162,6 @@ class LlamaIndex:
         found = store.as_retriever(similarity_top_k=30, filters=low)
         return self.over(found, uec, filters=even)
 
-    def index(self, over):
-        return over.index
-
     def hits(self, over, query):
         return [(n.text, dict(n.metadata)) for n in over.retrieve(query)]
 
@@ -199,13 +178,7 @@ class LlamaIndexInQdrant(LlamaIndex):
         return super().store(embedding, texts, storage_context=storage)
 
 
-OF_LANGCHAIN = [
-    LangChain,
-    LangChainInChroma,
-    LangChainInFaiss,
-    LangChainInQdrant,
-    LangChainInPostgres,
-]
+OF_LANGCHAIN = [LangChain, *LangChain.__subclasses__()]
 KINDS = [*OF_LANGCHAIN, LlamaIndex, LlamaIndexInQdrant]
 LISTED = [kind for kind in [*OF_LANGCHAIN, LlamaIndex] if kind is not LangChainInPostgres]
 
@@ -258,7 +231,7 @@ def test_with_every_passage_a_candidate_it_says_what_our_own_store_says(theirs, 
 
 
 def test_candidates_are_the_stores_own_and_are_ranked_with_uncertainty(theirs, fitted):
-    over = theirs.index(theirs.over(theirs.store(theirs.Member()), fitted, candidates=NEAREST))
+    over = theirs.over(theirs.store(theirs.Member()), fitted, candidates=NEAREST).index
     vectors = bag_of_words(16, "small")(TEXTS)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     for query in QUERIES:
@@ -270,11 +243,11 @@ def test_candidates_are_the_stores_own_and_are_ranked_with_uncertainty(theirs, f
         assert not found.exact
 
 
-@pytest.mark.parametrize("theirs", [LangChain, LangChainInPostgres, LlamaIndex], indirect=True)
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
 def test_vectors_that_lie_there_spare_an_encoder(theirs, fitted, remembering):
     store, (uec, encoders) = theirs.store(theirs.Member()), remembering()
-    over = theirs.index(theirs.over(store, uec, candidates=20, vectors=theirs.vectors(store)))
-    plain = theirs.index(theirs.over(store, fitted, candidates=20))
+    over = theirs.over(store, uec, candidates=20, vectors=theirs.vectors(store)).index
+    plain = theirs.over(store, fitted, candidates=20).index
     found, expected = over.search(QUERIES, 4), plain.search(QUERIES, 4)
     assert found.ids == expected.ids
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
@@ -285,7 +258,7 @@ def test_vectors_that_lie_there_spare_an_encoder(theirs, fitted, remembering):
 
 def test_candidates_are_encoded_once(theirs, remembering, ours):
     uec, encoders = remembering()
-    over = theirs.index(theirs.over(theirs.store(theirs.Member()), uec, **EVERY))
+    over = theirs.over(theirs.store(theirs.Member()), uec, **EVERY).index
     for _ in range(2):
         assert over.search(QUERIES, 4).ids == ours.search(QUERIES, 4).ids
     assert {*encoders[1].texts} == {*TEXTS, *QUERIES}
@@ -298,8 +271,8 @@ def test_nothing_is_found_in_an_empty_store(theirs, fitted):
     assert theirs.hits(theirs.over(store), "ba") == []  # of which no fit is made
     over = theirs.over(store, fitted)
     assert theirs.hits(over, "ba") == []
-    assert theirs.index(over).search(["ba", "de"]).ids == [[], []]
-    assert len(theirs.index(over).search([])) == 0
+    assert over.index.search(["ba", "de"]).ids == [[], []]
+    assert len(over.index.search([])) == 0
 
 
 @pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
@@ -313,7 +286,7 @@ def test_filters_of_theirs_choose_candidates_and_ours_keep_some(theirs, fitted):
 @pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
 def test_what_cannot_be_done_from_here_is_said(theirs, fitted):
     store = theirs.store(theirs.Member())
-    index = theirs.index(theirs.over(store, fitted))
+    index = theirs.over(store, fitted).index
     assert "50 candidates of " in repr(index)
     for refused in (lambda: index.add(["a"]), lambda: index.delete(IDS[:1])):
         with pytest.raises(ValueError, match="which only supplies candidates"):
@@ -331,19 +304,19 @@ def test_labels_make_a_gate_and_a_calibration_over_any_store(theirs, fitted):
     over = theirs.over(store, fitted, candidates=20)
     labels = [[IDS[place]] for place in range(24)]
     asked = [" ".join(TEXTS[place].split()[2:8]) for place in range(24)]
-    gate = Gate.from_labels(theirs.index(over), asked, labels, max_wrong=0.2)
+    gate = Gate.from_labels(over.index, asked, labels, max_wrong=0.2)
     assert gate.guarantee.queries == 24
-    assert gate.fits(theirs.index(over))
+    assert gate.fits(over.index)
     over.index.calibrate(asked, labels)
-    assert theirs.index(over).search(QUERIES).confidence.max() <= 1
+    assert over.index.search(QUERIES).confidence.max() <= 1
     assert "24 labelled queries" in over.report
-    assert not gate.fits(theirs.index(over))  # another calibration
-    diverse = theirs.index(over).search(QUERIES, 4, diversity=Diversity(fetch_k=10))
+    assert not gate.fits(over.index)  # another calibration
+    diverse = over.index.search(QUERIES, 4, diversity=Diversity(fetch_k=10))
     assert [len(row) for row in diverse.ids] == [4] * len(QUERIES)
 
 
 def test_labelled_passages_that_are_not_found_are_counted(theirs, fitted):
-    over = theirs.index(theirs.over(theirs.store(theirs.Member()), fitted, candidates=1))
+    over = theirs.over(theirs.store(theirs.Member()), fitted, candidates=1).index
     far = [[IDS[-1 - place]] for place in range(20)]
     with pytest.warns(UserWarning, match=r"\d+ of 20 labelled passages are not among the candid"):
         Gate.from_labels(over, [TEXTS[place] for place in range(20)], far)
@@ -354,7 +327,7 @@ def test_its_own_embedding_is_fitted_without_labels_and_only_questions_are_encod
     embedding = theirs.Member()
     store = theirs.store(embedding, LONG)
     over = theirs.over(store)
-    index = theirs.index(over)
+    index = over.index
     assert not index.uec.is_fitted
     first = theirs.hits(over, LONG[3].split(".")[0])
     assert index.uec.is_fitted
@@ -422,7 +395,7 @@ def test_a_chroma_without_metadata_is_fitted_and_searched():
 
 def test_filters_are_applied_in_the_store(theirs):
     """Of a filter's passages none is among the nearest, and all are found."""
-    over = theirs.index(theirs.over(theirs.store(theirs.Member()), fit=False, candidates=5))
+    over = theirs.over(theirs.store(theirs.Member()), fit=False, candidates=5).index
     for where in ({"place": {"$in": [50, 51]}}, {"$or": [{"place": 50}, {"place": 51}]}):
         found = over.search(QUERIES[:1], 4, filter=where)
         assert {*found.ids[0]} == {IDS[50], IDS[51]}

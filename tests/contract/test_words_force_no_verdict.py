@@ -6,22 +6,6 @@ from tests.helpers import data_of, index_of
 from uec_rag import UEC
 
 NEAR = 0.05  # confidence from which an advisor is asked
-LAMINATOR = [
-    "The laminator is in room nine beside the stairs.",
-    "The laminator may be used for two hours a day.",
-    "The kiln is cleaned each Friday.",
-]
-STRINGS = [
-    "strcpy copies a string into a buffer.",
-    "strcpy does not check the length of the buffer.",
-    "strcpy returns a pointer to the buffer.",
-    "strcpy stops at the first null byte.",
-    "strcpy must not be used with overlapping strings.",
-    "strcpy is declared in string.h.",
-    "strcpy is as old as C.",
-    "malloc reserves memory.",
-    "free returns memory.",
-]
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +34,7 @@ def test_a_question_mark_changes_no_decision(uec):
 
 
 @pytest.mark.xfail(reason="left-out collections do not teach so heavy a weight", strict=True)
-@pytest.mark.parametrize(
-    ("passages", "question"),
-    [
-        (STRINGS, "How does strncpy copy a string?"),
-        *((LAMINATOR, q) for q in ("What does the laminator cost?", "Who repairs the laminator?")),
-    ],
-)
+@pytest.mark.parametrize(("passages", "question"), data_of("unanswered.json"))
 def test_a_word_that_the_documents_lack_is_not_answered(uec, passages, question):
     assert index_of(uec, passages).search([question])[0].decision.action == "abstain"
 

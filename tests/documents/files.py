@@ -20,7 +20,7 @@ def write_pdf(path, pages, password=None, outline=()):
         font = DictionaryObject({NameObject(k): NameObject(v) for k, v in names.items()})
         fonts = DictionaryObject({NameObject("/F1"): font})
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
-        shown = [line if isinstance(line, tuple) else (12, line) for line in lines]
+        shown = [line if isinstance(line, list) else (12, line) for line in lines]
         content = DecodedStreamObject()
         content.set_data(
             "\n".join(

@@ -11,7 +11,7 @@ import pytest
 from openpyxl import Workbook
 
 from tests.documents.files import write_pdf
-from tests.helpers import data_of, rows_of
+from tests.helpers import data_of, refused, rows_of
 from uec_rag.documents import read_folder
 from uec_rag.documents.document import Section, cut
 from uec_rag.documents.folder import list_files
@@ -41,20 +41,7 @@ def test_documents_come_in_the_order_of_their_paths_and_hidden_ones_and_indexes_
     assert len(told) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "sources"),
-    [
-        ({}, ["a.md", "de/a.md", "de/b.txt", "licensing.md"]),
-        ({"exclude": ["de/"]}, ["a.md", "licensing.md"]),
-        ({"exclude": ["a.md", "!/a.md"]}, ["a.md", "de/b.txt", "licensing.md"]),
-        (
-            {"exclude": ["!Changelog.md"]},
-            ["Changelog.md", "a.md", "de/a.md", "de/b.txt", "licensing.md"],
-        ),
-        ({"include": ["de/*.md", "Change*"]}, ["Changelog.md", "de/a.md"]),
-        ({"include": ["*.md"], "exclude": ["a*"]}, ["Changelog.md", "licensing.md"]),
-    ],
-)
+@pytest.mark.parametrize(("options", "sources"), data_of("patterns.json"))
 def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path, options, sources):
     (tmp_path / "de").mkdir()
     for name in ("a.md", "de/a.md", "de/b.txt", "Changelog.md", "de/LICENCE.txt", "licensing.md"):
@@ -209,25 +196,13 @@ def test_control_characters_in_a_name_are_shown(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:left out")
-@pytest.mark.parametrize(
-    ("path", "options", "error", "said"),
-    [
-        ("nowhere", {}, FileNotFoundError, "folder: expected an existing folder, got .*nowhere"),
-        ("blank/a.txt", {}, NotADirectoryError, r"expected an existing folder, got .*a\.txt"),
-        ("programs", {}, ValueError, r"no readable files in .*\.txt, \.md"),
-        ("blank", {}, ValueError, "none among 1 file$"),
-        ("blank", {"include": ["b/"]}, ValueError, "files that exclude and include select"),
-        ("blank", {"exclude": ["*.txt"]}, ValueError, "files that exclude and include select"),
-        ("blank", {"include": ["!"]}, ValueError, "Invalid git pattern: '!'"),
-        ("blank", {"exclude": "*.md"}, TypeError, "expected a list of strings, got one string"),
-    ],
-)
-def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, path, options, error, said):
+@pytest.mark.parametrize(("given", "error", "said"), refused("read_folder"))
+def test_what_is_no_folder_of_readable_files_is_refused(tmp_path, given, error, said):
     for name, content in (("programs/a.py", "pass"), ("blank/a.txt", " ")):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(content)
     with pytest.raises(error, match=said):
-        read_folder(tmp_path / path, **options)
+        read_folder(**given | {"folder": tmp_path / given["folder"]})
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,15 @@
 
 import string
 
-import numpy as np
 import pytest
 
+from tests.helpers import Remembering, data_of
 from tests.tiny_bert import save_bert
-
-TEXTS = [
-    "a cat",
-    "the dog sat on the mat and looked at the moon for hours",
-    "wing",
-    "heat flows from hot to cold",
-    "what is a cat?",
-]
 
 
 @pytest.fixture(scope="session")
 def texts():
-    return list(TEXTS)
+    return data_of("encoded.json")
 
 
 @pytest.fixture(scope="session")
@@ -40,11 +32,8 @@ def bert_folder(tmp_path_factory):
         words,
         change=as_trained,
         hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
         intermediate_size=24,
         max_position_embeddings=64,
-        initializer_range=0.5,
     )
 
 
@@ -86,22 +75,7 @@ def saved(tiny, tmp_path):
     return save
 
 
-def hashed_vectors(texts, dimension=8):
-    """A deterministic stand-in for a remote model: one random vector per text."""
-    seeds = [list(text.encode()) for text in texts]
-    return np.array([np.random.default_rng(seed).standard_normal(dimension) for seed in seeds])
-
-
 @pytest.fixture
 def remote():
     """A callable that embeds, and remembers what it was asked."""
-    return Remote()
-
-
-class Remote:
-    def __init__(self):
-        self.calls = []
-
-    def __call__(self, texts):
-        self.calls.append(list(texts))
-        return hashed_vectors(texts)
+    return Remembering(8, "remote")

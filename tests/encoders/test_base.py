@@ -89,6 +89,6 @@ def test_lists_integers_half_precision_and_tensors_are_vectors_too():
 def test_an_encoder_is_recognised_without_computing_its_members(remote):
     encoder = BlackBoxEncoder(remote)
     assert is_encoder(encoder)
-    assert remote.calls == []
+    assert remote.texts == []
     assert not is_encoder(remote)
     assert not is_encoder(BlackBoxEncoder)

@@ -42,7 +42,7 @@ def test_vectors_of_a_callable_are_their_own_features_and_tell_its_dimension(rem
     encoded = encoder.encode(texts, "passage")
     assert encoded.features is encoded.embedding
     assert (encoder.dimension, encoder.revision, encoder.spec) == (8, "", None)
-    assert remote.calls == [texts]
+    assert remote.texts == texts
     assert BlackBoxEncoder(remote).dimension == 8  # by a text of its own
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from tests.encoders.conftest import hashed_vectors
+from tests.helpers import noise
 from uec_rag.encoders import (
     BlackBoxEncoder,
     CachedEncoder,
@@ -20,10 +20,8 @@ MAKE = {
         at("tiny")(dense={"out_features": 6}, prompts={"query": "query: "})
     ),
     "of a folder": lambda at: SentenceTransformerEncoder(at("saved")("e5-tiny")),
-    "black box": lambda at: BlackBoxEncoder(hashed_vectors),
-    "cached": lambda at: CachedEncoder(
-        BlackBoxEncoder(hashed_vectors), at("tmp_path"), revision="1"
-    ),
+    "black box": lambda at: BlackBoxEncoder(noise),
+    "cached": lambda at: CachedEncoder(BlackBoxEncoder(noise), at("tmp_path"), revision="1"),
     "pypi:bot-brain": lambda at: load_encoder("pypi:bot-brain"),
 }
 OF_MODELS = [kind for kind in MAKE if kind not in ("black box", "cached")]

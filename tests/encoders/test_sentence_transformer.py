@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import beside, rows_of, unit
+from tests.helpers import beside, data_of, rows_of, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
 from uec_rag.encoders.sentence_transformer import family_prompts, prompts_of
 
@@ -45,22 +45,7 @@ def test_known_families_have_their_prompts_and_other_models_none(row):
     assert {"name": row["name"], **family_prompts(row["name"])} == row
 
 
-SIMILAR = {"prompts": {"similarity": "S "}, "default_prompt_name": "similarity"}
-
-
-@pytest.mark.parametrize(
-    ("options", "name", "query", "passage"),
-    [
-        *(
-            ({"prompts": {"query": "Q ", key: "P "}}, "intfloat/e5-small", "Q ", "P ")
-            for key in ("document", "passage", "corpus")
-        ),
-        ({"prompts": {"query": "Q ", "document": ""}}, "intfloat/e5-small", "Q ", ""),
-        (SIMILAR, "", "S ", "S "),
-        ({}, "/data/e5-small/run/17", "", ""),  # of a path the end is read
-        ({}, "C:\\models\\e5-small\\", "query: ", "passage: "),
-    ],
-)
+@pytest.mark.parametrize(("options", "name", "query", "passage"), data_of("prompts_of_models.json"))
 def test_the_models_own_configuration_comes_before_its_family(tiny, options, name, query, passage):
     assert prompts_of(tiny(**options), name) == {"query": query, "passage": passage}
 

@@ -6,25 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from tests.helpers import python
+from tests.helpers import data_of, python
 from uec_rag.encoders import load_encoder
 from uec_rag.encoders.packages import PACKAGED, cache_folder
 from uec_rag.encoders.small_models import OnnxEncoder, unpack
 
-TEXTS = [
-    "How do I restore a database from last night's backup?",
-    "Wie stelle ich eine Datenbank aus der Sicherung der letzten Nacht wieder her?",
-    "Comment restaurer une base de données à partir de la sauvegarde d'hier ?",
-    "¿Cómo se restaura una base de datos desde la copia de seguridad?",
-    "Как восстановить базу данных из вчерашней резервной копии?",
-    "كيف أستعيد قاعدة البيانات من النسخة الاحتياطية؟",
-    "如何从昨晚的备份中恢复数据库？",
-    "昨夜のバックアップからデータベースを復元するにはどうすればよいですか。",
-    "어젯밤 백업에서 데이터베이스를 복원하려면 어떻게 해야 합니까?",
-    "पिछली रात के बैकअप से डेटाबेस को कैसे पुनर्स्थापित करूँ?",
-    "Where is the bridge \uff5e and\u200bwhat\tdoes it cost?",
-    " ".join(f"Step {n}: stop the server, copy the files, start it again." for n in range(90)),
-]
+TEXTS = data_of("translations.json")
+TEXTS += [" ".join(["Step: stop the server, copy the files, start it again."] * 90)]
 
 
 @pytest.mark.slow

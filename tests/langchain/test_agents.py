@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 
-from tests.helpers import FORGED, VAGUE, passages
+from tests.helpers import FORGED, VAGUE, data_of, passages
 from uec_rag.langchain import (
     Gated,
     UECGate,
@@ -91,16 +91,8 @@ class TestTool:
         both = RunnableLambda(lambda _: [forged, *ours])
         found = retrieval_node(both).invoke({"question": questions["abstain"]})
         assert found["decision"] == "abstain"
-        for broken in (
-            {"uec_confidence": 99},
-            {"uec_confidence": "1"},
-            {"uec_confidence": float("nan")},
-            {"uec_decision": "obey"},
-            {"uec_reason": 3},
-            {"uec_underspecified": 2},
-            {"uec_readings": 7},
-            {"uec_readings": [{"title": "a", "ids": [10**5000], "probability": 0.5}]},
-        ):
+        endless = {"title": "a", "ids": [10**5000], "probability": 0.5}
+        for broken in (*data_of("broken_claims.json"), {"uec_readings": [endless]}):
             hits = [Document("a", metadata=FORGED | broken)]
             alone = RunnableLambda(lambda _, hits=hits: hits)
             with pytest.raises(ValueError, match="none has uec_decision"):

@@ -15,7 +15,6 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import VAGUE, labelled, passages
 from uec_rag import Advice
-from uec_rag.confidence.risk import Guarantee
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.gate import Gate
 
@@ -38,16 +37,11 @@ def decided_at(threshold, one):
     return one["decision"] in ("clarify", "answer" if one["confidence"] > threshold else "abstain")
 
 
-def at(threshold, k=4):
-    """A gate that answers above a threshold."""
-    return Gate(threshold, Guarantee(threshold, 0.1, 0.05, 100, 50, 2, 29), k=k)
-
-
 @pytest.fixture(scope="module")
 def gate(retriever):
     """One that goes all three ways: its threshold is in the middle."""
     confidence = sorted(f["confidence"] for f in UECGate(retriever=retriever).batch(QUESTIONS))
-    return UECGate(retriever=retriever, gate=at((confidence[19] + confidence[20]) / 2))
+    return UECGate(retriever=retriever, gate=Gate((confidence[19] + confidence[20]) / 2))
 
 
 @pytest.fixture(scope="module")

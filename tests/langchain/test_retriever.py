@@ -6,9 +6,8 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import ValidationError
 
-from tests.helpers import passages
+from tests.helpers import passages, refused
 from uec_rag.langchain import UECRetriever, UECVectorStore
 
 TEXTS = list(dict.fromkeys(passages(30)))
@@ -42,18 +41,7 @@ class TestAsLangChainsStoresGiveIt:
         retriever.search_kwargs = {"k": 3}  # as people do
         assert len(retriever.invoke(QUERY)) == 3
 
-    @pytest.mark.parametrize(
-        ("options", "error", "message"),
-        [
-            ({"search_kwargs": {"k": 0}}, ValueError, "k: expected an integer >= 1, got 0"),
-            ({"search_kwargs": {"score_threshold": 0.3}}, ValueError, 'search_type="similarity_sc'),
-            ({"top_k": 2}, ValidationError, "top_k"),
-            ({"search_type": "nearest"}, ValueError, "search_type of nearest not allowed"),
-            ({"search_type": "similarity_score_threshold"}, ValueError, "score_threshold"),
-            ({"search_type": "mmr", "search_kwargs": {"fetch_k": 0}}, ValueError, "fetch_k: exp"),
-            ({"search_kwargs": {"lambda_malt": 0.2}}, TypeError, "keyword argument 'lambda_malt'"),
-        ],
-    )
+    @pytest.mark.parametrize(("options", "error", "message"), refused("as_retriever"))
     def test_bad_options_are_refused(self, store, options, error, message):
         with pytest.raises(error, match=message):
             store.as_retriever(**options).invoke(QUERY)

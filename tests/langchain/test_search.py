@@ -75,17 +75,3 @@ async def test_a_threshold_keeps_what_reaches_it(store):
     assert 3 <= len(kept) < 10
     for found in (retriever.invoke(QUERY), await retriever.ainvoke(QUERY)):
         assert [document.id for document in found] == kept
-
-
-@pytest.mark.parametrize("method", ["similarity_search", "similarity_search_with_score"])
-@pytest.mark.parametrize(
-    ("query", "options", "error", "message"),
-    [
-        ({"question": QUERY}, {}, TypeError, r"queries\[0\] must be a string, got dict"),
-        (QUERY, {"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
-        (QUERY, {"fliter": {}}, TypeError, "unexpected keyword argument 'fliter'"),
-    ],
-)
-def test_bad_queries_are_refused_by_name(store, method, query, options, error, message):
-    with pytest.raises(error, match=message):
-        getattr(store, method)(query, **options)

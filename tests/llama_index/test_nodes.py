@@ -1,16 +1,8 @@
 import json
 
 import pytest
+from llama_index.core import schema
 from llama_index.core.llms import ChatMessage, ImageBlock, TextBlock
-from llama_index.core.schema import (
-    Document,
-    ImageNode,
-    IndexNode,
-    MediaResource,
-    MetadataMode,
-    Node,
-    TextNode,
-)
 
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import clarifying_question
@@ -30,15 +22,15 @@ def stored(node):
 def test_how_an_index_keeps_track_of_its_files_is_not_shown_to_a_model():
     known = {"source": "a.md", "title": "Cats", "file_sha256": "ab", "file_passages": 1}
     node = node_of(Passage("a.md#0", "Cats purr.", known | {"position": 0}))
-    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+    for mode in (schema.MetadataMode.LLM, schema.MetadataMode.EMBED):
         assert node.get_content(mode) == "source: a.md\ntitle: Cats\n\nCats purr."
     assert node.metadata["file_sha256"] == "ab"
     theirs = node_of(Passage("1", "Cats purr.", {"source": "a.md", "position": 0}))
-    assert "position: 0" in theirs.get_content(MetadataMode.LLM)
+    assert "position: 0" in theirs.get_content(schema.MetadataMode.LLM)
 
 
 def test_what_is_embedded_is_the_text_with_the_metadata_that_is_not_excluded():
-    node = TextNode(
+    node = schema.TextNode(
         text="Cats purr.",
         metadata={"title": "Cats", "page": 3},
         excluded_embed_metadata_keys=["page"],
@@ -49,9 +41,9 @@ def test_what_is_embedded_is_the_text_with_the_metadata_that_is_not_excluded():
 @pytest.mark.parametrize(
     "node",
     [
-        IndexNode(text="a", index_id="elsewhere"),
-        ImageNode(text="a", image_url="https://example.org/a.png"),
-        Node(text_resource=MediaResource(text="a")),
+        schema.IndexNode(text="a", index_id="elsewhere"),
+        schema.ImageNode(text="a", image_url="https://example.org/a.png"),
+        schema.Node(text_resource=schema.MediaResource(text="a")),
     ],
 )
 def test_a_node_of_any_kind_comes_out_as_it_went_in_but_for_its_embedding(nodes, node):
@@ -62,14 +54,14 @@ def test_a_node_of_any_kind_comes_out_as_it_went_in_but_for_its_embedding(nodes,
 
 
 def test_a_document_and_a_passage_without_a_node_come_out_as_text_nodes():
-    document = stored(Document(text="Cats purr.", id_="cats", metadata={"page": 3}))
+    document = stored(schema.Document(text="Cats purr.", id_="cats", metadata={"page": 3}))
     for node in (document, node_of(Passage("cats", "Cats purr.", {"page": 3}))):
-        assert type(node) is TextNode
+        assert type(node) is schema.TextNode
         assert (node.node_id, node.text, node.metadata) == ("cats", "Cats purr.", {"page": 3})
 
 
 def test_two_searches_find_one_node_whatever_its_scores(fitted, texts):
-    node = TextNode(
+    node = schema.TextNode(
         id_="a", text=texts[0], metadata={"page": 3}, excluded_embed_metadata_keys=["page"]
     )
     index = UECRetriever.from_nodes([node], fitted).index
@@ -83,16 +75,12 @@ def test_a_hit_shows_an_llm_and_an_embedding_model_what_the_node_shows(fitted, n
     result = retriever.search([nodes[5].text], 3)
     for rank, hit in enumerate(hits(result, details=True)):
         node = nodes[int(hit.node_id[1:])]
-        for mode in (MetadataMode.LLM, MetadataMode.EMBED, MetadataMode.NONE):
+        for mode in (schema.MetadataMode.LLM, schema.MetadataMode.EMBED, schema.MetadataMode.NONE):
             assert hit.node.get_content(mode) == node.get_content(mode)
         assert hit.metadata == {**node.metadata, **result[0].metadata(rank, details=True)}
 
 
-ASKED, FOLLOW_UP, VAGUE = (
-    "Who repairs the door opener?",
-    "And how long does it take?",
-    "What is the force option?",
-)
+ASKED = "Who repairs the door opener?"
 HISTORY = [
     ChatMessage("Be brief.", role="system"),
     ChatMessage(ASKED),

@@ -42,29 +42,20 @@ def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(co
     assert encoders[0].texts == []
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda uec: UECRetriever.from_documents("ab", uec),
-            r"\[0\]: expected a Document or node of llama_index\.core\.schema, got str 'a'",
-        ),
-        (
-            lambda uec: UECRetriever.from_documents([Document(text="a"), "b"], uec),
-            r"documents\[1\]: .* got str 'b'",
-        ),
-        (
-            lambda uec: UECRetriever.from_documents(Document(text="a"), uec),
-            r"expected a list of Documents, got one; pass \[document\]",
-        ),
-        (UECRetriever, r"expected a uec_rag\.Retriever, got UEC; for a saved"),
-        (lambda uec: UECRetriever.from_texts(["a"], uec, k=3), "k: expected similarity_top_k"),
-        (
-            lambda uec: retriever_tool("index"),
-            "retriever: expected a retriever of LlamaIndex, got str",
-        ),
-    ],
-)
-def test_what_it_cannot_be_made_of_or_asked_is_refused(fitted, call, message):
+MADE = UECRetriever.from_documents
+REFUSED = {
+    r"\[0\]: expected a Document or node of llama_index\.core\.schema, got str 'a'": (
+        lambda uec: MADE("ab", uec)
+    ),
+    r"documents\[1\]: .* got str 'b'": lambda uec: MADE([Document(text="a"), "b"], uec),
+    r"a list of Documents, got one; pass \[document\]": lambda uec: MADE(Document(text="a"), uec),
+    r"expected a uec_rag\.Retriever, got UEC; for a saved": UECRetriever,
+    "k: expected similarity_top_k": lambda uec: UECRetriever.from_texts(["a"], uec, k=3),
+    "retriever: expected a retriever of LlamaIndex, got str": lambda uec: retriever_tool("index"),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_it_cannot_be_made_of_or_asked_is_refused(fitted, message):
     with pytest.raises(TypeError, match=message):
-        call(fitted)
+        REFUSED[message](fitted)

@@ -6,12 +6,9 @@ import pytest
 from benchmarks.paper.metrics import abstention_curve, nauc, var_ece
 
 
-def test_the_curve_drops_the_least_confident_first():
+def test_the_curve_drops_the_least_confident_first_and_never_the_last():
     curve = abstention_curve([0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 1.0, 1.0], rates=[0, 0.25, 0.5])
     np.testing.assert_allclose(curve, [0.5, 2 / 3, 1.0])
-
-
-def test_the_last_query_is_always_answered():
     assert abstention_curve([1.0, 2.0], [0.0, 1.0], rates=[1.0]).tolist() == [1.0]
 
 

@@ -23,10 +23,6 @@ def group(data, encoders, sets=FEW, name=MAIN):
     return Group(name, plan, Lineup(encoders, plan.pairs, lambda encoder: encoder))
 
 
-def measure(groups, out):
-    return run(groups, out)
-
-
 def two_groups(data, cache):
     encoders = [CachedEncoder(Bag(name, noise), cache) for name, noise in BAGS.items()]
     main = group(data, encoders)
@@ -37,7 +33,7 @@ def two_groups(data, cache):
 @pytest.fixture(scope="module")
 def first_run(tiny_data, tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "out"
-    measure(two_groups(tiny_data, out.parent / "cache"), out)
+    run(two_groups(tiny_data, out.parent / "cache"), out)
     return out
 
 
@@ -66,7 +62,7 @@ def test_a_killed_run_goes_on_where_it_was(finished, tiny_data):
     before = lost.read_text()
     kept.write_text(json.dumps(json.loads(kept.read_text()) | {"metrics": {"ndcg10": 0.123}}))
     lost.unlink()
-    measure(two_groups(tiny_data, finished.parent / "cache"), finished)
+    run(two_groups(tiny_data, finished.parent / "cache"), finished)
     again, first = json.loads(lost.read_text()), json.loads(before)
     assert again["metrics"] == first["metrics"]
     assert "12.30" in (finished / "report.md").read_text()
@@ -74,7 +70,7 @@ def test_a_killed_run_goes_on_where_it_was(finished, tiny_data):
 
 def test_a_folder_of_another_run_is_refused(finished, tiny_data, bags):
     with pytest.raises(ValueError, match="other settings"):
-        measure([group(tiny_data, bags[:2])], finished)
+        run([group(tiny_data, bags[:2])], finished)
 
 
 def test_a_system_that_fails_keeps_its_row_with_the_reason(tiny_data, bags, tmp_path, monkeypatch):
@@ -84,7 +80,7 @@ def test_a_system_that_fails_keeps_its_row_with_the_reason(tiny_data, bags, tmp_
     monkeypatch.setattr(Lineup, "grove", no_memory)
     bags[1].resize(12)  # no shared space
     out = tmp_path / "out"
-    measure([group(tiny_data, bags[:2], ["tiny_search"])], out)
+    run([group(tiny_data, bags[:2], ["tiny_search"])], out)
     cells = json.loads((out / "results.json").read_text())["groups"][MAIN]["retrieval"]
     assert cells["tiny_search"]["GroVE"]["error"] == "MemoryError: out of memory"
     assert "one dimension" in cells["tiny_search"]["uniform"]["not_applicable"]

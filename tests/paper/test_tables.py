@@ -1,35 +1,18 @@
 import numpy as np
 import pytest
 
-from benchmarks.paper import plots
-from benchmarks.paper.results import (
-    Cell,
-    averages,
-    failures,
-    paper_table,
-    paper_tables,
-    system_table,
-)
+from benchmarks.paper import plots, results
+from tests.helpers import data_of
 
 GRID = {
-    "belebele_en": {
-        "bge-small": Cell({"ndcg10": 0.9, "auc10": None}),
-        "e5-small": Cell({"ndcg10": 0.8, "auc10": 0.7}),
-        "uniform": Cell({}, error="ValueError: no"),
-        "UEC": Cell({"ndcg10": 0.95, "auc10": 0.9}),
-    },
-    "cranfield": {
-        "bge-small": Cell({"ndcg10": 0.3, "auc10": 0.1}),
-        "e5-small": Cell({"ndcg10": 0.4, "auc10": 0.2}),
-        "uniform": Cell({"ndcg10": 0.35, "auc10": 0.2}),
-        "UEC": Cell({}, not_applicable="it only ranks"),
-    },
+    name: {system: results.Cell(**cell) for system, cell in cells.items()}
+    for name, cells in data_of("grid_of_results.json").items()
 }
 SYSTEMS = ["bge-small", "e5-small", "uniform", "UEC"]
 
 
 def lines():
-    table = system_table(GRID, SYSTEMS, ["ndcg10", "auc10"], SYSTEMS[:2])
+    table = results.system_table(GRID, SYSTEMS, ["ndcg10", "auc10"], SYSTEMS[:2])
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
     return {(row[0], row[1]): row[2:] for row in rows}
 
@@ -51,26 +34,28 @@ def test_the_papers_figures_stand_below_ours_where_the_data_set_is_the_same():
 
 
 def test_only_systems_with_all_sets_have_an_average():
-    assert averages(GRID, SYSTEMS, "ndcg10") == pytest.approx({"bge-small": 0.6, "e5-small": 0.6})
+    assert results.averages(GRID, SYSTEMS, "ndcg10") == pytest.approx(
+        {"bge-small": 0.6, "e5-small": 0.6}
+    )
 
 
 def test_every_failure_is_listed_once_with_its_sets():
-    assert failures(GRID) == [
+    assert results.failures(GRID) == [
         "- uniform (belebele_en) failed: ValueError: no",
         "- UEC (cranfield) is not applicable: it only ranks",
     ]
 
 
-@pytest.mark.parametrize("name", paper_tables())
+@pytest.mark.parametrize("name", results.paper_tables())
 def test_the_papers_tables_are_whole(name):
-    table = paper_tables()[name]
+    table = results.paper_tables()[name]
     assert all(len(numbers) == len(table.columns) for numbers in table.rows.values())
-    assert len(paper_table(name).splitlines()) == len(table.rows) + 4
+    assert len(results.paper_table(name).splitlines()) == len(table.rows) + 4
 
 
 @pytest.mark.parametrize("name", ["retrieval", "classification", "bitext", "clustering"])
 def test_the_papers_averages_are_nearly_those_of_its_rows(name):
-    table = paper_tables()[name]
+    table = results.paper_tables()[name]
     for (row, metric), average in table.rows.items():
         if row == "Average":
             own = [v for (r, m), v in table.rows.items() if m == metric and r != "Average"]

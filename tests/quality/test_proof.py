@@ -8,19 +8,10 @@ import pytest
 
 from benchmarks.quality import manuals
 from benchmarks.quality.first_week import FOLDERS
-from benchmarks.quality.proof import Answer, figures, flips, print_record, read, reranked, write
+from benchmarks.quality.proof import figures, flips, print_record, read, reranked, write
+from tests.helpers import DATA
 
-BEFORE = {
-    "made with": {"python": "3.11.7"},
-    "questions": [
-        Answer("git", "ordinary", "What is a tag?", "answer", "", True, True, 0.8, 0.1),
-        Answer("git", "ordinary", "How do I tag?", "answer", "", True, True, 0.6, 0.1),
-        Answer("uv", "ambiguous", "How do I set it?", "abstain", "", False, False, 0.3, 0.2),
-    ],
-    "ranking": {"medline": {"ndcg10": 0.5, "hashes": "aaaabbbbcccc"}},
-    "conversations": {"conv_cast, dependent": 0.4},
-    "removed": {"medline": {"AUROC of in_corpus": 0.75}},
-}
+BEFORE = read(DATA / "record_of_the_proof.json")
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 import logging
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 
 from uec_rag import UEC, Retriever
@@ -75,6 +77,20 @@ def saved(tmp_path_factory):
 def index(saved, tmp_path):
     """The folder of a saved index, to be written to."""
     return shutil.copytree(saved, tmp_path / "idx")
+
+
+@contextmanager
+def running(app, **settings):
+    """The address of an application that is served meanwhile."""
+    server = uvicorn.Server(uvicorn.Config(app, **{"port": 0, "log_level": "error"} | settings))
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(server.run)
+        until(lambda: server.started)
+        try:
+            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            done.result(60)
 
 
 @contextmanager

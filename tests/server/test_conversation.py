@@ -14,6 +14,8 @@ from uec_rag.server import create_mcp
 
 FOLLOW_UP = {"question": "And how long does it take?", "k": 3}
 BEFORE = ["Who repairs the door opener?"]
+SAID = {"system": "Talk of heating alone.", "user": BEFORE[0], "assistant": "The caretaker."}
+MESSAGES = [{"role": role, "content": content} for role, content in SAID.items()]
 VAGUE = {"question": "What is the force option?"}
 
 
@@ -38,17 +40,7 @@ def call(folder):
     return lambda tool, **arguments: asyncio.run(server.call_tool(tool, arguments))
 
 
-@pytest.mark.parametrize(
-    "history",
-    [
-        BEFORE,
-        [
-            {"role": "system", "content": "Talk of heating alone."},
-            {"role": "user", "content": BEFORE[0]},
-            {"role": "assistant", "content": "The caretaker, who also does the heating."},
-        ],
-    ],
-)
+@pytest.mark.parametrize("history", [BEFORE, MESSAGES])
 def test_a_follow_up_is_searched_with_the_turns_of_the_user(client, call, chat_index, history):
     [expected] = chat_index.search([FOLLOW_UP["question"]], 3, history=[BEFORE])
     asked = client.post("/ask", json={**FOLLOW_UP, "history": history}).json()

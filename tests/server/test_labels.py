@@ -1,8 +1,5 @@
 """Labels, what they would make of a gate, and the gate, as the page asks for them."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -14,18 +11,6 @@ from uec_rag.documents.labels import read_questions
 from uec_rag.retrieval.labelled import LabelFile
 
 LABELS = [*QUESTIONS, ("who wrote hamlet?", ""), ("why?", "")]
-PAGE = """
-import sys
-from pathlib import Path
-
-from uec_rag.retrieval.labelled import LabelFile
-
-labels = LabelFile(Path(sys.argv[1]))
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(40):
-    labels.write(f"{sys.argv[2]} {number}?", ["parking"])
-"""
 
 
 @pytest.fixture(scope="session")
@@ -34,34 +19,9 @@ def saved(tmp_path_factory):
 
 
 @pytest.fixture
-def client(index):
-    with serving(index, write=True) as client:
-        yield client
-
-
-@pytest.fixture
 def labelled(index):
     (index / "questions.csv").write_bytes(table())
     return index
-
-
-def test_no_label_is_lost_if_two_processes_give_them_at_once(tmp_path):
-    command = [sys.executable, "-c", PAGE, tmp_path]
-    pages = [
-        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for name in ("one", "two")
-    ]
-    for page in pages:
-        assert page.stdout.readline() == "ready\n"
-    for page in pages:
-        page.stdin.write("\n")
-        page.stdin.flush()
-    for page in pages:
-        page.communicate(timeout=120)
-        assert page.returncode == 0
-    asked = read_questions(tmp_path / "questions.csv", labelled=True)
-    wanted = {f"{name} {number}?" for name in ("one", "two") for number in range(40)}
-    assert asked == {question: {"parking"} for question in wanted}
 
 
 @pytest.mark.parametrize(("before", "question", "ids", "after"), data_of("label_changes.json"))

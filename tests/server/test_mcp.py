@@ -9,6 +9,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from starlette.testclient import TestClient
 
+from tests.helpers import data_of
 from tests.server.conftest import HOST, TEXTS, make
 from tests.server.test_processes import UEC_RAG
 from uec_rag import Retriever, __version__
@@ -83,18 +84,7 @@ async def test_an_agent_finds_tools_searches_and_reads_a_passage(index):
 FIXED = {"source": {"$in": ["parking.md", "n1.md", "n2.md"]}}
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "seen"),
-    [
-        ("search", {"question": "flour of the mill", "k": 9}, ["n1", "n2"]),
-        ("search", {"question": "the archive", "k": 9}, ["n1", "n2"]),
-        ("search", {"question": "the archive", "filter": {"source": "n2.md"}}, ["n2"]),
-        ("search", {"question": "the archive", "filter": {"source": "n3.md"}}, []),
-        ("search", {"question": "the archive", "filter": {"$or": [{}, FIXED]}}, ["n1", "n2"]),
-        ("search", {"question": "the archive", "within": ["n2", "n3"]}, ["n2"]),
-        ("get", {"ids": ["flour", "n2", "n3"]}, ["n2"]),
-    ],
-)
+@pytest.mark.parametrize(("tool", "arguments", "seen"), data_of("seen_by_agents.json"))
 async def test_an_agent_sees_only_what_a_fixed_filter_selects(index, tool, arguments, seen):
     found = await told(create_mcp(Retriever.load(index), FIXED), tool, **arguments)
     assert sorted(hit["id"] for hit in found["passages"] if hit["id"] != "parking") == seen

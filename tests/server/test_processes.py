@@ -31,24 +31,18 @@ def app():
     log_to_stderr()
     return create_app(Retriever.load({index!r}), write=True, token={token!r})
 """
-UVICORN = [sys.executable, "-m", "uvicorn", "--factory", "app:app"]
-UVICORN += [
-    "--http",
-    "uec_rag.server.running:Connection",
-    "--no-access-log",
-    "--workers",
-    "4",
-    "--app-dir",
+UVICORN = [
+    sys.executable,
+    *["-m", "uvicorn", "--factory", "app:app", "--no-access-log", "--workers", "4"],
 ]
+UVICORN += ["--http", "uec_rag.server.running:Connection", "--app-dir"]
 
 
 @contextmanager
 def begun(command, *arguments):
     """A running server's address; it is ended as a supervisor ends it, and must end well."""
     process = subprocess.Popen(
-        [*command, *map(str, arguments), "--port", "0"],
-        stderr=subprocess.PIPE,
-        text=True,
+        [*command, *map(str, arguments), "--port", "0"], stderr=subprocess.PIPE, text=True
     )
     lines = []
     try:

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from tests.server.conftest import until
+from tests.server.conftest import running
 from uec_rag.server.access import protections
 from uec_rag.server.running import SETTINGS
 
@@ -21,7 +20,7 @@ HALF = b"GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Header: "
 
 
 @contextmanager
-def running(**limits):
+def port_of(**limits):
     """The port of a server, as `serve` runs it."""
 
     async def page(request):
@@ -30,16 +29,8 @@ def running(**limits):
         return PlainTextResponse("a page")
 
     app = Starlette(routes=[Route("/page", page)], middleware=protections(None))
-    settings = SETTINGS | limits | {"log_config": None}
-    server = uvicorn.Server(uvicorn.Config(app, **settings))
-    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
-        done = pool.submit(server.run, [listening])
-        until(lambda: server.started)
-        try:
-            yield listening.getsockname()[1]
-        finally:
-            server.should_exit = True
-            done.result(60)
+    with running(app, **SETTINGS | limits | {"log_config": None}) as address:
+        yield httpx.URL(address).port
 
 
 def is_closed(connection):
@@ -63,7 +54,7 @@ def drip(connection):
 
 
 def test_half_sent_requests_keep_no_one_out():
-    with running(limit_concurrency=9, timeout_keep_alive=600) as port:
+    with port_of(limit_concurrency=9, timeout_keep_alive=600) as port:
         waiting = [half_sent(port) for _ in range(100)]
         for _ in range(3):
             assert httpx.get(f"http://127.0.0.1:{port}/page", timeout=60).text == "a page"
@@ -74,7 +65,7 @@ def test_half_sent_requests_keep_no_one_out():
 
 @pytest.mark.parametrize("first", [b"", b"GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
 def test_a_request_has_so_long_to_come(first):
-    with running(timeout_keep_alive=1) as port, half_sent(port, first + HALF) as connection:
+    with port_of(timeout_keep_alive=1) as port, half_sent(port, first + HALF) as connection:
         if first:
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         with pytest.raises(ConnectionError):
@@ -87,7 +78,7 @@ def test_what_is_hidden_behind_a_request_of_two_lengths_gets_no_answer(first):
     head = "POST /page HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     hidden = "GET /page HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     sent = head + "\r\n".join(lengths) + f"\r\n\r\n0\r\n\r\n{hidden}"
-    with running() as port, half_sent(port, sent.encode()) as connection:
+    with port_of() as port, half_sent(port, sent.encode()) as connection:
         connection.settimeout(60)
         answer = b"".join(iter(lambda: connection.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -95,7 +86,7 @@ def test_what_is_hidden_behind_a_request_of_two_lengths_gets_no_answer(first):
 
 
 def test_if_all_connections_are_busy_one_more_is_told_to_come_again():
-    with running(limit_concurrency=4) as port, ThreadPoolExecutor(3) as pool:
+    with port_of(limit_concurrency=4) as port, ThreadPoolExecutor(3) as pool:
         address = f"http://127.0.0.1:{port}/page"
         busy = [pool.submit(httpx.get, f"{address}?wait=3", timeout=60) for _ in range(3)]
         time.sleep(1)

@@ -33,11 +33,8 @@ class EdgeClient:
         return SimpleNamespace(config=self._configs[name])
 
     def upsert(self, name, points, wait):
-        self._shards[name].update(
-            edge.UpdateOperation.upsert_points(
-                [edge.Point(point.id, _vectors(point.vector), point.payload) for point in points]
-            )
-        )
+        made = [edge.Point(one.id, _vectors(one.vector), one.payload) for one in points]
+        self._shards[name].update(edge.UpdateOperation.upsert_points(made))
 
     def delete(self, name, chosen, wait):
         self._shards[name].update(edge.UpdateOperation.delete_points(chosen.points))
@@ -71,13 +68,9 @@ def _vector_params(given):
 
 
 def _request(asked: models.QueryRequest):
+    nearest, where = edge.Query.Nearest(_vector(asked.query), asked.using), _filter(asked.filter)
     more = {"with_vector": bool(asked.with_vector), "with_payload": bool(asked.with_payload)}
-    return edge.QueryRequest(
-        limit=asked.limit,
-        query=edge.Query.Nearest(_vector(asked.query), asked.using),
-        filter=_filter(asked.filter),
-        **more,
-    )
+    return edge.QueryRequest(limit=asked.limit, query=nearest, filter=where, **more)
 
 
 def _vectors(asked):

@@ -3,6 +3,8 @@
 import os
 import uuid
 
+import pytest
+
 from tests.stores.edge_client import EdgeClient
 from uec_rag.stores import LocalStore
 from uec_rag.stores.local.store import copy_view
@@ -23,6 +25,8 @@ if "QDRANT_URL" in os.environ:
     )
 # The one in a folder searches as the one in memory does, and waits for the disk at each passage.
 DISTINCT = [kind for kind in KINDS if kind != "qdrant in a folder"]
+every_store = pytest.mark.parametrize("kind", KINDS)
+every_search = pytest.mark.parametrize("kind", DISTINCT)
 ENGINES = [kind for kind in DISTINCT if kind.startswith("qdrant")]
 SAVED = [kind for kind in KINDS if kind not in ("qdrant in memory", "qdrant's engine")]
 

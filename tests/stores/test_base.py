@@ -1,10 +1,10 @@
 """What a store takes it can save, and gives back as it was."""
 
-import datetime
 import decimal
 import enum
 import json
 import uuid
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +37,8 @@ class Colour(enum.StrEnum):
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (
-            datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC),
-            DateText("2026-01-31T12:00:00+00:00"),
-        ),
-        (datetime.date(2026, 1, 31), DateText("2026-01-31")),
+        (datetime(2026, 1, 31, 12, tzinfo=UTC), DateText("2026-01-31T12:00:00+00:00")),
+        (date(2026, 1, 31), DateText("2026-01-31")),
         (Path("a") / "b", "a/b"),
         (uuid.UUID(int=0), "00000000-0000-0000-0000-000000000000"),
         (decimal.Decimal("0.5"), 0.5),
@@ -49,7 +46,7 @@ class Colour(enum.StrEnum):
         (float("nan"), None),
         (np.float32("nan"), None),
         (decimal.Decimal("nan"), None),
-        (datetime.time(12, 30), "12:30:00"),
+        (time(12, 30), "12:30:00"),
         (np.int64(3), 3),
         (np.float32(0.5), 0.5),
         (np.bool_(True), True),
@@ -94,16 +91,14 @@ def test_what_could_not_be_saved_is_refused_with_the_path_to_it(metadata, error,
         make_passages(["x", "y"], None, [{}, metadata])
 
 
-DAY = datetime.date(2024, 1, 31)
-HELSINKI = datetime.timezone(datetime.timedelta(hours=2))
+DAY = date(2024, 1, 31)
+HELSINKI = timezone(timedelta(hours=2))
 TIMES = {
     "day": DAY,
-    "morning": datetime.datetime(2024, 1, 31, 10),
-    "first": datetime.datetime(2024, 1, 31),
-    "abroad": datetime.datetime(
-        2024, 2, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=2))
-    ),
-    "next": datetime.date(2024, 2, 1),
+    "morning": datetime(2024, 1, 31, 10),
+    "first": datetime(2024, 1, 31),
+    "abroad": datetime(2024, 2, 1, 1, tzinfo=HELSINKI),
+    "next": date(2024, 2, 1),
     "text": "2024-01-31",
 }
 
@@ -113,14 +108,14 @@ TIMES = {
     [
         ({"$lte": DAY}, "day morning first abroad"),
         ({"$gt": DAY}, "next"),
-        ({"$gte": datetime.datetime(2024, 1, 31)}, "day morning first abroad next"),
-        ({"$gte": DAY, "$lt": datetime.date(2024, 2, 1)}, "day morning first abroad"),
+        ({"$gte": datetime(2024, 1, 31)}, "day morning first abroad next"),
+        ({"$gte": DAY, "$lt": date(2024, 2, 1)}, "day morning first abroad"),
         ({"$lt": DAY}, ""),
-        ({"$lte": datetime.datetime(2024, 1, 31)}, "day first"),
-        ({"$gt": datetime.datetime(2024, 1, 31, 22, tzinfo=datetime.UTC)}, "abroad next"),
+        ({"$lte": datetime(2024, 1, 31)}, "day first"),
+        ({"$gt": datetime(2024, 1, 31, 22, tzinfo=UTC)}, "abroad next"),
         (DAY, "day text"),
-        (datetime.datetime(2024, 1, 31, 23, tzinfo=datetime.UTC), "abroad"),
-        ({"$in": [DAY, datetime.datetime(2024, 1, 31, 10)]}, "day morning text"),
+        (datetime(2024, 1, 31, 23, tzinfo=UTC), "abroad"),
+        ({"$in": [DAY, datetime(2024, 1, 31, 10)]}, "day morning text"),
         ({"$gt": "2024-01-31"}, "morning first abroad next"),
     ],
 )
@@ -130,10 +125,8 @@ def test_dates_are_compared_as_moments_and_come_back_as_they_were_given(asked, f
     for store in (memory, folder):
         store.add(passages, Gaussian(np.ones((6, 2)), np.zeros((6, 2))))
     for store in (memory, folder, LocalStore(tmp_path / "idx")):
-        for filter in (
-            {"d": asked},
-            {"in": {"d": asked if isinstance(asked, dict) else {"$eq": asked}}},
-        ):
+        inner = asked if isinstance(asked, dict) else {"$eq": asked}
+        for filter in ({"d": asked}, {"in": {"d": inner}}):
             assert " ".join(p.id for p in store.passages(filter)) == found
             condition = parse(filter)
             assert " ".join(p.id for p in store.passages() if matches(condition, p)) == found

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.stores.kinds import DISTINCT, KINDS, SAVED, reopened
+from tests.stores.kinds import SAVED, every_search, every_store, reopened
 from tests.stores.test_filters import COMPARISONS, METADATA
 from uec_rag import Gaussian
 from uec_rag.base.similarity import moments, probit
@@ -15,9 +15,6 @@ from uec_rag.stores.filters import matches, parse
 
 WIDTHS = (6, 2)
 PROFILE = np.float32(np.random.default_rng(5).gamma(1.0, 0.1, (2, 8)))
-
-every_store = pytest.mark.parametrize("kind", KINDS)
-every_search = pytest.mark.parametrize("kind", DISTINCT)
 
 
 def gaussians(seed, count, factored=True):

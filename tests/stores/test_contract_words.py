@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.stores.kinds import DISTINCT, ENGINES, KINDS, SAVED, close, reopened
+from tests.stores.kinds import ENGINES, SAVED, close, every_search, every_store, reopened
 from tests.stores.test_contract import gaussians, numbered, search, view_of
 from uec_rag.base.gaussian import Saturation, Terms
 from uec_rag.base.similarity import probit
@@ -11,9 +11,6 @@ from uec_rag.stores import LocalStore
 
 SATURATION = Saturation()
 LARGE_KEY = 2**64 - 3  # which no number with a sign holds
-
-every_store = pytest.mark.parametrize("kind", KINDS)
-every_search = pytest.mark.parametrize("kind", DISTINCT)
 
 
 def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):

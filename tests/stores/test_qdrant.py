@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from tests.helpers import bag_of_words, index_of, pairs, passages, refused
+from tests.helpers import bag_of_words, data_of, index_of, pairs, passages, refused
 from tests.stores.kinds import ENGINES, beside
 from tests.stores.test_contract import QUERY, gaussians, numbered, search
 from tests.stores.test_contract_words import asking, with_words
@@ -204,17 +204,7 @@ def test_the_frequencies_of_words_are_those_of_a_sample_of_now(client):
 
 @pytest.mark.filterwarnings("ignore:Api key is used")
 @pytest.mark.parametrize("odd", ["", "@", "/", ":", "?#", "%2F", "\\", " ", "\n", "\ud800", "a1"])
-@pytest.mark.parametrize(
-    "where",
-    [
-        "http://me:{}@127.0.0.1:9",
-        "https://{}@127.0.0.1:9/a",
-        "http://127.0.0.1:9?api_key={}",
-        "http://127.0.0.1:9/#{}",
-        "ftp://me:{}@h/x",
-        "me:{}@h/x",
-    ],
-)
+@pytest.mark.parametrize("where", data_of("addresses.json"))
 def test_a_secret_in_an_address_of_qdrant_is_refused_and_not_repeated(odd, where, caplog):
     address = where.format(f"s3cr{odd}3t")
     for given in ({"url": address}, {"location": address}):

@@ -66,6 +66,10 @@ def _argument(rng):
     return value
 
 
+OPTIONS = ("space", "structure", "coefficients", "temperature", "beta", "seed")
+LABELS = ("queries", "relevant_ids", "max_wrong", "max_risk", "certainty", "k", "filter")
+
+
 # Of each method: its arguments, some of which are right.
 def _methods(index):
     store, uec = index.store, index.uec
@@ -74,10 +78,7 @@ def _methods(index):
         "delete": (index.delete, ("ids",)),
         "get": (index.get, ("ids",)),
         "vectors": (index.vectors, ("ids",)),
-        "search": (
-            index.search,
-            ("queries", "k", "filter", "history", "within", "diversity"),
-        ),
+        "search": (index.search, ("queries", "k", "filter", "history", "within", "diversity")),
         "search_vector": (index.search_vector, ("embedding", "k", "filter")),
         "with_weights": (index.with_weights, ("coefficients",)),
         "snapshot": (index.store.snapshot, ("filter",)),
@@ -87,14 +88,8 @@ def _methods(index):
         "embed": (uec.embed, ("texts", "role")),
         "Gaussian": (Gaussian, ("mean", "variance")),
         "Retriever": (Retriever, ("uec", "store", "language")),
-        "UEC": (
-            functools.partial(UEC, uec.encoders),
-            ("space", "structure", "coefficients", "temperature", "beta", "seed"),
-        ),
-        "Gate.from_labels": (
-            functools.partial(Gate.from_labels, index),
-            ("queries", "relevant_ids", "max_wrong", "max_risk", "certainty", "k", "filter"),
-        ),
+        "UEC": (functools.partial(UEC, uec.encoders), OPTIONS),
+        "Gate.from_labels": (functools.partial(Gate.from_labels, index), LABELS),
         "risk_threshold": (risk_threshold, ("confidence", "correct", "risk", "delta")),
         "LocalStore": (LocalStore, ("path", "read_only")),
         "save": (index.save, ("path",)),

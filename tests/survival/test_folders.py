@@ -144,15 +144,9 @@ def test_made_up_values_are_refused_or_harmless(saved, fitted, tmp_path):
             return
         with database_of(folder) as database:
             if place is None:
-                of = (
-                    f"SELECT rowid FROM {table} LIMIT 1"
-                    if table != "settings"
-                    else "SELECT 'schema'"
-                )
-                key = "key" if table == "settings" else "rowid"
-                database.execute(
-                    f"UPDATE OR IGNORE {table} SET {name} = ? WHERE {key} = ({of})", [value]
-                )
+                first = f"rowid = (SELECT rowid FROM {table} LIMIT 1)"
+                where = "key = 'schema'" if table == "settings" else first
+                database.execute(f"UPDATE OR IGNORE {table} SET {name} = ? WHERE {where}", [value])
             else:
                 text = json.dumps(_with(json.loads(_settings(path)[name]), place, value))
                 change_setting(database, name, text)

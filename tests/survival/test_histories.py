@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.helpers import FORGED, NUMERIC, bag_of_words, pairs, passages
+from tests.helpers import FORGED, NUMERIC, bag_of_words, data_of, pairs, passages
 from tests.stores.kinds import KINDS, beside
 from tests.stores.test_filters import FILTERS, METADATA
 from tests.survival.scale import report, times
@@ -31,16 +31,8 @@ from uec_rag.stores.filters import matches, parse
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 STEPS = 50
-HISTORIES = {  # of each kind: how many in every test run, and in the long one
-    "memory": (10, 400),
-    "memory, words": (6, 300),
-    "memory, diagonal": (3, 100),
-    "folder": (3, 300),
-    "folder, words": (3, 300),
-    "qdrant in memory": (4, 15),
-    "qdrant in memory, words": (4, 15),
-    "qdrant's engine": (4, 15),
-}
+# Of each kind: how many in every test run, and in the long one.
+HISTORIES = data_of("histories.json")
 
 
 @cache

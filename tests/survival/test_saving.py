@@ -10,12 +10,13 @@ import signal
 import sys
 import time
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.helpers import load_index, passages, random_gaussian
+from tests.helpers import beside, load_index, passages, random_gaussian
 from tests.survival import in_a_child
 from tests.survival.in_a_child import fork, kill
 from tests.survival.scale import report, times
@@ -240,37 +241,23 @@ def _shared_memory(_, names):
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_a_process_that_is_forked_while_others_search_and_write_goes_on(in_memory, tmp_path):
-    import threading
-
     store = LocalStore(None if in_memory else tmp_path / "index")
     add(store, [str(i) for i in range(5000)], 0)
-    query, stop, wrong = random_gaussian(np.random.default_rng(0), 8, WIDTH), threading.Event(), []
+    query = random_gaussian(np.random.default_rng(0), 8, WIDTH)
 
-    def work(number):
-        try:
-            while not stop.is_set():
-                store.search(query, 3, beta=1.0, filter={"version": {"$gte": 0}})
-                add(store, [f"{number} {i}" for i in range(5)], 1)
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-
-    def search_and_write(number):
+    def search_and_write(ids, version=1):
         store.search(query, 3, beta=1.0, filter={"version": {"$gte": 0}})
-        add(store, [f"child {number}"], 2)
-        assert store.get([f"child {number}"])
+        add(store, ids, version)
+        assert store.get(ids)
 
-    for number in range(times(10, 100)):
-        time.sleep(0.02)
-        assert in_a_child.run(search_and_write, [number]) == []
-        assert bool(store.get([f"child {number}"])) != in_memory
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    def child(number):
+        search_and_write([f"child {number}"], 2)
+
+    with beside(*(partial(search_and_write, [f"{n} {i}" for i in range(5)]) for n in range(3))):
+        for number in range(times(10, 100)):
+            time.sleep(0.02)
+            assert in_a_child.run(child, [number]) == []
+            assert bool(store.get([f"child {number}"])) != in_memory
     held_by(store)
 
 

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from benchmarks.paper.analyses import adaptivity
@@ -19,9 +18,9 @@ COLLECTION = Collection(
 )
 
 
-def group(collection=COLLECTION):
+def group():
     encoders = [Bag(name, noise) for name, noise in BAGS.items()]
-    plan = Plan([Retrieval(collection, False)], PAIRS)
+    plan = Plan([Retrieval(COLLECTION, False)], PAIRS)
     return Group(MAIN, plan, Lineup(encoders, PAIRS, lambda encoder: encoder))
 
 
@@ -40,13 +39,3 @@ def test_every_rule_is_compared_with_its_shuffle_its_mean_uniform_and_tuned_weig
             assert sum(row["coefficients"]) == pytest.approx(1, abs=1e-3)
             assert row["tuned"] <= row["uniform"] + 0.01  # weights tuned here are no worse
             assert all(row[f"{key}_se"] >= 0 for key in ("shuffled", "mean", "uniform", "tuned"))
-
-
-def test_what_is_alike_for_all_queries_owes_nothing_to_the_query():
-    lineup = group().lineup
-    posteriors = adaptivity._posteriors(lineup, lineup.encoders, adaptivity.KINDS["pairs"], 0)
-    asked = adaptivity.ask(lineup.encoders, posteriors, COLLECTION)
-    same = np.tile(np.float32([[0.2, 0.3, 0.5]]), (60, 1))
-    passage = np.full((80, 3), 1 / 3, dtype=np.float32)
-    shuffled = np.random.default_rng(1).permutation(same)
-    np.testing.assert_array_equal(asked.ndcg(same, passage), asked.ndcg(shuffled, passage))

@@ -41,13 +41,6 @@ def test_the_correlations_are_those_of_scikit_learn():
     assert subspace_overlap(first, second).fitted == pytest.approx(np.mean(expected), abs=1e-3)
 
 
-def test_encoders_of_different_dimension_can_be_compared():
-    first = normal(200, 9)
-    overlap = subspace_overlap(first, first[:, :4])
-    assert overlap.components == 4
-    assert overlap.held_out == pytest.approx(1, abs=1e-5)
-
-
 def test_other_numbers_of_texts_are_refused():
     with pytest.raises(ValueError, match="as many rows as first"):
         subspace_overlap(normal(20, 3), normal(21, 3))

@@ -4,13 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.paper.analyses import similarities as float32
-from benchmarks.paper.analyses.theorems import (
-    GaussianPairs,
-    measure,
-    theorem_1,
-    theorem_2,
-    wasserstein_residual,
-)
+from benchmarks.paper.analyses import theorems
 from uec_rag import Gaussian
 
 
@@ -29,7 +23,7 @@ def pairs_of(queries, candidates):
         mean = side.mean / np.linalg.norm(side.mean.astype(np.float64), axis=1, keepdims=True)
         for part in (mean, side.variance.astype(np.float64)):
             sides.append(np.broadcast_to(np.expand_dims(part, axis), shape))
-    return GaussianPairs(*sides)
+    return theorems.GaussianPairs(*sides)
 
 
 @settings(max_examples=20)
@@ -44,12 +38,12 @@ def test_the_formulas_are_those_the_retriever_uses(seed):
 
 @pytest.fixture(scope="module")
 def first():
-    return {s.name: s for s in theorem_1(dimension=64, queries=4, candidates=20)}
+    return {s.name: s for s in theorems.theorem_1(dimension=64, queries=4, candidates=20)}
 
 
 @pytest.fixture(scope="module")
 def second():
-    return {s.name: s for s in theorem_2(dimension=64, queries=4, candidates=20)}
+    return {s.name: s for s in theorems.theorem_2(dimension=64, queries=4, candidates=20)}
 
 
 def test_theorem_1_holds_to_first_order_under_its_own_assumptions(first):
@@ -82,10 +76,3 @@ def test_theorem_2_is_of_first_order_at_best_and_fails_where_scales_do_not_vanis
     assert fixed.residual[0] == pytest.approx(fixed.residual[2], rel=0.05)
     assert fixed.slope < 0.5
     assert second["tau = eps / d, differences up to tau / 2"].slope == pytest.approx(0, abs=0.1)
-
-
-def test_real_gaussians_can_be_measured_too():
-    pairs = pairs_of(gaussian(4, 32, 0), gaussian(10, 32, 1))
-    scaling = measure("ours", False, pairs.scaled, wasserstein_residual, np.logspace(-3, 0, 7))
-    assert scaling.slope == pytest.approx(1, abs=0.1)
-    assert scaling.corrected_slope == pytest.approx(2, abs=0.1)

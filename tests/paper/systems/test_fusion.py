@@ -4,8 +4,6 @@ import pytest
 from benchmarks.paper.systems.baselines import Fusion, all_fusions, best_fusion, borda, ranks
 from tests.helpers import rows_of
 
-A = np.float32([[0.9, 0.5, 0.1, 0.3]])
-B = np.float32([[0.2, 0.8, 0.9, 0.1]])
 MISSING = -np.inf
 
 

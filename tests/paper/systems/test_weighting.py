@@ -5,19 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import nDCG
 
-from benchmarks.paper.systems.baselines import (
-    Relevance,
-    best_retrieval_weights,
-    best_weights,
-    shared_similarity,
-    simplex_grid,
-    weighted_sum,
-)
+from benchmarks.paper.systems import baselines
 
 
 @pytest.mark.parametrize(("count", "size"), [(1, 1), (2, 11), (3, 66), (4, 286)])
 def test_the_grid_covers_the_simplex_in_tenths(count, size):
-    grid = simplex_grid(count)
+    grid = baselines.simplex_grid(count)
     assert grid.shape == (size, count)
     assert len({tuple(row) for row in grid}) == size
     assert np.allclose(grid.sum(axis=1), 1)
@@ -27,13 +20,13 @@ def test_the_grid_covers_the_simplex_in_tenths(count, size):
 
 def test_the_best_weights_maximise_the_score():
     target = np.array([0.2, 0.5, 0.3])
-    found = best_weights(lambda weights: -float(((weights - target) ** 2).sum()), 3)
+    found = baselines.best_weights(lambda weights: -float(((weights - target) ** 2).sum()), 3)
     assert np.allclose(found.weights, target)
     assert found.score == found.scores.max()
 
 
 def test_of_equally_good_weights_the_nearest_to_uniform_are_taken():
-    found = best_weights(lambda weights: float(weights[0] >= 0.2), 2)
+    found = baselines.best_weights(lambda weights: float(weights[0] >= 0.2), 2)
     assert np.allclose(found.weights, [0.5, 0.5])
 
 
@@ -60,12 +53,12 @@ def test_ndcg_is_that_of_trec_eval(seed, ties):
         for p, g in gains.items()
     ]
     expected = {m.query_id: m.value for m in ir_measures.iter_calc([nDCG @ 10], qrels, run)}
-    ours = Relevance.of(relevant).ndcg(similarity)
+    ours = baselines.Relevance.of(relevant).ndcg(similarity)
     assert np.allclose(ours, [expected[str(q)] for q in range(4)])
 
 
 def test_a_query_without_relevant_passages_scores_zero():
-    ndcg = Relevance.of([{}, {1: 1.0}]).ndcg(np.eye(2, 3, dtype=np.float32))
+    ndcg = baselines.Relevance.of([{}, {1: 1.0}]).ndcg(np.eye(2, 3, dtype=np.float32))
     assert np.allclose(ndcg, [0, 1])
 
 
@@ -73,8 +66,8 @@ def test_retrieval_weights_follow_the_encoder_that_finds_the_answers():
     rng = np.random.default_rng(0)
     good = np.eye(50, dtype=np.float32)
     noise = [rng.normal(size=(50, 50)).astype(np.float32) for _ in range(2)]
-    relevance = Relevance.of([{i: 1.0} for i in range(50)])
-    found = best_retrieval_weights([noise[0], good, noise[1]], relevance)
+    relevance = baselines.Relevance.of([{i: 1.0} for i in range(50)])
+    found = baselines.best_retrieval_weights([noise[0], good, noise[1]], relevance)
     assert found.weights.argmax() == 1
     assert found.score == pytest.approx(1.0)
 
@@ -87,5 +80,5 @@ def test_all_weight_on_one_encoder_gives_its_own_similarity():
     )
     own = [q @ c.T for q, c in zip(queries, passages, strict=True)]
     weights = np.array([0.0, 1.0])
-    assert np.allclose(shared_similarity(queries, passages, weights), own[1], atol=1e-6)
-    assert np.allclose(weighted_sum(own, weights), own[1], atol=1e-6)
+    assert np.allclose(baselines.shared_similarity(queries, passages, weights), own[1], atol=1e-6)
+    assert np.allclose(baselines.weighted_sum(own, weights), own[1], atol=1e-6)

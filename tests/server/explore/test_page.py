@@ -2,16 +2,14 @@
 
 import shutil
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from tests.helpers import DATA, VAGUE, namesakes
-from tests.server.conftest import until
+from tests.server.conftest import running
 from tests.server.explore.conftest import QUESTIONS, table
 from uec_rag import Gate, Retriever
 from uec_rag.documents.labels import read_questions
@@ -21,12 +19,8 @@ pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect
 
 AXE = Path(sys.prefix, "axe.min.js")
-NAMES = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-)
+OF_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+NAMES = ("chromium", "chromium-browser", "google-chrome", OF_A_MAC)
 VIEWS = ("ask", "tune", "index")
 
 
@@ -44,20 +38,6 @@ def browser():
 def served(index, token=None, *, write=True):
     """The address of an explorer."""
     return running(create_app(Retriever.load(index), write, token))
-
-
-@contextmanager
-def running(app):
-    """The address of an application that is served meanwhile."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        until(lambda: server.started)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 @contextmanager
@@ -138,17 +118,9 @@ def test_what_is_shown_of_a_question_is_what_a_search_finds(page, index):
     label = page.locator(".hits svg").first.get_attribute("aria-label")
     assert label.startswith(f"Mean {result.mu[0, 0]:.3f}, from ")
     member = result[0].metadata(0, details=True)["uec_encoders"]["bm25"]
-    row = (
-        page.locator(".hits table.listed")
-        .first.locator("tr", has_text="bm25")
-        .inner_text()
-        .split("\t")
-    )
-    assert row[1:] == [
-        f"{member['similarity']:.3f}",
-        str(member["rank"]),
-        f"{100 * member['share']:.0f} %",
-    ]
+    rows = page.locator(".hits table.listed").first.locator("tr", has_text="bm25")
+    rounded = f"{member['similarity']:.3f}\t{member['rank']}\t{100 * member['share']:.0f} %"
+    assert rows.inner_text().partition("\t")[2] == rounded
     assert "honey" in page.locator("mark").all_inner_texts()
 
 
@@ -210,9 +182,8 @@ def test_labels_given_on_the_page_make_a_gate(page, index):
     expect(page.locator("#labels")).to_contain_text("20 questions, 0 without an answer")
     page.click("text=Find what teaches most")
     expect(page.locator("#labels")).to_contain_text("These teach most:")
-    page.locator(
-        "#labels li a:text-is('who wrote hamlet?')"
-    ).click()  # what was asked, and is not labelled
+    # What was asked, and is not labelled.
+    page.click("#labels li a:text-is('who wrote hamlet?')")
     expect(page.locator("#answer .decision h3")).to_have_text("who wrote hamlet?")
     tune(page)
     assert page.inner_text("#tuned-of").startswith("20 labelled questions")
@@ -323,9 +294,7 @@ def test_a_page_of_an_index_that_is_only_read_asks_and_changes_nothing(browser, 
 
 _CLIPPED = (DATA / "clipped.js").read_text()
 
-LONG = (
-    "which of the many matters of the hive and of the anchor begins with the longest question here?"
-)
+LONG = "which of the many matters of the hive and of the anchor begins the longest question here?"
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])

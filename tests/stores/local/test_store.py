@@ -169,15 +169,3 @@ def test_filters_see_what_is_written_undone_and_written_by_others(tmp_path):
     for number in range(70):  # more keys than are kept
         assert len(store.snapshot({f"other {number}": 1})) == 0
     assert counts(1) == [1, 1]
-
-
-def test_what_is_done_to_a_passage_that_was_read_stays_out_of_the_saved_store(tmp_path):
-    store = LocalStore()
-    rng = np.random.default_rng(0)
-    store.add([passage("a", tags=["law"])], random_gaussian(rng, 1, 3, 2))
-    copy_view(store.snapshot(), LocalStore(tmp_path), store.settings)
-    saved = LocalStore(tmp_path)
-    for _ in range(2):  # the second time it is remembered
-        [read] = saved.get(["a"])
-        assert read.metadata == {"tags": ["law"]}
-        read.metadata["tags"].append("tax")
