@@ -61,13 +61,6 @@ def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate,
     assert (~right[answered]).mean() <= RISK + 2 * error
 
 
-def test_a_threshold_from_few_labels_is_said_to_be_chance(gate, full, texts):
-    queries, relevant = labelled(texts, 40, seed=4)
-    few = Gate.from_labels(full, queries, relevant, max_wrong=0.5)
-    assert few.report.endswith("label about a hundred questions.")
-    assert "about a hundred" not in gate.report
-
-
 def test_a_decision_of_another_search_than_it_was_made_for_is_warned_of(gate, full, texts):
     asked = labelled(texts, 3, seed=5)[0]
     decided = full.search(asked, 9)[0].decision  # whose confidence is of as many as the gate's

@@ -35,6 +35,12 @@ def tables() -> Mapping[str, Mapping[str, Any]]:
     return tomllib.loads(text)
 
 
+_MARKS, _SCRIPTS, _FOREIGN = (
+    {code: regex.compile(table[key]) for code, table in tables().items() if key in table}
+    for key in ("marks", "script", "foreign")
+)
+
+
 @cache
 def languages() -> tuple[str, ...]:
     """List the codes of the languages in which users are told of decisions, English first."""
@@ -55,12 +61,6 @@ def check_language(language: str | None) -> str | None:
             f"got {language!r:.60}."
         )
     return language
-
-
-@cache
-def _patterns(key: str) -> Mapping[str, regex.Pattern[str]]:
-    """Compile the marks, the scripts or the foreign letters of the languages that have them."""
-    return {code: regex.compile(table[key]) for code, table in tables().items() if key in table}
 
 
 @cache
@@ -87,11 +87,11 @@ def language_of(text: str) -> str:
     """
     points = Counter[str]()
     words = _WORD.findall(text.lower().replace("’", "'"))
-    known, marks = _languages_of_words(), _patterns("marks")
+    known = _languages_of_words()
     for word in words:
         having = known.get(word, ())
         points.update(dict.fromkeys(having, 1 / len(having) if having else 0))
-        points.update({code: _MARK for code, mark in marks.items() if mark.search(word)})
+        points.update({code: _MARK for code, mark in _MARKS.items() if mark.search(word)})
     points["es"] += text.count("¿") + text.count("¡")
     if not text.isascii():
         points.update(_by_script(text, words))
@@ -104,10 +104,9 @@ def _by_script(text: str, words: list[str]) -> Counter[str]:
     points = Counter[str]()
     han, kana = len(_HAN.findall(text)), len(_KANA.findall(text))
     points["ja" if kana else "zh"] += (han + kana) / _CHARACTERS  # type: ignore[assignment]
-    foreign = _patterns("foreign")
-    for code, script in _patterns("script").items():
+    for code, script in _SCRIPTS.items():
         written = sum(map(bool, map(script.search, words)))
-        is_foreign = code in foreign and any(map(foreign[code].search, words))
+        is_foreign = code in _FOREIGN and any(map(_FOREIGN[code].search, words))
         points[_OTHERS if is_foreign else code] += 2 * written if is_foreign else written
     return points
 
