@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.decision import Decision, apply_advice, decide_again, decide_one, outcome
+from uec_rag.confidence.decision import Decision, apply_advice, decide_again, decide_one
 from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
@@ -66,12 +66,6 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
     low, high = (decide_one(sure, unsaid, TWO, threshold=at) for at in sorted((one, other)))
     assert (low.action == "clarify") == (high.action == "clarify") == (unsaid >= ASK)
     assert low.action == "answer" or high.action != "answer"
-
-
-def test_a_trace_tells_of_one_decision_a_number_and_of_several_a_list():
-    one, two = decide_one(0.9, in_corpus=0.95), decide_one(0.1, in_corpus=0.2)
-    assert outcome([one]) == {"decision": "answer", "confidence": 0.9, "in_corpus": 0.95}
-    assert outcome([one, two])["decision"] == ["answer", "abstain"]
 
 
 @pytest.mark.parametrize(
