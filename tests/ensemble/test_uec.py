@@ -43,7 +43,7 @@ def test_the_direct_sum_stacks_the_encoders_weighted_unit_vectors(fitted, encode
 
 def test_an_ensemble_that_is_not_fitted_is_a_plain_one_and_warns_once(encoders):
     uec = UEC(encoders)
-    with pytest.warns(UserWarning, match=r"unreliable.*Call Retriever.fit_from") as said:
+    with pytest.warns(UserWarning, match=r"unreliable.*call Retriever.fit_from") as said:
         z = uec.embed(QUERIES, role="query")
     assert len(said) == 1
     assert said[0].filename == __file__

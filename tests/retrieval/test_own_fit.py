@@ -24,7 +24,7 @@ TEXTS = [
     f"{' '.join(text.split()[2:7])}. {text} {text}" for text in dict.fromkeys(passages(ENOUGH + 16))
 ]
 ASKED = [text.split(".")[0] for text in TEXTS[:5]]
-PLAIN = r"not fitted, so its confidence is unreliable.* Call Retriever\.fit_from"
+PLAIN = r"not fitted, so its confidence is unreliable.* call Retriever\.fit_from"
 
 
 class Counting:

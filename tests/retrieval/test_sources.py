@@ -15,7 +15,7 @@ QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:5]]
 small = bag_of_words(16, "small")
 
 
-def over(uec, count, texts=TEXTS, vectors=None, fit=False):
+def over(uec, count, texts=TEXTS, vectors=None, fit=False, is_store=True):
     """Over texts by the cosine of a model, none for a question that begins with "none"."""
     held = [Passage(f"p{i}", text, {"place": i}) for i, text in enumerate(texts)]
 
@@ -26,7 +26,8 @@ def over(uec, count, texts=TEXTS, vectors=None, fit=False):
     def get(ids):
         return [passage for passage in held if passage.id in ids]
 
-    source = Source("some texts", find, vectors, get, lambda most: held[:most])
+    known = (get, lambda most: held[:most]) if is_store else ()
+    source = Source("some texts", find, vectors, *known)
     return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 
@@ -45,6 +46,15 @@ def test_another_fit_is_that_of_the_next_search():
     uec.fit(pairs(120))
     assert_alike(theirs.search(QUERIES), over(uec, 10).search(QUERIES), rtol=1e-5)
     assert not np.array_equal(before, theirs.search(QUERIES).sigma2)
+
+
+@pytest.mark.parametrize(("count", "warnings"), [(29, 1), (30, 0)])
+def test_that_a_retriever_finds_too_few_is_said_once(with_words, count, warnings, recwarn):
+    theirs = over(with_words, count, is_store=False)
+    theirs.search(QUERIES)
+    said = [str(one.message) for one in recwarn if "confidence is unreliable" in str(one.message)]
+    assert len({*said}) == warnings
+    assert all("Fewer than 30 of some texts were found" in one for one in said)
 
 
 @pytest.mark.parametrize(

@@ -157,12 +157,14 @@ def own_encoders() -> dict[str, Encoder]:
 
 
 def build_ensemble(models: Sequence[str] | None) -> UEC:
-    """Make an ensemble of models or of a preset, by default `UEC()`."""
+    """Make an ensemble of models, with words beside them, or of a preset, by default `UEC()`."""
     from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS
     from uec_rag.ensemble import UEC
 
     own = own_encoders()
-    names = models or ([*own, "bm25"] if own else [DEFAULT_PRESET])
-    say(f"Loading {', '.join(names)} ...")
+    names = [*(models or own or [DEFAULT_PRESET])]
     is_preset = names[0] in PRESETS and len(names) == 1
+    if not is_preset and "bm25" not in names:
+        names.append("bm25")
+    say(f"Loading {', '.join(names)} ...")
     return UEC(names[0] if is_preset else [own.get(name, name) for name in names])

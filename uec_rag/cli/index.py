@@ -21,7 +21,8 @@ Models = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
-        help="english (default), multilingual, or a model's hub name or folder; repeatable.",
+        help="english (default), multilingual, or a model's hub name or folder, with words beside "
+        "it; repeatable.",
     ),
 ]
 Documents = Annotated[

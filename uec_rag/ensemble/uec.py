@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 _PLAIN = (
     "This UEC is not fitted, so its confidence is unreliable: all variances are 0, and all "
-    "encoders have the same weight. Call Retriever.fit_from(passages), which needs no labels, or "
-    "fit(pairs), with at least 32 (query, passage) pairs."
+    "encoders have the same weight. The first search fits it on 64 passages or more that it can "
+    "list, if 32 have a title, a heading or a second sentence. Else call "
+    "Retriever.fit_from(passages) with others like them, or fit(pairs), with at least 32 (query, "
+    "passage) pairs."
 )
 
 

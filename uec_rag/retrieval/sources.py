@@ -21,6 +21,7 @@ from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, Store
@@ -105,6 +106,11 @@ class SourceStore(Store):
         stored = {passage.id: passage for passage in found if passage.text.strip()}
         if not stored:
             return View.empty()
+        if len(stored) < NEAREST and self._filter is None and self.source.get is None:
+            warn(
+                f"Fewer than {NEAREST} of {self.source.name} were found, so that confidence is "
+                "unreliable. Let it find more, such as 30 by each of its parts."
+            )
         if self._seen is not None:
             self._seen |= stored
         passages = [*stored.values()]
