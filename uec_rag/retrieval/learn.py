@@ -39,6 +39,7 @@ _MOST_READ = 20_000  # passages that questions are drawn from
 _MOST_LISTED = 2000  # the same, of another package's store
 _SENTENCE = 5  # words from which a question is taken for a sentence, which stands nowhere by chance
 _AT_ONCE = 4096  # passages in memory at a time
+_LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
 
 _log = logging.getLogger("uec_rag")
 
@@ -85,8 +86,8 @@ def fit_without_labels(
 ) -> UEC:
     """Return a copy of an ensemble that is fitted on questions made of passages.
 
-    NoFit if fewer than 32 questions can be made, or an encoder has another last layer than the
-    identity, so that stored vectors do not determine its Gaussians.
+    NoFit if fewer than 32 questions can be made or these tell nothing, or an encoder has another
+    last layer than the identity, so that stored vectors do not determine its Gaussians.
     """
     from uec_rag.ensemble.fit import fit
 
@@ -123,6 +124,13 @@ def fit_without_labels(
         show_progress=show_progress,
         are_generated=True,
     )
+    if max(fitted.fitted.slopes) < _LEAST_SLOPE:
+        raise NoFit(
+            f"passages: {len(pairs)} questions made of them are no nearer to what answers them "
+            "than to other passages. A question is a title in the metadata, a heading, or the "
+            "first sentence of a passage: cut the passages at headings or between sentences, or "
+            "fit the ensemble on pairs of your own with UEC.fit(pairs)."
+        )
     _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
 
