@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.sources import Source, SourceStore
+from uec_rag.retrieval.sources import Source, SourceStore, source_of_retriever
 from uec_rag.stores.base import Passage
 
 TEXTS = [*dict.fromkeys(passages(90))]
@@ -26,8 +26,9 @@ def over(uec, count, texts=TEXTS, vectors=None, fit=False, is_store=True):
     def get(ids):
         return [passage for passage in held if passage.id in ids]
 
-    known = (get, lambda most: held[:most]) if is_store else ()
-    source = Source("some texts", find, vectors, *known)
+    source = Source("some texts", find, vectors, get, lambda most: held[:most])
+    if not is_store:
+        source = source_of_retriever("some texts", lambda question: find(question, None))
     return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 

@@ -14,7 +14,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.langchain.documents import passages_of
-from uec_rag.retrieval.sources import Source, Vectors
+from uec_rag.retrieval.sources import Source, Vectors, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import HasId, Predicate, matches, necessary, parse, parts_of
 
@@ -47,8 +47,8 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     name = type(theirs).__name__
     if isinstance(theirs, BaseRetriever):
         retriever = theirs
-        return Source(
-            f"the documents of {name}", lambda question, _: passages_of(retriever.invoke(question))
+        return source_of_retriever(
+            f"the documents of {name}", lambda question: passages_of(retriever.invoke(question))
         )
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
     options, vectors, list_ids, look_up, by_vector = next(kinds, _other)(theirs)

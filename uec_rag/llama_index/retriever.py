@@ -29,7 +29,7 @@ from uec_rag.llama_index.nodes import (
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.adapters import FitFrom, as_index, index_over, load_index, take_options
-from uec_rag.retrieval.sources import Source, Vectors
+from uec_rag.retrieval.sources import Source, Vectors, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
 
 _KIND = "Document or node of llama_index.core.schema"
@@ -279,7 +279,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     """Return an index or a retriever as a source of `count` candidates for each question."""
     if isinstance(theirs, BaseRetriever):
         name = f"the nodes of {type(theirs).__name__}"
-        return Source(name, lambda question, _: _passages(theirs, question))
+        return source_of_retriever(name, lambda question: _passages(theirs, question))
     store = theirs.vector_store
     collection = getattr(store, "collection_name", None)
     named = f" {collection!r}" if isinstance(collection, str) else ""

@@ -199,12 +199,7 @@ def judge(
     >>> judge(UEC(["bm25"]), "Why do cats purr?", found).ids
     [['dogs', 'cats']]
     """
-    held = {passage.id: passage for passage in passages}
-    source = Source(
-        "what another retriever found",
-        lambda *_: passages,
-        get=lambda ids: [held[id_] for id_ in ids if id_ in held],
-    )
+    source = Source("what another retriever found", lambda *_: passages)
     index = Retriever(uec, SourceStore(uec, source), fit=False)
     [found] = index.search([question], max(len(passages), 1), history=[turns])
     place = {passage.id: at for at, passage in enumerate(passages)}

@@ -63,6 +63,24 @@ class Source:
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
 
 
+def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
+    """Make the source of a retriever, which decides itself how many candidates it finds.
+
+    With fewer than 30, the search warns.
+    """
+
+    def enough(question: str, _: Filter | None) -> Sequence[Passage]:
+        found = find(question)
+        if 0 < len({passage.id for passage in found}) < NEAREST:
+            warn(
+                f"Fewer than {NEAREST} of {name} were found, so that confidence is unreliable. "
+                f"Let it find more, such as {NEAREST} by each of its parts."
+            )
+        return found
+
+    return Source(name, enough)
+
+
 class SourceStore(Store):
     """The store of a `Retriever` over a source of candidates.
 
@@ -106,11 +124,6 @@ class SourceStore(Store):
         stored = {passage.id: passage for passage in found if passage.text.strip()}
         if not stored:
             return View.empty()
-        if len(stored) < NEAREST and self._filter is None and self.source.get is None:
-            warn(
-                f"Fewer than {NEAREST} of {self.source.name} were found, so that confidence is "
-                "unreliable. Let it find more, such as 30 by each of its parts."
-            )
         if self._seen is not None:
             self._seen |= stored
         passages = [*stored.values()]
