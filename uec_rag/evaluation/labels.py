@@ -14,7 +14,7 @@ from uec_rag.confidence.risk import Guarantee, reliability
 from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate
-from uec_rag.retrieval.labelled import LABELS_FILE, LabelledSearch
+from uec_rag.retrieval.labelled import LabelFile, LabelledSearch
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Retriever
 
@@ -71,6 +71,13 @@ def questions_to_ask(retriever: Retriever) -> list[str]:
     return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f")))
 
 
+def label_file(retriever: Retriever) -> LabelFile:
+    """Return the labels in the folder of an index; ValueError if it has none."""
+    if retriever.folder is None:
+        raise ValueError("labels: the index has no folder; save it first.")
+    return LabelFile(retriever.folder)
+
+
 def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -> LabelledSearch:
     """Search the questions of a table, by default of the labels in the folder of an index.
 
@@ -87,9 +94,8 @@ def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -
     ValueError
         If there are no labels, the table is malformed, or no question has an answer in the index.
     """
-    if retriever.folder is None:
-        raise ValueError("labels: the index has no folder; save it first.")
-    path = table or retriever.folder / LABELS_FILE
+    own = label_file(retriever).path
+    path = table or own
     if table is None and not path.exists():
         raise ValueError(
             "no question is labelled; label with 'uec-rag explore' or pass a table of labels"

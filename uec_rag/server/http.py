@@ -17,6 +17,7 @@ from uec_rag.base import __version__
 from uec_rag.evaluation.labels import (
     gate_report,
     gate_state,
+    label_file,
     questions_to_ask,
     questions_to_label,
     save_gate,
@@ -116,9 +117,7 @@ class Service:
     @property
     def labels(self) -> LabelFile:
         """The labels of the index; ValueError if it has no folder."""
-        if self.index.folder is None:
-            raise ValueError("labels: the index has no folder; save it first.")
-        return LabelFile(self.index.folder)
+        return label_file(self.index)
 
 
 def read_routes(service: Service, *, write: bool) -> APIRouter:
