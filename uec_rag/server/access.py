@@ -124,14 +124,6 @@ def protections(
         requests.info("%s %s %d %.0f ms", request.method, path, response.status_code, milliseconds)
         return response
 
-    def brings_token(request: Request) -> bool:
-        # A proxy or an application that this one is mounted in may add to the path.
-        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-        if token is None or path in open_paths:
-            return True
-        kind, sent = get_authorization_scheme_param(request.headers.get("authorization"))
-        return kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode())
-
     async def admit(request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Wait for a request, unless it is of another site, without token or of two lengths."""
         if _is_foreign(request, names, origins):
@@ -140,7 +132,7 @@ def protections(
             # The server and a proxy may disagree on where it ends: what is behind it is unread.
             detail = "Content-Length, Transfer-Encoding: expected one of them."
             return _refuse(400, detail, {"Connection": "close"})
-        if not brings_token(request):
+        if token is not None and not _is_allowed(request, token, open_paths):
             detail = "Authorization: expected 'Bearer TOKEN' with the server's token."
             return _refuse(401, detail, {"WWW-Authenticate": "Bearer"})
         try:
@@ -164,6 +156,15 @@ def protections(
         Middleware(RequestBodyLimitMiddleware, max_body_size=BODY),
         Middleware(BaseHTTPMiddleware, dispatch=admit),
     ]
+
+
+def _is_allowed(request: Request, token: str, open_paths: Collection[str]) -> bool:
+    """Return whether a request brings the token, or asks for a path that needs none."""
+    # A proxy or an application that this one is mounted in may add to the path.
+    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+    kind, sent = get_authorization_scheme_param(request.headers.get("authorization"))
+    brought = kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode())
+    return brought or path in open_paths
 
 
 def _is_foreign(request: Request, names: Collection[str], origins: Collection[str]) -> bool:
