@@ -86,7 +86,7 @@ def shares(weights: FloatArray, idf: NDArray[np.float64], scale: float) -> NDArr
 
 
 _Entries: TypeAlias = Sequence[tuple[int, slice]]
-"""Where some terms have entries in one matrix: by the number of a term, where its entries are."""
+"""The entries of some terms in one matrix: by the number of a term, the places of its entries."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What commands share: the index that they open, and their output.
+"""Parts that all commands share: opening an index, and output.
 
 Results go to stdout, everything else to stderr, an error in one line.
 """

@@ -2,9 +2,9 @@
 
 They are logistic functions of a few features of the best hits of a question. Other passages are
 used only for an ensemble that was not fitted, to standardise similarities over a sample. The
-probabilities of a fitted ensemble are therefore the same in every store (except for the rounding of
-dtype "int8"), and none depends on the number of hits that a user requests. A fit of the ensemble
-changes their order, but not their level (`with_level`), for which there is `Retriever.calibrate`.
+probabilities of a fitted ensemble are therefore the same in every store, and none depends on the
+number of hits that a user requests. A fit of the ensemble changes their order, but not their level
+(`with_level`), for which there is `Retriever.calibrate`.
 """
 
 from __future__ import annotations
@@ -555,7 +555,8 @@ def with_level(
     """Return a model whose log odds of an answer in the corpus have a mean and deviation.
 
     How many of the fit queries are answered says little about the questions of users: most
-    headings, for instance, are easier to answer.
+    headings, for instance, are easier to answer. A deviation below 0.4 before is taken for 0.4,
+    since it is noise.
     """
     before, spread = level_of(model, views)
     slope = deviation / max(spread, _LEAST_SPREAD)

@@ -96,13 +96,13 @@ class Asked(BaseModel, extra="forbid", strict=True):
 
 
 class Hits(BaseModel, extra="forbid", strict=True):
-    """How many passages an answer may use."""
+    """The number of passages that an answer may use."""
 
     k: K = 4
 
 
 class Guarantee(Hits):
-    """What a gate of the labelled questions guarantees: one of two shares."""
+    """The guarantee of a gate of the labelled questions: one of two shares."""
 
     max_wrong: Share | None = Field(None, description="Of all questions, on average.")
     max_risk: Share | None = Field(None, description="Of the answers, with 95% certainty.")
