@@ -33,14 +33,13 @@ def questions(
     Example: uec-rag questions idx asked.csv
     """
     from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
-    from uec_rag.retrieval.labelled import LabelFile
 
     own = [] if asked is None else [*read_questions(asked, labelled=False)]
-    retriever, labels = open_index(index), LabelFile(index).read()
+    retriever = open_index(index)
     own = questions_to_ask(retriever) if asked is None else own
     rows = [
         (result.query, result.decision.confidence)
-        for result in questions_to_label(retriever, own, labels, most)
+        for result in questions_to_label(retriever, own, most)
     ]
     if json:
         print_json(six_digits([{"query": query, "confidence": sure} for query, sure in rows]))

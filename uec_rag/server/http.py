@@ -17,14 +17,12 @@ from uec_rag.base import __version__
 from uec_rag.evaluation.labels import (
     gate_report,
     gate_state,
-    label_file,
     questions_to_ask,
     questions_to_label,
     save_gate,
     search_labels,
 )
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.labelled import LabelFile
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server import messages
 from uec_rag.server.access import protections
@@ -114,11 +112,6 @@ class Service:
         async with self._one:
             return await asyncio.to_thread(work)
 
-    @property
-    def labels(self) -> LabelFile:
-        """The labels of the index; ValueError if it has no folder."""
-        return label_file(self.index)
-
 
 def read_routes(service: Service, *, write: bool) -> APIRouter:
     """Make the routes that answer questions and describe the server."""
@@ -173,7 +166,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
     @routes.get("/labels")
     def labels() -> dict[str, list[str]]:
         """Return all labels: by question, ids of passages that answer it, none if nothing does."""
-        return {question: sorted(ids) for question, ids in service.labels.read().items()}
+        return {question: sorted(ids) for question, ids in service.index.labels.items()}
 
     @routes.post("/labels", status_code=201)
     async def label(new: messages.Label) -> dict[str, int]:
@@ -184,7 +177,7 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
     @routes.delete("/labels", status_code=204)
     async def unlabel(question: str) -> None:
         """Remove the label of a question."""
-        await service.alone(lambda: service.labels.write(question, None))
+        await service.alone(lambda: service.index.label(question, None))
 
     @routes.post("/questions")
     async def teaching(asked: messages.Asked) -> list[dict[str, Any]]:
@@ -193,10 +186,9 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
         def chosen() -> list[dict[str, Any]]:
             headings = questions_to_ask(service.index)
             questions = [*asked.questions, *headings[:_TRIED]]
-            labels = service.labels.read()
             return [
                 {"question": one.query, "confidence": one.decision.confidence}
-                for one in questions_to_label(service.index, questions, labels, asked.most)
+                for one in questions_to_label(service.index, questions, asked.most)
             ]
 
         return await service.alone(chosen)
