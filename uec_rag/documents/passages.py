@@ -1,6 +1,5 @@
 """Splitting of documents into passages to search, and into pairs to fit an ensemble on."""
 
-import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ import regex
 
 from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS
 from uec_rag.documents.document import Document, Section
-from uec_rag.documents.questions import occurs_in, question_of
+from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.documents.readers import READERS
 from uec_rag.documents.text import has_words, split_text
 from uec_rag.stores.base import Passage
@@ -30,7 +29,6 @@ FEWEST_CHARACTERS = 100
 """The smallest maximum length of a passage; shorter ones say too little to be found."""
 
 _LONGEST_ANCHOR = 80  # characters
-_SHORTEST_BODY = 150  # characters of a passage in a fitting pair
 _PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")  # without marks of Markdown
 # Metadata keys that mean something else here than in the front matter of a file.
 _OURS = re.compile(
@@ -70,7 +68,8 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
     ValueError
         If size is below 100, or two documents have the same source.
     """
-    _check_size(size)
+    if size < FEWEST_CHARACTERS:
+        raise ValueError(f"size: expected at least {FEWEST_CHARACTERS}, got {size}")
     taken, passages = set[str](), list[Passage]()
     for document in documents:
         if (source := document.source) in taken:
@@ -213,36 +212,26 @@ def add_file_metadata(passages: Sequence[Passage], documents: Iterable[Document]
 
 
 def fitting_pairs(
-    documents: Iterable[Document], *, size: int = CHUNK_SIZE, limit: int = 1000, seed: int = 0
+    documents: Iterable[Document], *, size: int = CHUNK_SIZE, limit: int = 1000
 ) -> list[tuple[str, str]]:
     """Make (query, passage) pairs from unlabelled documents, to fit an ensemble on.
 
-    A unique heading of several words is the query for the first passage below it. If the heading is
-    unsuitable, the first sentence of that passage is the query for the rest; in sections without a
-    heading, this is done for each passage. (Later passages under a heading begin in the middle of a
-    thought, and pairs made from them would worsen the fit.) A query that occurs word for word in
-    its passage is not used, since the ensemble would learn nothing from it.
+    They are made as a first search makes them of an index: a heading of several words is the query
+    for the text below it, else its first sentence for the rest.
 
     Parameters
     ----------
     documents : iterable of Document
         Documents as returned by `read_folder`.
     size : int
-        Maximum length of a passage, in characters.
+        Maximum length of a passage, in characters, as in `passages_of`, with its errors.
     limit : int
-        Maximum number of pairs; if there are more, they are sampled.
-    seed : int
-        Seed of the sample.
+        Maximum number of pairs.
 
     Returns
     -------
     list of (str, str)
-        Pairs in which no query and no passage occurs twice.
-
-    Raises
-    ------
-    ValueError
-        If size is below 100.
+        Pairs in random order, in which no query and no passage occurs twice.
 
     Examples
     --------
@@ -252,32 +241,9 @@ def fitting_pairs(
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
     """
-    _check_size(size)
-    sections = [
-        (headings[section.path] or document.title, section.text)
-        for document in documents
-        for headings in [document.headings]
-        for section in document.sections
-    ]
-    counts = Counter(heading for heading, _ in sections)
-    passage_of: dict[str, str] = {}
-    for heading, text in sections:
-        # A repeated heading, such as "Example" under each function, identifies no text.
-        telling = counts[heading] == 1
-        chunks = [*filter(has_words, split_text(text, size))]
-        for chunk in chunks[:1] if heading else chunks:
-            pair = question_of([heading] if telling else [], chunk, _SHORTEST_BODY)
-            # A lower-case beginning continues a sentence of the page before.
-            if pair is not None and not pair[0][0].islower() and not occurs_in(*pair):
-                passage_of.setdefault(*pair)
-    query_of = {passage: query for query, passage in passage_of.items()}
-    pairs = [(query, passage) for passage, query in query_of.items()]
-    return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
-
-
-def _check_size(size: int) -> None:
-    if size < FEWEST_CHARACTERS:
-        raise ValueError(f"size: expected at least {FEWEST_CHARACTERS}, got {size}")
+    pairs = pairs_from_passages(passages_of(documents, size=size), limit)
+    query_of = {passage: query for query, passage in pairs}
+    return [(query, passage) for passage, query in query_of.items()]
 
 
 def _split(text: str, suffix: str, size: int) -> Iterable[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from uec_rag.documents.document import body_of
 from uec_rag.documents.text import has_words
 from uec_rag.stores.base import Passage
+
+MOST_PAIRS = 300
+"""The number of questions that an ensemble is fitted on without labels."""
 
 # The end of a sentence: a mark before white space or, in Chinese and Japanese, before anything.
 _END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
@@ -33,6 +37,7 @@ def split_first_sentence(text: str) -> tuple[str, str]:
 
 _SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; shorter ones are too vague
 _SHORTEST_ANSWER = 40
+_SENTENCE = 5  # words from which a question is taken for a sentence, which stands nowhere by chance
 _MOST_ANSWERS = 5  # a title or question shared by more passages is too vague
 _TITLES = ("title", "heading", "header")
 _NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # section number before a heading
@@ -87,12 +92,20 @@ def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
 
 
 def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
-    titles, text = _titles(passage), body_of(_without_metadata(passage))
-    own = (_NUMBER.sub("", title) for title in titles if title in telling)
-    made = question_of(own, text, _SHORTEST_ANSWER)
+    """Generate a question and its answer from a passage; None if that is not possible.
+
+    `telling`: titles that few passages share.
+    """
+    text = body_of(_without_metadata(passage))
+    for title in _titles(passage):
+        question = _NUMBER.sub("", title)
+        is_told = title not in telling or _words(question) in _words(text)
+        if " " in question and _asks_for(question, text) and not is_told:
+            return question, text
+    first, rest = split_first_sentence(text)
     # A first sentence in lower case below a heading continues one of the passage before.
-    cut = text != passage.text and made is not None and made[1] != text and made[0][0].islower()
-    return None if cut else made
+    is_cut = text != passage.text and first[:1].islower()
+    return (first, rest) if _asks_for(first, rest) and not is_cut else None
 
 
 def _without_metadata(passage: Passage) -> Passage:
@@ -103,40 +116,12 @@ def _without_metadata(passage: Passage) -> Passage:
     return replace(passage, text=text)
 
 
-def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:
-    """Generate a question and its answer from a text; None if that is not possible.
-
-    The question is the first suitable title, unless the text contains it word for word, which
-    would make it too easy. Otherwise, it is the first sentence, and the rest is the answer.
-
-    `titles`: titles of the text that few other texts share. `shortest`: minimum number of
-    characters of an answer.
-
-    Examples
-    --------
-    >>> question_of(["Baking a loaf at home"], "Bread wants time. Let it rise.", shortest=10)
-    ('Baking a loaf at home', 'Bread wants time. Let it rise.')
-    >>> question_of([], "Bread wants time. Let it rise.", shortest=10)
-    ('Bread wants time.', 'Let it rise.')
-    """
-    for title in titles:
-        if " " in title and _asks_for(title, text, shortest) and not occurs_in(title, text):
-            return title, text
-    first, rest = split_first_sentence(text)
-    return (first, rest) if _asks_for(first, rest, shortest) else None
-
-
-def _asks_for(question: str, answer: str, shortest: int) -> bool:
+def _asks_for(question: str, answer: str) -> bool:
     return (
         _SHORTEST_QUESTION <= len(question) <= _LONGEST_QUESTION
-        and len(answer) >= shortest
+        and len(answer) >= _SHORTEST_ANSWER
         and has_words(question)
     )
-
-
-def occurs_in(question: str, text: str) -> bool:
-    """Return whether a text contains a question word for word."""
-    return _words(question) in _words(text)
 
 
 def _words(text: str) -> str:
@@ -146,3 +131,28 @@ def _words(text: str) -> str:
 def _titles(passage: Passage) -> list[str]:
     titles = [passage.metadata[key] for key in _TITLES if key in passage.metadata]
     return [title.strip() for title in titles if isinstance(title, str)]
+
+
+def pairs_from_passages(
+    passages: Sequence[Passage], most: int = MOST_PAIRS
+) -> list[tuple[str, str]]:
+    """Make questions of passages, each with the text that answers it, in random order.
+
+    See `make_questions`. Where passages overlap, the first sentence of
+    one stands in another, too, which would look like its answer, and is taken out there.
+    """
+    shuffled = random.Random(0).sample([*passages], len(passages))
+    made = make_questions(shuffled, most)
+    pairs = zip(made.questions, made.relevant, strict=True)
+    sentences = [question for question in made.questions if len(question.split()) >= _SENTENCE]
+    cleaned = ((q, _without(sentences, made.answers[answers[0]])) for q, answers in pairs)
+    return [(question, answer) for question, answer in cleaned if answer]
+
+
+def _without(sentences: Sequence[str], text: str) -> str:
+    """Return a text without some sentences; unchanged if it has none of them."""
+    flat = " ".join(text.split())
+    found = [sentence for sentence in sentences if sentence in flat]
+    for sentence in found:
+        flat = flat.replace(sentence, " ")
+    return flat.strip() if found else text
