@@ -101,15 +101,12 @@ def index(
     else:
         retriever, found = _make(folder, to, model, options)
         counts = {"passages": len(retriever), "files": len(found.documents)}
-    left = {"empty": found.empty, "unreadable": found.unreadable}
+    counts["unreadable"] = len(found.unreadable)
     if json:
-        numbers = {name: len(files) for name, files in left.items()}
-        other = {"other": dict(found.other.most_common())}
-        print_json({"path": str(to), **counts, **numbers, **other})
+        print_json({"path": str(to), **counts, "other": dict(found.other.most_common())})
         return
     said = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-    kinds = (f"{len(files):,} {kind}{list_first(files)}" for kind, files in left.items() if files)
-    print_text("; ".join([f"{to}: {said}", *kinds]))
+    print_text(f"{to}: {said}{list_first(found.unreadable)}")
     if found.other:
         other_kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in found.other.items())
         files = pluralize(found.other.total(), "file")
@@ -128,9 +125,9 @@ def _make(
     found = list_made_with(folder, options)
     ensemble = build_ensemble(model)
     say(f"Reading {folder} ...")
-    if not found.read().documents:
-        left = list_first({**found.empty, **found.unreadable})
-        raise ValueError(f"no file in {str(folder)!r} holds text to index{left}")
+    if not any(document.sections for document in found.read().documents):
+        files = list_first(found.sources)
+        raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
     say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
     retriever = Retriever(ensemble)
     size = options.get("chunk_size", CHUNK_SIZE)
