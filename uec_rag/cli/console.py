@@ -68,7 +68,7 @@ def print_json(value: object) -> None:
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Decorate a command to report errors in one line, with exit code 2, and warnings as notes.
 
-    If UEC_DEBUG=1 is in the environment, errors are raised with their traceback.
+    Defects, and all errors if UEC_DEBUG=1 is in the environment, are raised with their traceback.
     """
 
     @functools.wraps(command)
@@ -79,17 +79,10 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
                 warnings.filterwarnings("always", category=UECWarning)
                 warnings.showwarning = lambda message, *_, **__: note(str(message))
                 command(*args, **kwargs)
-        except (typer.Exit, typer.Abort, BrokenPipeError):
-            raise
-        except Exception as error:
-            if os.environ.get("UEC_DEBUG") == "1":
+        except _EXPECTED as error:
+            if isinstance(error, BrokenPipeError) or os.environ.get("UEC_DEBUG") == "1":
                 raise
             text = one_line(str(error.args[0] if isinstance(error, KeyError) else error))
-            if not isinstance(error, _EXPECTED):
-                text = (
-                    f"{type(error).__name__}: {text} (a defect of uec-rag: please report it; with "
-                    "UEC_DEBUG=1 in the environment the traceback is printed)"
-                )
             err.print(f"[bold red]error:[/] {plain(text)}", soft_wrap=True)
             raise typer.Exit(2) from None
 

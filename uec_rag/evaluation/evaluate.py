@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,33 +23,12 @@ _DRAWS = 2_000
 _C = 60  # the constant of Cormack et al.
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The results of an evaluation.
-
-    Attributes
-    ----------
-    facts : dict
-        questions, answerable, asked_back, passages, members and k.
-    systems : dict of str to dict
-        Metrics of the ensemble, each member alone, and their reciprocal rank fusion: means over the
-        answerable questions with a 95 % interval, as [mean, low, high].
-    confidence : dict
-        Of the questions that are not asked back: level (mean confidence minus the share of right
-        answers) as [mean, low, high], brier, and the bins of `reliability`.
-    """
-
-    facts: dict[str, Any]
-    systems: dict[str, dict[str, list[float]]]
-    confidence: dict[str, Any]
-
-
 def evaluate(
     retriever: Retriever,
     labels: Mapping[str, Collection[str]],
     *,
     k: int = 10,
-) -> Evaluation:
+) -> dict[str, Any]:
     """Evaluate an index.
 
     Confidence is in the first `JUDGED` hits, as in a search, whatever k is.
@@ -62,6 +41,15 @@ def evaluate(
         Maps each question to the ids of the passages that answer it, which may be none.
     k : int
         Number of hits that the ranking is measured on.
+
+    Returns
+    -------
+    dict
+        "facts": questions, answerable, asked_back, passages, members and k. "systems": the metrics
+        of the ensemble, each member alone, and their reciprocal rank fusion: means over the
+        answerable questions with a 95 % interval, as [mean, low, high]. "confidence", of the
+        questions that are not asked back: level (mean confidence minus the share of right answers)
+        as [mean, low, high], brier, and the bins of `reliability`.
 
     Raises
     ------
@@ -90,8 +78,8 @@ def evaluate(
     sure = np.array([one.confidence_at(JUDGED) for one in result], dtype=np.float64)[kept]
     pairs = zip(result, wanted, strict=True)
     right = np.array([any(one.finds(ids)[:JUDGED]) for one, ids in pairs])[kept]
-    return Evaluation(
-        facts={
+    return {
+        "facts": {
             "questions": len(queries),
             "answerable": sum(map(bool, relevant)),
             "asked_back": int(asked.sum()),
@@ -99,13 +87,13 @@ def evaluate(
             "members": list(view.uec.names),
             "k": k,
         },
-        systems={name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()},
-        confidence={
+        "systems": {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()},
+        "confidence": {
             "level": _interval(sure - right),
             "brier": float(np.mean((sure - right) ** 2)),
             "reliability": reliability(sure, right),
         },
-    )
+    }
 
 
 def _metrics(
