@@ -23,14 +23,21 @@ LEGEND = (
 
 def ask(
     index: Index,
-    question: Annotated[str, typer.Argument(help="In quotes.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
+    question: str,
+    k: Annotated[int, typer.Option("-k", min=1)] = 4,
     threshold: Threshold = None,
     json: Json = False,
 ) -> None:
     """Print the decision, confidence and best passages for a question.
 
     Example: uec-rag ask idx "How do I reset my password?"
+
+    Parameters
+    ----------
+    question
+        In quotes.
+    k
+        Passages to show.
     """
     from uec_rag.retrieval.tool import answer_record
 

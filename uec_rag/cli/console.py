@@ -6,15 +6,18 @@ Results go to stdout, everything else to stderr, an error in one line.
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from copy import copy
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeAlias, get_args, get_type_hints
 
 import typer
 from rich.console import Console
@@ -63,6 +66,21 @@ def print_text(text: str) -> None:
 def print_json(value: object) -> None:
     """Print a value as JSON on stdout."""
     typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
+
+
+def take_help(command: Callable[..., None]) -> str:
+    """Give each parameter of a command the help of its docstring; return the command's own."""
+    about, _, listed = str(inspect.getdoc(command)).partition("\n\nParameters\n----------\n")
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    for name, text in re.findall(r"^(\w+)\n((?: .*\n?)+)", listed, re.MULTILINE):
+        default = inspect.signature(command).parameters[name].default
+        own = typer.Argument() if default is inspect.Parameter.empty else typer.Option()
+        hint = hints[name] if hasattr(hints[name], "__metadata__") else Annotated[hints[name], own]
+        kind, info = get_args(hint)
+        hints[name] = Annotated[kind, given := copy(info)]
+        given.help = " ".join(text.split())
+    command.__annotations__ = hints
+    return about
 
 
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:

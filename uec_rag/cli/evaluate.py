@@ -18,10 +18,8 @@ from uec_rag.documents.labels import find_labels, read_questions
 
 def evaluate(
     index: Index,
-    questions: Annotated[
-        Path, typer.Argument(metavar="QUESTIONS", help="A table, as 'uec-rag gate' takes it.")
-    ],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
+    questions: Path,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000)] = 10,
     json: Json = False,
 ) -> None:
     """Measure an index: its ranking, and the calibration of its confidence.
@@ -30,6 +28,13 @@ def evaluate(
     index is not changed.
 
     Example: uec-rag evaluate idx questions.csv
+
+    Parameters
+    ----------
+    questions
+        A table, as 'uec-rag gate' takes it.
+    k
+        Hits per question.
     """
     asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")

@@ -17,54 +17,17 @@ from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
 
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        help="english (default), multilingual, or a model's hub name or folder, with words beside "
-        "it; repeatable.",
-    ),
-]
-Documents = Annotated[
-    Path,
-    typer.Argument(
-        help="Folder of documents: text, Markdown, CSV, and others with the extra 'documents'."
-    ),
-]
-Out = Annotated[
-    Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
-]
-Exclude = Annotated[
-    list[str],
-    typer.Option(metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."),
-]
-Include = Annotated[
-    list[str],
-    typer.Option(
-        metavar="PATTERN",
-        help="Index only files matching PATTERN (repeatable). Default: all but changelogs and "
-        "licences.",
-    ),
-]
-ChunkSize = Annotated[
-    int | None,
-    typer.Option(
-        min=FEWEST_CHARACTERS,
-        help="Largest number of characters in a passage; the default is 800.",
-    ),
-]
+Patterns = Annotated[list[str], typer.Option(metavar="PATTERN")]
 
 
 def index(
-    folder: Documents,
-    to: Out,
-    model: Models = None,
-    exclude: Exclude = [],  # noqa: B006
-    include: Include = [],  # noqa: B006
-    chunk_size: ChunkSize = None,
-    update: Annotated[
-        bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
-    ] = False,
+    folder: Path,
+    to: Annotated[Path, typer.Option("--out")],
+    model: list[str] | None = None,
+    exclude: Patterns = [],  # noqa: B006
+    include: Patterns = [],  # noqa: B006
+    chunk_size: Annotated[int | None, typer.Option(min=FEWEST_CHARACTERS)] = None,
+    update: Annotated[bool, typer.Option("--update")] = False,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -78,6 +41,24 @@ def index(
     patterns that the index was made with.
 
     Example: uec-rag index ./docs --out idx
+
+    Parameters
+    ----------
+    folder
+        Folder of documents: text, Markdown, CSV, and others with the extra 'documents'.
+    to
+        Output folder. An existing index is overwritten.
+    model
+        english (default), multilingual, or a model's hub name or folder, with words beside it;
+        repeatable.
+    exclude
+        Leave out such files, as a .gitignore does; repeatable.
+    include
+        Index only files matching PATTERN (repeatable). Default: all but changelogs and licences.
+    chunk_size
+        Largest number of characters in a passage; the default is 800.
+    update
+        Read only what has changed since IDX was made.
     """
     given = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
     options = {name: value for name, value in given.items() if value}

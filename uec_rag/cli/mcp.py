@@ -14,18 +14,18 @@ from uec_rag.cli.console import Index, Threshold, open_index
 def mcp(
     index: Index,
     filter: Annotated[
-        dict[str, Any] | None,
-        typer.Option(
-            parser=json.loads,
-            metavar="JSON",
-            help='Show agents only passages with such metadata, such as {"team": "sales"}.',
-        ),
+        dict[str, Any] | None, typer.Option(parser=json.loads, metavar="JSON")
     ] = None,
     threshold: Threshold = None,
 ) -> None:
     """Give agents tools to search an index and to read in it, by the Model Context Protocol.
 
     Example: uec-rag mcp idx, as the command of a client's configuration.
+
+    Parameters
+    ----------
+    filter
+        Show agents only passages with such metadata, such as {"team": "sales"}.
     """
     from uec_rag.server import create_mcp
     from uec_rag.server.running import log_to_stderr
