@@ -15,7 +15,6 @@ from docutils.parsers.rst.languages import en
 
 from uec_rag.documents.document import Content, Page
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.text import decode
 
 _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)
@@ -87,9 +86,8 @@ def _role(
     return [nodes.inline(rawtext, shown)], []
 
 
-def read_rst(data: bytes) -> Content:
+def read_rst(text: str) -> Content:
     """Read reStructuredText."""
-    text, notes = decode(data)
     # docutils takes the square of the length of a line, and refuses 10,000 characters.
     text = "\n".join(
         line if len(line) <= _LONGEST_LINE else "\n\n".join(_PIECE.findall(line))
@@ -110,4 +108,4 @@ def read_rst(data: bytes) -> Content:
         if is_contents or (isinstance(node, nodes.field) and not node[1].children):  # ":orphan:"
             node.parent.remove(node)
     page = publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS)
-    return Content([Page(html_blocks(str(page)))], notes=notes)
+    return Content([Page(html_blocks(str(page)))])
