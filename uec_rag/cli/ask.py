@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.base.checks import visible
-from uec_rag.cli.console import Index, Json, Threshold, open_index, out, plain, print_json, say
+from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, say
 from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ def ask(
     index: Index,
     question: str,
     k: Annotated[int, typer.Option("-k", min=1)] = 4,
-    threshold: Threshold = None,
     json: Json = False,
 ) -> None:
     """Print the decision, confidence and best passages for a question.
@@ -41,9 +40,9 @@ def ask(
     """
     from uec_rag.retrieval.tool import answer_record
 
-    retriever = open_index(index, threshold)
-    if threshold is None and retriever.gate is not None:
-        say(f"The gate decides (omit it with --threshold 0.5). {retriever.gate.report}")
+    retriever = open_index(index)
+    if retriever.gate is not None:
+        say(f"The gate decides. {retriever.gate.report}")
     [result] = retriever.search([question], k=k)
     if json:
         print_json(answer_record(result))

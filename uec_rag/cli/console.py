@@ -113,27 +113,20 @@ ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
 Index: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
 ]
-Threshold: TypeAlias = Annotated[
-    float | None,
-    typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
-]
 
 
-def open_index(index: Path, threshold: float | None = None) -> Retriever:
-    """Load a saved index; a plain threshold decides instead of its gate if it is given."""
+def open_index(index: Path) -> Retriever:
+    """Load a saved index."""
     check_index(index)
     say(f"Opening {index.name} ...")
-    from uec_rag.retrieval import Gate, Retriever
+    from uec_rag.retrieval import Retriever
 
-    retriever = Retriever.load(
+    return Retriever.load(
         index,
         read_only=not all(os.access(path, os.W_OK) for path in (index, index / DATABASE)),
         encoders=own_encoders(),
         fit=False,  # 'uec-rag index' has fitted it, unless there were too few headings
     )
-    if threshold is not None:
-        retriever.gate = Gate(threshold)
-    return retriever
 
 
 def check_index(index: Path) -> None:

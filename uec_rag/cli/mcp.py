@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from uec_rag.cli.console import Index, Threshold, open_index
+from uec_rag.cli.console import Index, open_index
 
 
 def mcp(
@@ -16,7 +16,6 @@ def mcp(
     filter: Annotated[
         dict[str, Any] | None, typer.Option(parser=json.loads, metavar="JSON")
     ] = None,
-    threshold: Threshold = None,
 ) -> None:
     """Give agents tools to search an index and to read in it, by the Model Context Protocol.
 
@@ -30,7 +29,7 @@ def mcp(
     from uec_rag.server import create_mcp
     from uec_rag.server.running import log_to_stderr
 
-    with closing(open_index(index, threshold)) as opened:
+    with closing(open_index(index)) as opened:
         server = create_mcp(opened, filter)
         log_to_stderr()
         server.run("stdio")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Index, Threshold, open_index
+from uec_rag.cli.console import Index, open_index
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
 
@@ -19,7 +19,6 @@ def serve(
     allow_host: list[str] = [],  # noqa: B006
     cors: Annotated[list[str], typer.Option(metavar="ORIGIN")] = [],  # noqa: B006
     write: Annotated[bool, typer.Option("--write")] = False,
-    threshold: Threshold = None,
 ) -> None:
     """Answer questions over HTTP: /ask, /index, /healthz, /openapi.json.
 
@@ -49,7 +48,7 @@ def serve(
     from uec_rag.server.running import serve as run
 
     names = check_access(host, token, allow_host, cors)
-    opened = open_index(index, threshold)
+    opened = open_index(index)
     run(create_app(opened, write, token, names=names, origins=cors), host, port)
 
 
