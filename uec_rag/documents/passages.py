@@ -25,6 +25,9 @@ COUNT = "file_passages"
 """The metadata key of the number of passages of a passage's file. If fewer are stored, adding them
 was interrupted."""
 
+BOOKKEEPING = {HASH, COUNT}
+"""The metadata keys by which an index keeps track of its files, useless to a model."""
+
 FEWEST_CHARACTERS = 100
 """The smallest maximum length of a passage; shorter ones say too little to be found."""
 
@@ -33,7 +36,7 @@ _PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")  # without marks of Markd
 # Metadata keys that mean something else here than in the front matter of a file.
 _OURS = re.compile(
     f"{'|'.join(map(re.escape, (*TITLE_KEYS, *SOURCE_KEYS, *DOCUMENT_KEYS)))}"
-    r"|position|page|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
+    r"|page|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
 )
 
 
@@ -59,9 +62,8 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         above it ("faq.md#returns/how-long"), and "-2" for the second passage of that name; without
         a heading, or below the title alone, it is "source#0", "source#1", ..., or "source#page-3".
         So it is the same as long as the headings are, and adding a changed passage replaces it. The
-        metadata are "source",
-        "title" (the heading, else the page, the title of the document or the source), "position"
-        (0, 1, ... in the document) and, if they are known, "document_title" and "page".
+        metadata are "source", "title" (the heading, else the page, the title of the document or the
+        source) and, if they are known, "document_title" and "page".
 
     Raises
     ------
@@ -87,7 +89,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     parts = document.sections
     chunks = [(part, chunk) for part in parts for chunk in _split(part.text, suffix, size)]
     anchors = _anchors(section for section, _ in chunks)
-    for position, ((section, chunk), mark) in enumerate(zip(chunks, anchors, strict=True)):
+    for (section, chunk), mark in zip(chunks, anchors, strict=True):
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
         title = heading or page or name or document.source
@@ -100,7 +102,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
         yield Passage(
             id=f"{document.source}#{mark}",
             text=text.strip(),
-            metadata={**said, "source": document.source, "title": title, "position": position}
+            metadata={**said, "source": document.source, "title": title}
             | {key: value for key, value in metadata.items() if value},
         )
 
@@ -184,22 +186,6 @@ def file_name(source: str) -> str:
     is_index = path.stem.lstrip("_").casefold() in ("index", "readme")
     name = re.sub(r"[-_\s]+", " ", path.parent.name if is_index else path.stem).strip()
     return name if sum(character.isalpha() for character in name) > 1 else ""
-
-
-def bookkeeping_keys(passage: Passage) -> set[str]:
-    """Return the metadata keys by which an index keeps track of its files, useless to a model.
-
-    "position" is only included if `passages_of` made the passage.
-
-    Examples
-    --------
-    >>> known = {"source": "a.md", "title": "Locks", "position": 0, "file_passages": 1}
-    >>> sorted(bookkeeping_keys(Passage("a.md#0", "Locks turn.", known)))
-    ['file_passages', 'position']
-    """
-    fields = passage.metadata
-    ours = passage.id.startswith(f"{fields.get('source')}#")
-    return fields.keys() & {HASH, COUNT, *(["position"] if ours else [])}
 
 
 def add_file_metadata(passages: Sequence[Passage], documents: Iterable[Document]) -> None:

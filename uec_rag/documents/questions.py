@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from uec_rag.documents.document import body_of
 from uec_rag.documents.text import has_words
@@ -43,26 +43,7 @@ _TITLES = ("title", "heading", "header")
 _NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # section number before a heading
 
 
-@dataclass(frozen=True)
-class OwnQuestions:
-    """Generated questions, and the passages that answer them.
-
-    Attributes
-    ----------
-    questions : list of str
-        Distinct questions.
-    relevant : list of list of int
-        Positions of the passages that answer each question.
-    answers : dict of int to str
-        By position, the passage's text without its title and without the question.
-    """
-
-    questions: list[str]
-    relevant: list[list[int]]
-    answers: dict[int, str]
-
-
-def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
+def make_questions(passages: Sequence[Passage], most: int) -> dict[str, list[str]]:
     """Generate questions from passages.
 
     A title of several words in the metadata ("title", "heading" or "header"), without its section
@@ -76,19 +57,19 @@ def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
     passages : sequence of Passage
     most : int
         Maximum number of questions.
+
+    Returns
+    -------
+    dict of str to list of str
+        The texts that answer each question, without their titles and the question.
     """
     titles = Counter(title for passage in passages for title in _titles(passage))
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
-    places: dict[str, list[int]] = {}
-    answers: dict[int, str] = {}
-    for position, passage in enumerate(passages):
-        if (made := _question_of(passage, telling)) is not None:
-            places.setdefault(made[0], []).append(position)
-            answers[position] = made[1]
-    kept = {q: answer for q, answer in places.items() if len(answer) <= _MOST_ANSWERS}
-    questions = list(kept)[:most]
-    relevant = [kept[question] for question in questions]
-    return OwnQuestions(questions, relevant, {p: answers[p] for answer in relevant for p in answer})
+    made: dict[str, list[str]] = {}
+    for passage in passages:
+        if (pair := _question_of(passage, telling)) is not None:
+            made.setdefault(pair[0], []).append(pair[1])
+    return dict([one for one in made.items() if len(one[1]) <= _MOST_ANSWERS][:most])
 
 
 def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
@@ -143,9 +124,8 @@ def pairs_from_passages(
     """
     shuffled = random.Random(0).sample([*passages], len(passages))
     made = make_questions(shuffled, most)
-    pairs = zip(made.questions, made.relevant, strict=True)
-    sentences = [question for question in made.questions if len(question.split()) >= _SENTENCE]
-    cleaned = ((q, _without(sentences, made.answers[answers[0]])) for q, answers in pairs)
+    sentences = [question for question in made if len(question.split()) >= _SENTENCE]
+    cleaned = ((question, _without(sentences, texts[0])) for question, texts in made.items())
     return [(question, answer) for question, answer in cleaned if answer]
 
 

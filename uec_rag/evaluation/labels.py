@@ -64,7 +64,7 @@ def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int
 def questions_to_ask(retriever: Retriever) -> list[str]:
     """List questions to ask an index: its headings or first sentences, question marks first."""
     passages = [*islice(retriever.passages(), _LOOKED_AT)]
-    made = make_questions(passages, len(passages)).questions
+    made = make_questions(passages, len(passages))
     asked = [one_line(question.replace("`", "")) for question in made]
     return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f")))
 
