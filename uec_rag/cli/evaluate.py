@@ -24,8 +24,7 @@ def evaluate(
 ) -> None:
     """Measure an index: its ranking, and the calibration of its confidence.
 
-    The ensemble is compared with each of its members and with their reciprocal rank fusion. The
-    index is not changed.
+    The ensemble is compared with each of its members. The index is not changed.
 
     Example: uec-rag evaluate idx questions.csv
 

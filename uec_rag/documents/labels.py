@@ -10,10 +10,7 @@ from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
 from uec_rag.stores.base import Passage
 
-_NAMES = (
-    "ids as 'uec-rag ask --json' prints them ('faq.md#returns'), files ('faq.md'), or headings of "
-    "a file as they read ('faq.md#How do I return it?')"
-)
+_NAMES = "ids ('faq.md#returns'), files ('faq.md') or headings ('faq.md#How do I return it?')"
 
 
 def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:

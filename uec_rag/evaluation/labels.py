@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from uec_rag.base.checks import one_line, visible
-from uec_rag.confidence.risk import Guarantee, reliability
+from uec_rag.confidence.risk import reliability
 from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate
@@ -106,22 +106,18 @@ def save_gate(
     """
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
-    assert gate.guarantee is not None
-    if not gate.guarantee.answered:
-        raise ValueError(_too_few_labels(gate.guarantee))
+    asked = gate.guarantee
+    assert asked is not None
+    if not asked.answered:
+        raise ValueError(
+            "no gate was saved, since it would abstain on every question. "
+            f"{asked.target[0].upper()}{asked.target[1:]} takes at least {asked.needed} labelled "
+            f"questions, more if an answer of high confidence is wrong; {asked.queries} were "
+            "usable (questions that get a clarifying question do not count). Check the labels, "
+            "provide more, or allow more wrong answers"
+        )
     gate.save(retriever.folder / GATE_FILE)
     return gate
-
-
-def _too_few_labels(asked: Guarantee) -> str:
-    """Explain why a gate of these labels would abstain on every question."""
-    return (
-        "no gate was saved, since it would abstain on every question. "
-        f"{asked.target[0].upper()}{asked.target[1:]} takes at least {asked.needed} labelled "
-        f"questions, more if an answer of high confidence is wrong; {asked.queries} were usable "
-        "(questions that get a clarifying question do not count). Check the labels, provide more, "
-        "or allow more wrong answers"
-    )
 
 
 def gate_report(searched: LabelledSearch) -> dict[str, Any]:
