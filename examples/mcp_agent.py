@@ -52,7 +52,7 @@ class Obedient(BaseChatModel):
 def _reply(found) -> str:
     passages = found["passages"]
     if found["decision"] == "answer":
-        return f"{passages[0]['text']} (from {passages[0]['source']})"
+        return f"{passages[0]['text']} (from {passages[0]['metadata']['source']})"
     return found["reason"]
 
 

@@ -18,13 +18,7 @@ from benchmarks.paper.plan import (
     make_plan,
 )
 from benchmarks.paper.run import run
-from uec_rag.cli.console import (
-    note,
-    out,
-    readable_errors,
-    say,
-)
-from uec_rag.cli.index import Models
+from uec_rag.cli.console import note, out, readable_errors, say
 from uec_rag.encoders.packages import cache_folder
 
 # The paper compares embedding models; words are none.
@@ -42,7 +36,7 @@ def evaluate(
         Path,
         typer.Option("--out", metavar="OUT", help="Folder for report, figures and results."),
     ] = Path("paper-report"),
-    model: Models = None,
+    model: Annotated[list[str] | None, typer.Option(help="Hub name or folder; repeat.")] = None,
     specialist: Annotated[
         list[str] | None,
         typer.Option(

@@ -40,11 +40,12 @@ from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, s
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.confidence.model import level_of
+from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.laplace.pairs import check_pairs
-from uec_rag.retrieval.learn import fit_without_labels, pairs_from_passages
+from uec_rag.retrieval.learn import fit_without_labels
 from uec_rag.stores.base import Passage
 
 ENGLISH = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"

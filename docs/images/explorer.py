@@ -25,17 +25,17 @@ QUESTION = "How do I filter by metadata?"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-def write_questions(index: Path, to: Path) -> None:
-    """Labelled questions about the documentation."""
-    answers: dict[str, list[str]] = {}
-    for passage in Retriever.load(index).passages():
-        answers.setdefault(str(passage.metadata["title"]), []).append(passage.id)
-    rows = [(title, id_) for title, ids in answers.items() if " " in title for id_ in ids]
+def label_questions(folder: Path) -> None:
+    """Label questions about the documentation."""
+    index, labels = Retriever.load(folder), dict[str, list[str]]()
+    for passage in index.passages():
+        if " " in (title := str(passage.metadata["title"])):
+            labels.setdefault(title, []).append(passage.id)
     for name in ("debian.csv", "git.csv"):
         with (ROOT / "benchmarks/quality/questions" / name).open(encoding="utf-8") as table:
-            rows += [(row["question"], "") for row in csv.DictReader(table)]
-    with to.open("w", newline="", encoding="utf-8") as table:
-        csv.writer(table).writerows([("query", "relevant_ids"), *rows])
+            labels |= {row["question"]: [] for row in csv.DictReader(table)}
+    for question, ids in labels.items():
+        index.label(question, ids)
 
 
 def show(page: Page) -> None:
@@ -68,7 +68,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         index = Path(folder, "docs")
         subprocess.run([*UEC_RAG, "index", ROOT / "docs", "--out", index], check=True)
-        write_questions(index, index / "questions.csv")
+        label_questions(index)
         server = subprocess.Popen(
             [*UEC_RAG, "explore", index, "--port", "0"], stderr=subprocess.PIPE, text=True
         )

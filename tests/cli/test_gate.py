@@ -51,7 +51,6 @@ def test_a_gate_is_made_shown_and_decides_unless_told_otherwise(run, index, ques
 
     assert threshold() == pytest.approx(gate.threshold, rel=1e-5) != 0.5
     assert gate.report in " ".join(run("ask", index, "honey").stderr.split())
-    assert threshold("--threshold", "0.7", "-k", "1") == 0.7
 
 
 def test_labels_whose_passage_is_gone_are_noted(run, index, documents, tmp_path):

@@ -218,7 +218,7 @@ def test_files_that_cannot_be_read_are_summed_up_and_what_is_known_of_them_stays
     said = " ".join(made.stderr.split())
     assert said.count("left out bad.pdf, which cannot be read") == 1
     assert "left out \\udcff.txt, which has a name that is not Unicode; rename it" in said
-    assert "3 files; 1 empty (blank.txt); 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
+    assert "4 files, 2 unreadable (bad.pdf, \\udcff.txt)" in made.stdout
 
     def update():
         given = ("index", few, "--out", tmp_path / "idx", "--update", "--json")

@@ -1,12 +1,11 @@
 """Tables of questions that users give."""
 
-import csv
 import re
 
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.documents.labels import find_labels, read_questions, write_label
+from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.stores.base import Passage
 
 
@@ -81,35 +80,3 @@ def test_a_question_whose_answers_are_all_gone_is_left_out_and_they_are_named():
         assert find_labels(asked, HELD, "q.csv") == {"a": {"note"}, "c": set()}
     with pytest.raises(ValueError, match=r"q\.csv: 1 label not in the index, first 'nobody'"):
         find_labels({"a": {"nobody"}}, HELD, "q.csv")
-
-
-def test_questions_of_any_characters_are_read_as_they_were_written(tmp_path):
-    asked = {'a, "b"\nc\rd\r\n=e': {"f.md#c"}, " \u0928\u092e ": set()}
-    for question, ids in asked.items():
-        write_label(tmp_path / "q.csv", question, ids)
-    assert read_questions(tmp_path / "q.csv", labelled=True) == asked
-
-
-FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("http://a","b")']
-NO_FORMULAS = ["Who?", "'tis", "'", "a=b", " =1"]
-
-
-def test_a_spreadsheet_finds_no_formula_in_a_table_of_questions(tmp_path):
-    texts = [*FORMULAS, *NO_FORMULAS, *(f"'{text}" for text in FORMULAS)]
-    asked = {text: {text.strip()} for text in texts}
-    for question, ids in asked.items():
-        write_label(tmp_path / "q.csv", question, ids)
-    assert read_questions(tmp_path / "q.csv", labelled=True) == asked
-    with (tmp_path / "q.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
-    cells = {cell for row in rows for cell in row}
-    assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r"))]
-    assert cells >= {f"'{text}" for text in FORMULAS} | {*NO_FORMULAS}
-
-
-@pytest.mark.parametrize("text", FORMULAS)
-def test_a_table_of_ones_own_may_have_it_with_an_apostrophe_and_without(tmp_path, text):
-    for cell in (text, f"'{text}"):
-        quoted_cell = '"' + cell.replace('"', '""') + '"'
-        path = written(tmp_path, "p.csv", f"query\n{quoted_cell}\n")
-        assert read_questions(path, labelled=False) == {text: set()}

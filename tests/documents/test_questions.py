@@ -12,10 +12,7 @@ from uec_rag.stores.base import Passage
 @pytest.mark.parametrize("row", data_of("made_questions.json"), ids=lambda row: row["says"])
 def test_titles_and_first_sentences_ask_for_passages(row):
     passages = [Passage(str(i), *given) for i, given in enumerate(row["passages"])]
-    made = make_questions(passages, 100)
-    questions = zip(made.questions, map(list, made.relevant), strict=True)
-    assert dict(questions) == row["questions"]
-    assert [[*one] for one in made.answers.items()] == row["answers"]
+    assert make_questions(passages, 100) == row["questions"]
 
 
 @pytest.mark.parametrize("row", rows_of("first_sentences.csv"), ids=lambda row: row["text"])

@@ -21,12 +21,10 @@ def stored(node):
 
 def test_how_an_index_keeps_track_of_its_files_is_not_shown_to_a_model():
     known = {"source": "a.md", "title": "Cats", "file_sha256": "ab", "file_passages": 1}
-    node = node_of(Passage("a.md#0", "Cats purr.", known | {"position": 0}))
+    node = node_of(Passage("a.md#0", "Cats purr.", known))
     for mode in (schema.MetadataMode.LLM, schema.MetadataMode.EMBED):
         assert node.get_content(mode) == "source: a.md\ntitle: Cats\n\nCats purr."
     assert node.metadata["file_sha256"] == "ab"
-    theirs = node_of(Passage("1", "Cats purr.", {"source": "a.md", "position": 0}))
-    assert "position: 0" in theirs.get_content(schema.MetadataMode.LLM)
 
 
 def test_what_is_embedded_is_the_text_with_the_metadata_that_is_not_excluded():

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from tests.helpers import data_of
 from tests.server.conftest import TOKEN, serving
-from tests.server.explore.conftest import QUESTIONS, make_topics, table
+from tests.server.explore.conftest import LABELS, give_labels, make_topics
 from uec_rag import Gate, Retriever
-from uec_rag.documents.labels import read_questions
-from uec_rag.retrieval.labelled import LabelFile
-
-LABELS = [*QUESTIONS, ("who wrote hamlet?", ""), ("why?", "")]
 
 
 @pytest.fixture(scope="session")
@@ -20,16 +15,8 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def labelled(index):
-    (index / "questions.csv").write_bytes(table())
+    give_labels(index)
     return index
-
-
-@pytest.mark.parametrize(("before", "question", "ids", "after"), data_of("label_changes.json"))
-def test_a_label_leaves_what_else_the_table_says(tmp_path, before, question, ids, after):
-    path, labels = tmp_path / "questions.csv", LabelFile(tmp_path)
-    path.write_text("\n".join(before), encoding="utf-8")
-    labels.write(question, ids)
-    assert path.read_text(encoding="utf-8-sig").splitlines() == after
 
 
 def test_labels_are_given_with_the_token_read_and_taken_back(index):
@@ -45,14 +32,7 @@ def test_labels_are_given_with_the_token_read_and_taken_back(index):
         known = {label["question"]: ["bees-1"], nothing["question"]: []}
         assert client.get("/labels").json() == known
         client.delete("/labels", params={"question": nothing["question"]})
-    assert read_questions(index / "questions.csv", labelled=True) == {"Where is honey?": {"bees-1"}}
-
-
-def test_a_damaged_table_of_labels_is_named_and_does_not_stop_questions(client, index):
-    (index / "questions.csv").write_text("query,relevant_ids\nHow long?,a,b\n")
-    assert client.post("/ask", json={"question": "where is honey?"}).status_code == 200
-    told = client.post("/labels", json={"question": "Why?", "relevant_ids": []})
-    assert "questions.csv, line 2: expected 2 cells" in told.json()["detail"]
+    assert Retriever.load(index).labels == {"Where is honey?": {"bees-1"}}
 
 
 def test_the_questions_that_teach_most_are_those_asked_and_headings_without_a_label(index):
@@ -79,7 +59,7 @@ def test_the_questions_that_teach_most_are_those_asked_and_headings_without_a_la
 @pytest.mark.parametrize(("guarantee", "curve"), [("max_wrong", "wrongs"), ("max_risk", "risks")])
 def test_each_share_has_the_threshold_that_a_gate_has(client, labelled, guarantee, curve):
     found = client.post("/report", json={"k": 3}).json()
-    queries, relevant = [row[0] for row in LABELS], [{row[1]} - {""} for row in LABELS]
+    queries, relevant = [*LABELS], [*LABELS.values()]
     gate = Gate.from_labels(Retriever.load(labelled), queries, relevant, **{guarantee: 0.2}, k=3)
     [shown] = [one for one in found[curve] if one["risk"] == 0.2]
     assert shown["threshold"] == pytest.approx(gate.threshold)
@@ -114,13 +94,11 @@ def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, labe
         assert save_gate(client, **both).status_code == 422
 
 
-@pytest.mark.parametrize(("content", "said"), data_of("bad_tables.json"))
-def test_bad_labels_are_refused_in_words(client, index, content, said):
-    if content is not None:
-        (index / "questions.csv").write_text(content)
-    refused = client.post("/report", json={})
-    assert refused.status_code == 422
-    assert said in refused.json()["detail"]
+def test_too_few_labels_are_refused_in_words(client):
+    for said in ("no question is labelled; label with", "no query has a relevant passage"):
+        refused = client.post("/report", json={})
+        assert (refused.status_code, said in refused.json()["detail"]) == (422, True)
+        client.post("/labels", json={"question": "why?", "relevant_ids": []})
 
 
 def test_no_answer_names_a_folder_of_this_machine(client, index, tmp_path):

@@ -67,7 +67,7 @@ async def test_an_agent_finds_tools_searches_and_reads_a_passage(index):
     assert said["what_to_do"] == "Answer from these passages only."
     assert said["confidence"] == pytest.approx(decision.confidence, rel=1e-5)
     assert [hit["text"] for hit in said["passages"]] == [p.text for p in result.passages]
-    assert said["passages"][0]["source"] == "parking.md"
+    assert said["passages"][0]["metadata"]["source"] == "parking.md"
     text = found["content"][0]["text"]
     assert text.startswith("Decision: answer.")
     assert '[1] ("parking.md") "Staff may park' in text

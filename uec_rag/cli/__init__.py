@@ -7,7 +7,7 @@ import typer
 
 from uec_rag.base import __version__
 from uec_rag.cli import ask, check, demo, evaluate, gate, index, mcp, questions, serve
-from uec_rag.cli.console import ENCODERS, readable_errors
+from uec_rag.cli.console import ENCODERS, readable_errors, take_help
 
 app = typer.Typer(
     name="uec-rag",
@@ -24,7 +24,7 @@ for command in (
     *(demo.demo, index.index, ask.ask, gate.gate, questions.questions, check.check),
     *(serve.serve, serve.explore, mcp.mcp, evaluate.evaluate),
 ):
-    app.command()(readable_errors(command))
+    app.command(help=take_help(command))(readable_errors(command))
 
 
 def _print_version(wanted: bool) -> None:

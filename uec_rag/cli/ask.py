@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uec_rag.base.checks import visible
-from uec_rag.cli.console import Index, Json, Threshold, open_index, out, plain, print_json, say
+from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, say
 from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:
@@ -23,20 +23,26 @@ LEGEND = (
 
 def ask(
     index: Index,
-    question: Annotated[str, typer.Argument(help="In quotes.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Passages to show.")] = 4,
-    threshold: Threshold = None,
+    question: str,
+    k: Annotated[int, typer.Option("-k", min=1)] = 4,
     json: Json = False,
 ) -> None:
     """Print the decision, confidence and best passages for a question.
 
     Example: uec-rag ask idx "How do I reset my password?"
+
+    Parameters
+    ----------
+    question
+        In quotes.
+    k
+        Passages to show.
     """
     from uec_rag.retrieval.tool import answer_record
 
-    retriever = open_index(index, threshold)
-    if threshold is None and retriever.gate is not None:
-        say(f"The gate decides (omit it with --threshold 0.5). {retriever.gate.report}")
+    retriever = open_index(index)
+    if retriever.gate is not None:
+        say(f"The gate decides. {retriever.gate.report}")
     [result] = retriever.search([question], k=k)
     if json:
         print_json(answer_record(result))

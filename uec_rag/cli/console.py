@@ -6,15 +6,18 @@ Results go to stdout, everything else to stderr, an error in one line.
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from copy import copy
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeAlias, get_args, get_type_hints
 
 import typer
 from rich.console import Console
@@ -65,10 +68,25 @@ def print_json(value: object) -> None:
     typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
+def take_help(command: Callable[..., None]) -> str:
+    """Give each parameter of a command the help of its docstring; return the command's own."""
+    about, _, listed = str(inspect.getdoc(command)).partition("\n\nParameters\n----------\n")
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    for name, text in re.findall(r"^(\w+)\n((?: .*\n?)+)", listed, re.MULTILINE):
+        default = inspect.signature(command).parameters[name].default
+        own = typer.Argument() if default is inspect.Parameter.empty else typer.Option()
+        hint = hints[name] if hasattr(hints[name], "__metadata__") else Annotated[hints[name], own]
+        kind, info = get_args(hint)
+        hints[name] = Annotated[kind, given := copy(info)]
+        given.help = " ".join(text.split())
+    command.__annotations__ = hints
+    return about
+
+
 def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Decorate a command to report errors in one line, with exit code 2, and warnings as notes.
 
-    If UEC_DEBUG=1 is in the environment, errors are raised with their traceback.
+    Defects, and all errors if UEC_DEBUG=1 is in the environment, are raised with their traceback.
     """
 
     @functools.wraps(command)
@@ -79,17 +97,10 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
                 warnings.filterwarnings("always", category=UECWarning)
                 warnings.showwarning = lambda message, *_, **__: note(str(message))
                 command(*args, **kwargs)
-        except (typer.Exit, typer.Abort, BrokenPipeError):
-            raise
-        except Exception as error:
-            if os.environ.get("UEC_DEBUG") == "1":
+        except _EXPECTED as error:
+            if isinstance(error, BrokenPipeError) or os.environ.get("UEC_DEBUG") == "1":
                 raise
             text = one_line(str(error.args[0] if isinstance(error, KeyError) else error))
-            if not isinstance(error, _EXPECTED):
-                text = (
-                    f"{type(error).__name__}: {text} (a defect of uec-rag: please report it; with "
-                    "UEC_DEBUG=1 in the environment the traceback is printed)"
-                )
             err.print(f"[bold red]error:[/] {plain(text)}", soft_wrap=True)
             raise typer.Exit(2) from None
 
@@ -102,27 +113,20 @@ ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
 Index: TypeAlias = Annotated[
     Path, typer.Argument(metavar="INDEX", help="A folder that 'uec-rag index' made.")
 ]
-Threshold: TypeAlias = Annotated[
-    float | None,
-    typer.Option("--threshold", min=0, max=1, help="Answer above this confidence, without a gate."),
-]
 
 
-def open_index(index: Path, threshold: float | None = None) -> Retriever:
-    """Load a saved index; a plain threshold decides instead of its gate if it is given."""
+def open_index(index: Path) -> Retriever:
+    """Load a saved index."""
     check_index(index)
     say(f"Opening {index.name} ...")
-    from uec_rag.retrieval import Gate, Retriever
+    from uec_rag.retrieval import Retriever
 
-    retriever = Retriever.load(
+    return Retriever.load(
         index,
         read_only=not all(os.access(path, os.W_OK) for path in (index, index / DATABASE)),
         encoders=own_encoders(),
         fit=False,  # 'uec-rag index' has fitted it, unless there were too few headings
     )
-    if threshold is not None:
-        retriever.gate = Gate(threshold)
-    return retriever
 
 
 def check_index(index: Path) -> None:

@@ -17,17 +17,17 @@ QUESTIONS = (
 )
 
 
-def demo(
-    passages: Annotated[
-        int, typer.Option(min=100, help="How many passages to index; fewer are faster.")
-    ] = 3000,
-    json: Json = False,
-) -> None:
+def demo(passages: Annotated[int, typer.Option(min=100)] = 3000, json: Json = False) -> None:
     """Index Python's own documentation and ask it six questions.
 
     Takes a minute the first time, then seconds.
 
     Example: uec-rag demo
+
+    Parameters
+    ----------
+    passages
+        How many passages to index; fewer are faster.
     """
     from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
     from uec_rag.retrieval import Retriever

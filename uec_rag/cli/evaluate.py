@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -16,24 +15,25 @@ from uec_rag.base.errors import require
 from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, print_text
 from uec_rag.documents.labels import find_labels, read_questions
 
-if TYPE_CHECKING:
-    from uec_rag.evaluation.evaluate import Evaluation
-
 
 def evaluate(
     index: Index,
-    questions: Annotated[
-        Path, typer.Argument(metavar="QUESTIONS", help="A table, as 'uec-rag gate' takes it.")
-    ],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits per question.")] = 10,
+    questions: Path,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000)] = 10,
     json: Json = False,
 ) -> None:
     """Measure an index: its ranking, and the calibration of its confidence.
 
-    The ensemble is compared with each of its members and with their reciprocal rank fusion. The
-    index is not changed.
+    The ensemble is compared with each of its members. The index is not changed.
 
     Example: uec-rag evaluate idx questions.csv
+
+    Parameters
+    ----------
+    questions
+        A table, as 'uec-rag gate' takes it.
+    k
+        Hits per question.
     """
     asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
@@ -43,35 +43,25 @@ def evaluate(
     labels = find_labels(asked, retriever.passages(), questions.name)
     found = measure(retriever, labels, k=k)
     if json:
-        print_json(six_digits(asdict(found)))
+        print_json(six_digits(found))
         return
+    facts, confidence = found["facts"], found["confidence"]
     print_text(f"{index.absolute().name}, uec-rag {__version__}: {questions.name}")
-    _show(found)
-
-
-def _show(found: Evaluation) -> None:
-    """Print an evaluation."""
-    facts, confidence = found.facts, found.confidence
     print_text(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95% interval."
     )
-    metrics = {name: map(_mean, of.values()) for name, of in found.systems.items()}
-    _print_table("ranking", metrics, found.systems["ensemble"])
+    table = Table("ranking", box=None, pad_edge=False)
+    for metric in found["systems"]["ensemble"]:
+        table.add_column(metric, overflow="fold", justify="right")
+    for name, metrics in found["systems"].items():
+        table.add_row(plain(name), *map(_mean, metrics.values()))
+    out.print(table)
     print_text(
         "Mean confidence minus the share answered correctly: "
         f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "
         f"That is without the {facts['asked_back']} questions that are asked back."
     )
-
-
-def _print_table(name: str, rows: Mapping[str, Iterable[str]], columns: Iterable[str]) -> None:
-    shown = Table(name, box=None, pad_edge=False)
-    for column in columns:
-        shown.add_column(column, overflow="fold", justify="right")
-    for first, cells in rows.items():
-        shown.add_row(plain(first), *cells)
-    out.print(shown)
 
 
 def _mean(interval: Sequence[float], sign: str = "") -> str:

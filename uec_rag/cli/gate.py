@@ -9,34 +9,13 @@ import typer
 
 from uec_rag.cli.console import Index, Json, open_index, print_json, print_text, say
 
-Questions = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="QUESTIONS",
-        help="A .csv file with query and relevant_ids; by default the labels in INDEX.",
-    ),
-]
-Wrong = Annotated[
-    float | None,
-    typer.Option(
-        help="At most this share of all questions get a wrong answer, on average.",
-        show_default="0.1",
-    ),
-]
-Risk = Annotated[
-    float | None,
-    typer.Option(help="Instead: at most this share of the answers is wrong, with 95% certainty."),
-]
-
 
 def gate(
     index: Index,
-    questions: Questions = None,
-    max_wrong: Wrong = None,
-    max_risk: Risk = None,
-    k: Annotated[
-        int, typer.Option("-k", min=1, help="Hits per question that an answer may use.")
-    ] = 4,
+    questions: Annotated[Path | None, typer.Argument(metavar="QUESTIONS")] = None,
+    max_wrong: Annotated[float | None, typer.Option(show_default="0.1")] = None,
+    max_risk: float | None = None,
+    k: Annotated[int, typer.Option("-k", min=1)] = 4,
     json: Json = False,
 ) -> None:
     """Set the confidence above which to answer, from questions as users ask them.
@@ -48,6 +27,17 @@ def gate(
     wrote. A gate that would abstain on every question is not saved.
 
     Example: uec-rag gate idx questions.csv --max-wrong 0.1
+
+    Parameters
+    ----------
+    questions
+        A .csv file with query and relevant_ids; by default the labels in INDEX.
+    max_wrong
+        At most this share of all questions get a wrong answer, on average.
+    max_risk
+        Instead: at most this share of the answers is wrong, with 95% certainty.
+    k
+        Hits per question that an answer may use.
     """
     from uec_rag.evaluation.labels import save_gate, search_labels
     from uec_rag.retrieval.gate import check_target

@@ -17,54 +17,17 @@ from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 if TYPE_CHECKING:
     from uec_rag.retrieval import Retriever
 
-Models = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        help="english (default), multilingual, or a model's hub name or folder, with words beside "
-        "it; repeatable.",
-    ),
-]
-Documents = Annotated[
-    Path,
-    typer.Argument(
-        help="Folder of documents: text, Markdown, CSV, and others with the extra 'documents'."
-    ),
-]
-Out = Annotated[
-    Path, typer.Option("--out", help="Output folder. An existing index is overwritten.")
-]
-Exclude = Annotated[
-    list[str],
-    typer.Option(metavar="PATTERN", help="Leave out such files, as a .gitignore does; repeatable."),
-]
-Include = Annotated[
-    list[str],
-    typer.Option(
-        metavar="PATTERN",
-        help="Index only files matching PATTERN (repeatable). Default: all but changelogs and "
-        "licences.",
-    ),
-]
-ChunkSize = Annotated[
-    int | None,
-    typer.Option(
-        min=FEWEST_CHARACTERS,
-        help="Largest number of characters in a passage; the default is 800.",
-    ),
-]
+Patterns = Annotated[list[str], typer.Option(metavar="PATTERN")]
 
 
 def index(
-    folder: Documents,
-    to: Out,
-    model: Models = None,
-    exclude: Exclude = [],  # noqa: B006
-    include: Include = [],  # noqa: B006
-    chunk_size: ChunkSize = None,
-    update: Annotated[
-        bool, typer.Option("--update", help="Read only what has changed since IDX was made.")
-    ] = False,
+    folder: Path,
+    to: Annotated[Path, typer.Option("--out")],
+    model: list[str] | None = None,
+    exclude: Patterns = [],  # noqa: B006
+    include: Patterns = [],  # noqa: B006
+    chunk_size: Annotated[int | None, typer.Option(min=FEWEST_CHARACTERS)] = None,
+    update: Annotated[bool, typer.Option("--update")] = False,
     json: Json = False,
 ) -> None:
     """Make an index from a folder of documents.
@@ -78,6 +41,24 @@ def index(
     patterns that the index was made with.
 
     Example: uec-rag index ./docs --out idx
+
+    Parameters
+    ----------
+    folder
+        Folder of documents: text, Markdown, CSV, and others with the extra 'documents'.
+    to
+        Output folder. An existing index is overwritten.
+    model
+        english (default), multilingual, or a model's hub name or folder, with words beside it;
+        repeatable.
+    exclude
+        Leave out such files, as a .gitignore does; repeatable.
+    include
+        Index only files matching PATTERN (repeatable). Default: all but changelogs and licences.
+    chunk_size
+        Largest number of characters in a passage; the default is 800.
+    update
+        Read only what has changed since IDX was made.
     """
     given = {"exclude": exclude, "include": include, "chunk_size": chunk_size}
     options = {name: value for name, value in given.items() if value}
@@ -101,15 +82,12 @@ def index(
     else:
         retriever, found = _make(folder, to, model, options)
         counts = {"passages": len(retriever), "files": len(found.documents)}
-    left = {"empty": found.empty, "unreadable": found.unreadable}
+    counts["unreadable"] = len(found.unreadable)
     if json:
-        numbers = {name: len(files) for name, files in left.items()}
-        other = {"other": dict(found.other.most_common())}
-        print_json({"path": str(to), **counts, **numbers, **other})
+        print_json({"path": str(to), **counts, "other": dict(found.other.most_common())})
         return
     said = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-    kinds = (f"{len(files):,} {kind}{list_first(files)}" for kind, files in left.items() if files)
-    print_text("; ".join([f"{to}: {said}", *kinds]))
+    print_text(f"{to}: {said}{list_first(found.unreadable)}")
     if found.other:
         other_kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in found.other.items())
         files = pluralize(found.other.total(), "file")
@@ -128,9 +106,9 @@ def _make(
     found = list_made_with(folder, options)
     ensemble = build_ensemble(model)
     say(f"Reading {folder} ...")
-    if not found.read().documents:
-        left = list_first({**found.empty, **found.unreadable})
-        raise ValueError(f"no file in {str(folder)!r} holds text to index{left}")
+    if not any(document.sections for document in found.read().documents):
+        files = list_first(found.sources)
+        raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
     say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
     retriever = Retriever(ensemble)
     size = options.get("chunk_size", CHUNK_SIZE)

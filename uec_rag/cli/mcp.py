@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Annotated, Any
 
 import typer
 
-from uec_rag.cli.console import Index, Threshold, open_index
+from uec_rag.cli.console import Index, open_index
 
 
 def mcp(
     index: Index,
     filter: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON",
-            help='Show agents only passages with such metadata, such as {"team": "sales"}.',
-        ),
+        dict[str, Any] | None, typer.Option(parser=json.loads, metavar="JSON")
     ] = None,
-    threshold: Threshold = None,
 ) -> None:
     """Give agents tools to search an index and to read in it, by the Model Context Protocol.
 
     Example: uec-rag mcp idx, as the command of a client's configuration.
+
+    Parameters
+    ----------
+    filter
+        Show agents only passages with such metadata, such as {"team": "sales"}.
     """
     from uec_rag.server import create_mcp
     from uec_rag.server.running import log_to_stderr
 
-    conditions = None if filter is None else _conditions(filter)
-    with closing(open_index(index, threshold)) as opened:
-        server = create_mcp(opened, conditions)
+    with closing(open_index(index)) as opened:
+        server = create_mcp(opened, filter)
         log_to_stderr()
         server.run("stdio")
-
-
-def _conditions(text: str) -> dict[str, Any]:
-    """Parse a filter; ValueError if it is not a JSON object."""
-    with suppress(ValueError):
-        if isinstance(conditions := json.loads(text), dict):
-            return conditions
-    raise ValueError(
-        f'--filter: expected a JSON object of metadata, such as {{"team": "sales"}}, got '
-        f"{text!r:.60}"
-    )

@@ -14,14 +14,8 @@ from uec_rag.documents.labels import read_questions
 
 def questions(
     index: Index,
-    asked: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="ASKED",
-            help="A .csv file with a column query; the default is headings of the passages.",
-        ),
-    ] = None,
-    most: Annotated[int, typer.Option("--most", min=1, help="List at most so many.")] = 10,
+    asked: Annotated[Path | None, typer.Argument(metavar="ASKED")] = None,
+    most: Annotated[int, typer.Option(min=1)] = 10,
     json: Json = False,
 ) -> None:
     """List the questions to label next: those that a label would teach most.
@@ -31,16 +25,22 @@ def questions(
     `Retriever.label` or POST /labels.
 
     Example: uec-rag questions idx asked.csv
+
+    Parameters
+    ----------
+    asked
+        A .csv file with a column query; the default is headings of the passages.
+    most
+        List at most so many.
     """
     from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
-    from uec_rag.retrieval.labelled import LabelFile
 
     own = [] if asked is None else [*read_questions(asked, labelled=False)]
-    retriever, labels = open_index(index), LabelFile(index).read()
+    retriever = open_index(index)
     own = questions_to_ask(retriever) if asked is None else own
     rows = [
         (result.query, result.decision.confidence)
-        for result in questions_to_label(retriever, own, labels, most)
+        for result in questions_to_label(retriever, own, most)
     ]
     if json:
         print_json(six_digits([{"query": query, "confidence": sure} for query, sure in rows]))

@@ -6,35 +6,19 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Index, Threshold, open_index
+from uec_rag.cli.console import Index, open_index
 
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any free port.")]
+Port = Annotated[int, typer.Option(min=0, max=65535)]
 
 
 def serve(
     index: Index,
-    host: Annotated[
-        str,
-        typer.Option(help="The address to listen on; if others can reach it, --token is required."),
-    ] = "127.0.0.1",
+    host: str = "127.0.0.1",
     port: Port = 8000,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="UEC_TOKEN", help="The secret that every request must send."),
-    ] = None,
-    allow_host: Annotated[
-        list[str], typer.Option(help="A host name of the server, such as that of a proxy.")
-    ] = [],  # noqa: B006
-    cors: Annotated[
-        list[str],
-        typer.Option(
-            metavar="ORIGIN", help="Allow requests by pages of an origin, https://app.example.com."
-        ),
-    ] = [],  # noqa: B006
-    write: Annotated[
-        bool, typer.Option("--write", help="Let requests change labels and gate.")
-    ] = False,
-    threshold: Threshold = None,
+    token: Annotated[str | None, typer.Option(envvar="UEC_TOKEN")] = None,
+    allow_host: list[str] = [],  # noqa: B006
+    cors: Annotated[list[str], typer.Option(metavar="ORIGIN")] = [],  # noqa: B006
+    write: Annotated[bool, typer.Option("--write")] = False,
 ) -> None:
     """Answer questions over HTTP: /ask, /index, /healthz, /openapi.json.
 
@@ -43,13 +27,28 @@ def serve(
     What other processes write to the index is found without a restart.
 
     Example: uec-rag serve idx; curl localhost:8000/ask --json '{"question": "Who may park here?"}'
+
+    Parameters
+    ----------
+    host
+        The address to listen on; if others can reach it, --token is required.
+    port
+        0 for any free port.
+    token
+        The secret that every request must send.
+    allow_host
+        A host name of the server, such as that of a proxy.
+    cors
+        Allow requests by pages of an origin, https://app.example.com.
+    write
+        Let requests change labels and gate.
     """
     from uec_rag.server import create_app
     from uec_rag.server.access import check_access
     from uec_rag.server.running import serve as run
 
     names = check_access(host, token, allow_host, cors)
-    opened = open_index(index, threshold)
+    opened = open_index(index)
     run(create_app(opened, write, token, names=names, origins=cors), host, port)
 
 
@@ -59,5 +58,10 @@ def explore(index: Index, port: Port = 8001) -> None:
     It is the page of 'uec-rag serve --write'. Nothing leaves this machine.
 
     Example: uec-rag explore idx
+
+    Parameters
+    ----------
+    port
+        0 for any free port.
     """
     serve(index, port=port, write=True)

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,10 +42,10 @@ sys.path[:] = json.loads(sys.argv[1])
 from uec_rag.documents.folder import serve
 serve()
 """
-_AT_ONCE = 4  # files read at a time
 _NAMED = 3  # files that a message names
-# They share words with every question and answer few.
-_RARELY_ANSWER = ("changelog.*", "changelogs/", "changes.*", "copying.*", "licen[cs]e[.s]*")
+# They share words with every question and answer few. Patterns tell capitals from small letters.
+_RARELY = "changelog.* changelogs/ changes.* copying.* licence.* licences* license.* licenses*"
+_RARELY_ANSWER = re.sub("[a-z]", lambda one: f"[{one[0]}{one[0].upper()}]", _RARELY).split()
 
 
 class _Outcome(msgspec.Struct):
@@ -99,9 +99,7 @@ class Folder:
     other : Counter of str
         How many other files there are of each suffix.
     documents : list of Document
-        The files with text that were read, in the order of their paths.
-    empty : dict of str to str
-        Sources of files without text, with a description of each.
+        The files that were read, in the order of their paths; one without text has no sections.
     unreadable : dict of str to str
         Sources of files that cannot be read, and of folders that were not entered, with the reason
         for each.
@@ -111,7 +109,6 @@ class Folder:
     sources: list[str] = field(default_factory=list)
     other: Counter[str] = field(default_factory=Counter)
     documents: list[Document] = field(default_factory=list)
-    empty: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
 
     def hashes(self) -> dict[str, str]:
@@ -127,7 +124,7 @@ class Folder:
         return hashes
 
     def read(self, only: Collection[str] | None = None, *, seconds: float = 60.0) -> Self:
-        """Read the files, in processes of their own.
+        """Read the files, in a process of its own.
 
         Parameters
         ----------
@@ -139,26 +136,14 @@ class Folder:
         Raises ImportError if the library for the format of one of them is missing.
         """
         sources = [source for source in self.sources if only is None or source in only]
-        count = max(1, min(_AT_ONCE, os.cpu_count() or 1, len(sources)))
-        processes = [_Process(seconds) for _ in range(count)]
-        free = [*processes]  # as many as threads
-
-        def outcome_of(source: str) -> _Outcome:
-            process = free.pop()
-            outcome = process.read((str(self.root), source))
-            free.append(process)
-            return outcome
-
-        pool = ThreadPoolExecutor(count)
+        process = _Process(self.root, seconds)
         try:
             with progress_bar("Reading files", len(sources)) as bar:
-                for source, outcome in zip(sources, pool.map(outcome_of, sources), strict=True):
+                for source in sources:
+                    self._take(source, process.read(source))
                     bar.update()
-                    self._take(source, outcome)
-        finally:  # an interrupt does not wait for the files that are being read
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
-                process.end()
+        finally:
+            process.end()
         return self
 
     def _take(self, source: str, outcome: _Outcome) -> None:
@@ -168,12 +153,11 @@ class Folder:
             warn(visible(f"{source} {said}"))
         if outcome.document is None:
             self._leave_out(source, outcome.error)
-        elif outcome.document.sections:
-            self.documents.append(outcome.document)
-        else:
+            return
+        self.documents.append(outcome.document)
+        if not outcome.document.sections:
             scan = "; is it a scan?" if source.lower().endswith(".pdf") else ""
-            self.empty[source] = f"holds no text{scan}"
-            warn(visible(f"left out {source}, which {self.empty[source]}"))
+            warn(visible(f"left out {source}, which holds no text{scan}"))
 
     def _leave_out(self, source: str, reason: str) -> None:
         self.unreadable[source] = reason
@@ -185,7 +169,7 @@ def read_folder(
 ) -> list[Document]:
     """Read all files in a folder and its subfolders that a reader in `READERS` supports.
 
-    Files are read in other processes with limited time and memory, so that a damaged or malicious
+    Files are read in another process with limited time and memory, so that a damaged or malicious
     file is merely left out.
 
     Parameters
@@ -218,34 +202,34 @@ def read_folder(
     -----
     UserWarning
         For each file that cannot be read, takes too long, contains too much text or none, or is
-        not a regular file; for each folder that cannot be listed or is a saved index; and once for
-        changelogs and licences. All other files are read.
+        not a regular file, and for each folder that cannot be listed or is a saved index. All other
+        files are read.
     """
-    found = list_files(folder, exclude=exclude, include=include)
-    if not found.read().documents:
-        files = pluralize(len(found.empty) + len(found.unreadable), "file")
+    found = list_files(folder, exclude=exclude, include=include).read()
+    documents = [document for document in found.documents if document.sections]
+    if not documents:
+        files = pluralize(len(found.documents) + len(found.unreadable), "file")
         raise ValueError(f"{str(found.root)!r}: expected files with text, found none among {files}")
-    return found.documents
+    return documents
 
 
 def list_files(
     folder: str | Path, *, exclude: Sequence[str] = (), include: Sequence[str] = ()
 ) -> Folder:
     """List the files of a folder as `read_folder` does, with its errors, without reading any."""
-    root, rare = Path(folder).expanduser(), list[str]()
+    root = Path(folder).expanduser()
     if not root.is_dir():
         error = NotADirectoryError if root.exists() else FileNotFoundError
         raise error(f"folder: expected an existing folder, got {str(root)!r}")
-    excluded, included = _spec(exclude, "exclude"), _spec(include, "include")
-    rarely = _spec(() if included.patterns else _RARELY_ANSWER, "exclude")
+    included = _spec(include, "include")
+    usual = () if included.patterns else _RARELY_ANSWER
+    excluded = _spec([*usual, *as_list(exclude, "exclude")], "exclude")
     found = Folder(root)
     for source in _walk(found):
-        suffix, is_excluded = Path(source).suffix.lower(), excluded.check_file(source).include
-        if is_excluded or (included.patterns and not included.match_file(source)):
+        suffix = Path(source).suffix.lower()
+        if excluded.match_file(source) or (included.patterns and not included.match_file(source)):
             continue
-        if is_excluded is None and rarely.match_file(source.lower()):
-            rare.append(source)
-        elif os.path.islink(root / source):
+        if os.path.islink(root / source):
             found._leave_out(source, "is a link")
         elif suffix not in READERS:
             found.other[suffix] += 1
@@ -254,9 +238,6 @@ def list_files(
         else:
             found.sources.append(source)
     found.sources.sort(key=lambda source: Path(source).parts)
-    if rare:
-        reads = "as changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
-        warn(visible(f"left out {pluralize(len(rare), 'file')}{list_first(rare)}, {reads}"))
     if not (found.sources or found.unreadable):
         chosen = " that exclude and include select" if exclude or include else ""
         formats = ", ".join(READERS)
@@ -301,25 +282,21 @@ def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
     return GitIgnoreSpec.from_lines(as_list(patterns, argument))
 
 
-_Task = tuple[str, str]
-"""The folder, and the file in it."""
-
-
 class _Process:
-    """A process that reads files, each within a number of seconds; it starts at the first one."""
+    """A process that reads a folder's files, each within some seconds; the first one starts it."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self, root: Path, seconds: float) -> None:
+        self._root, self._seconds = root, seconds
         self._process: subprocess.Popen[bytes] | None = None
 
-    def read(self, task: _Task) -> _Outcome:
-        process = self._process = self._process or _start()
+    def read(self, source: str) -> _Outcome:
+        process = self._process = self._process or _start(self._root)
         assert process.stdin is not None
         assert process.stdout is not None
         clock = threading.Timer(self._seconds, process.kill)
         clock.start()
         with suppress(BrokenPipeError):
-            process.stdin.write(msgspec.json.encode(task) + b"\n")
+            process.stdin.write(msgspec.json.encode(source) + b"\n")
             process.stdin.flush()
         line = process.stdout.readline()
         clock.cancel()
@@ -337,10 +314,10 @@ class _Process:
                 pass  # on exit, closes the pipes and waits for the process
 
 
-def _start() -> "subprocess.Popen[bytes]":
+def _start(root: Path) -> "subprocess.Popen[bytes]":
     home = str(Path(__file__).parents[2])
     return subprocess.Popen(
-        [sys.executable, "-I", "-c", _CODE, json.dumps([*filter(None, sys.path), home])],
+        [sys.executable, "-I", "-c", _CODE, json.dumps([*filter(None, sys.path), home]), root],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -350,7 +327,7 @@ def _start() -> "subprocess.Popen[bytes]":
 
 
 def serve() -> None:
-    """Read the files of the tasks on stdin, each a line of JSON, and write the outcomes."""
+    """Read the files that stdin names, each in a line of JSON, and write the outcomes."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # output that parsers print must not mix with the answers
     with suppress(ImportError, ValueError, OSError):  # not every system supports it
@@ -361,7 +338,7 @@ def serve() -> None:
     warnings.simplefilter("ignore")
     for line in sys.stdin.buffer:
         try:
-            outcome = _outcome_of(*msgspec.json.decode(line, type=_Task))
+            outcome = _outcome_of(Path(sys.argv[2]), json.loads(line))
         except ModuleNotFoundError as error:
             outcome = _Outcome(missing=error.name or str(error))
         except Exception as error:  # a parser may fail with any error on a damaged file
@@ -369,8 +346,8 @@ def serve() -> None:
         answers.write(msgspec.json.encode(outcome) + b"\n")
 
 
-def _outcome_of(root: str, source: str) -> _Outcome:
-    data = _content_of(Path(root), source)
+def _outcome_of(root: Path, source: str) -> _Outcome:
+    data = _content_of(root, source)
     content = read_content(source, data)
     title, sections = cut(content)
     if (count := sum(len(section.text) for section in sections)) > _MOST_CHARACTERS:

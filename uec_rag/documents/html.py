@@ -39,7 +39,6 @@ _WIDEST = 100  # columns that a cell spans
 _LONGEST_CELL = 200  # characters on average, of a table without a header that is no layout
 _MARK = re.compile("\ue000(\\d)([^\ue001]*)\ue001")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
-_LANGUAGE = re.compile(r"\b(?:language|lang|highlight(?:-source)?)-(\w+)")
 
 
 def read_html(data: bytes) -> Content:
@@ -140,8 +139,7 @@ class _Writer(MarkdownConverter):
         return f"\n\n\ue000{n}{' '.join(el.get_text().split())}\ue001\n\n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        language = _LANGUAGE.search(" ".join(map(_names, [el, *el.find_all("code")])))
-        return f"\n\n{fenced(text.strip(chr(10)), language[1] if language else '')}\n\n"
+        return f"\n\n{fenced(text.strip(chr(10)))}\n\n"
 
     def convert_dt(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n{text.strip()}\n"

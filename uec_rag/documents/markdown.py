@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from uec_rag.base.text import ATTRIBUTES
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
-from uec_rag.documents.text import decode
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -51,13 +50,8 @@ _PAIR = re.compile(r"^([\w-]+):[ \t]+[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n|)\1[ \t]*(?:\n|\Z)", re.DOTALL)
 
 
-def read_markdown(data: bytes) -> Content:
+def read_markdown(text: str) -> Content:
     """Read Markdown."""
-    return markdown_content(*decode(data))
-
-
-def markdown_content(text: str, notes: Sequence[str] = ()) -> Content:
-    """Read Markdown that is decoded; `notes`: what there is to say about that."""
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
@@ -71,7 +65,7 @@ def markdown_content(text: str, notes: Sequence[str] = ()) -> Content:
             shown[slice(*token.map)] = map(_shown_line, block.split("\n"))
     blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, shown)]
     title = " ".join(str(values.pop("title", None) or "").split())
-    return Content([Page(blocks)], title, values, notes)
+    return Content([Page(blocks)], title, values)
 
 
 def _blocks(tokens: Sequence[Token], lines: Sequence[str], shown: Sequence[str]) -> Iterator[Block]:

@@ -1,6 +1,5 @@
 """Splitting of documents into passages to search, and into pairs to fit an ensemble on."""
 
-import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +10,7 @@ import regex
 
 from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS
 from uec_rag.documents.document import Document, Section
-from uec_rag.documents.questions import occurs_in, question_of
+from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.documents.readers import READERS
 from uec_rag.documents.text import has_words, split_text
 from uec_rag.stores.base import Passage
@@ -26,16 +25,18 @@ COUNT = "file_passages"
 """The metadata key of the number of passages of a passage's file. If fewer are stored, adding them
 was interrupted."""
 
+BOOKKEEPING = {HASH, COUNT}
+"""The metadata keys by which an index keeps track of its files, useless to a model."""
+
 FEWEST_CHARACTERS = 100
 """The smallest maximum length of a passage; shorter ones say too little to be found."""
 
 _LONGEST_ANCHOR = 80  # characters
-_SHORTEST_BODY = 150  # characters of a passage in a fitting pair
 _PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")  # without marks of Markdown
 # Metadata keys that mean something else here than in the front matter of a file.
 _OURS = re.compile(
     f"{'|'.join(map(re.escape, (*TITLE_KEYS, *SOURCE_KEYS, *DOCUMENT_KEYS)))}"
-    r"|position|page|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
+    r"|page|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
 )
 
 
@@ -61,16 +62,16 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         above it ("faq.md#returns/how-long"), and "-2" for the second passage of that name; without
         a heading, or below the title alone, it is "source#0", "source#1", ..., or "source#page-3".
         So it is the same as long as the headings are, and adding a changed passage replaces it. The
-        metadata are "source",
-        "title" (the heading, else the page, the title of the document or the source), "position"
-        (0, 1, ... in the document) and, if they are known, "document_title" and "page".
+        metadata are "source", "title" (the heading, else the page, the title of the document or the
+        source) and, if they are known, "document_title" and "page".
 
     Raises
     ------
     ValueError
         If size is below 100, or two documents have the same source.
     """
-    _check_size(size)
+    if size < FEWEST_CHARACTERS:
+        raise ValueError(f"size: expected at least {FEWEST_CHARACTERS}, got {size}")
     taken, passages = set[str](), list[Passage]()
     for document in documents:
         if (source := document.source) in taken:
@@ -88,7 +89,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     parts = document.sections
     chunks = [(part, chunk) for part in parts for chunk in _split(part.text, suffix, size)]
     anchors = _anchors(section for section, _ in chunks)
-    for position, ((section, chunk), mark) in enumerate(zip(chunks, anchors, strict=True)):
+    for (section, chunk), mark in zip(chunks, anchors, strict=True):
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
         title = heading or page or name or document.source
@@ -101,7 +102,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
         yield Passage(
             id=f"{document.source}#{mark}",
             text=text.strip(),
-            metadata={**said, "source": document.source, "title": title, "position": position}
+            metadata={**said, "source": document.source, "title": title}
             | {key: value for key, value in metadata.items() if value},
         )
 
@@ -187,22 +188,6 @@ def file_name(source: str) -> str:
     return name if sum(character.isalpha() for character in name) > 1 else ""
 
 
-def bookkeeping_keys(passage: Passage) -> set[str]:
-    """Return the metadata keys by which an index keeps track of its files, useless to a model.
-
-    "position" is only included if `passages_of` made the passage.
-
-    Examples
-    --------
-    >>> known = {"source": "a.md", "title": "Locks", "position": 0, "file_passages": 1}
-    >>> sorted(bookkeeping_keys(Passage("a.md#0", "Locks turn.", known)))
-    ['file_passages', 'position']
-    """
-    fields = passage.metadata
-    ours = passage.id.startswith(f"{fields.get('source')}#")
-    return fields.keys() & {HASH, COUNT, *(["position"] if ours else [])}
-
-
 def add_file_metadata(passages: Sequence[Passage], documents: Iterable[Document]) -> None:
     """Add `HASH` and `COUNT` to the metadata of passages."""
     hashes = {document.source: document.sha256 for document in documents}
@@ -213,36 +198,26 @@ def add_file_metadata(passages: Sequence[Passage], documents: Iterable[Document]
 
 
 def fitting_pairs(
-    documents: Iterable[Document], *, size: int = CHUNK_SIZE, limit: int = 1000, seed: int = 0
+    documents: Iterable[Document], *, size: int = CHUNK_SIZE, limit: int = 1000
 ) -> list[tuple[str, str]]:
     """Make (query, passage) pairs from unlabelled documents, to fit an ensemble on.
 
-    A unique heading of several words is the query for the first passage below it. If the heading is
-    unsuitable, the first sentence of that passage is the query for the rest; in sections without a
-    heading, this is done for each passage. (Later passages under a heading begin in the middle of a
-    thought, and pairs made from them would worsen the fit.) A query that occurs word for word in
-    its passage is not used, since the ensemble would learn nothing from it.
+    They are made as a first search makes them of an index: a heading of several words is the query
+    for the text below it, else its first sentence for the rest.
 
     Parameters
     ----------
     documents : iterable of Document
         Documents as returned by `read_folder`.
     size : int
-        Maximum length of a passage, in characters.
+        Maximum length of a passage, in characters, as in `passages_of`, with its errors.
     limit : int
-        Maximum number of pairs; if there are more, they are sampled.
-    seed : int
-        Seed of the sample.
+        Maximum number of pairs.
 
     Returns
     -------
     list of (str, str)
-        Pairs in which no query and no passage occurs twice.
-
-    Raises
-    ------
-    ValueError
-        If size is below 100.
+        Pairs in random order, in which no query and no passage occurs twice.
 
     Examples
     --------
@@ -252,32 +227,9 @@ def fitting_pairs(
     >>> [(query, passage[:17]) for query, passage in fitting_pairs([manual])]
     [('Baking a loaf at home', 'Bread wants time.')]
     """
-    _check_size(size)
-    sections = [
-        (headings[section.path] or document.title, section.text)
-        for document in documents
-        for headings in [document.headings]
-        for section in document.sections
-    ]
-    counts = Counter(heading for heading, _ in sections)
-    passage_of: dict[str, str] = {}
-    for heading, text in sections:
-        # A repeated heading, such as "Example" under each function, identifies no text.
-        telling = counts[heading] == 1
-        chunks = [*filter(has_words, split_text(text, size))]
-        for chunk in chunks[:1] if heading else chunks:
-            pair = question_of([heading] if telling else [], chunk, _SHORTEST_BODY)
-            # A lower-case beginning continues a sentence of the page before.
-            if pair is not None and not pair[0][0].islower() and not occurs_in(*pair):
-                passage_of.setdefault(*pair)
-    query_of = {passage: query for query, passage in passage_of.items()}
-    pairs = [(query, passage) for passage, query in query_of.items()]
-    return pairs if len(pairs) <= limit else random.Random(seed).sample(pairs, limit)
-
-
-def _check_size(size: int) -> None:
-    if size < FEWEST_CHARACTERS:
-        raise ValueError(f"size: expected at least {FEWEST_CHARACTERS}, got {size}")
+    pairs = pairs_from_passages(passages_of(documents, size=size), limit)
+    query_of = {passage: query for query, passage in pairs}
+    return [(query, passage) for passage, query in query_of.items()]
 
 
 def _split(text: str, suffix: str, size: int) -> Iterable[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from uec_rag.documents.document import body_of
 from uec_rag.documents.text import has_words
 from uec_rag.stores.base import Passage
+
+MOST_PAIRS = 300
+"""The number of questions that an ensemble is fitted on without labels."""
 
 # The end of a sentence: a mark before white space or, in Chinese and Japanese, before anything.
 _END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
@@ -33,31 +37,13 @@ def split_first_sentence(text: str) -> tuple[str, str]:
 
 _SHORTEST_QUESTION, _LONGEST_QUESTION = 12, 250  # characters; shorter ones are too vague
 _SHORTEST_ANSWER = 40
+_SENTENCE = 5  # words from which a question is taken for a sentence, which stands nowhere by chance
 _MOST_ANSWERS = 5  # a title or question shared by more passages is too vague
 _TITLES = ("title", "heading", "header")
 _NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # section number before a heading
 
 
-@dataclass(frozen=True)
-class OwnQuestions:
-    """Generated questions, and the passages that answer them.
-
-    Attributes
-    ----------
-    questions : list of str
-        Distinct questions.
-    relevant : list of list of int
-        Positions of the passages that answer each question.
-    answers : dict of int to str
-        By position, the passage's text without its title and without the question.
-    """
-
-    questions: list[str]
-    relevant: list[list[int]]
-    answers: dict[int, str]
-
-
-def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
+def make_questions(passages: Sequence[Passage], most: int) -> dict[str, list[str]]:
     """Generate questions from passages.
 
     A title of several words in the metadata ("title", "heading" or "header"), without its section
@@ -71,28 +57,36 @@ def make_questions(passages: Sequence[Passage], most: int) -> OwnQuestions:
     passages : sequence of Passage
     most : int
         Maximum number of questions.
+
+    Returns
+    -------
+    dict of str to list of str
+        The texts that answer each question, without their titles and the question.
     """
     titles = Counter(title for passage in passages for title in _titles(passage))
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
-    places: dict[str, list[int]] = {}
-    answers: dict[int, str] = {}
-    for position, passage in enumerate(passages):
-        if (made := _question_of(passage, telling)) is not None:
-            places.setdefault(made[0], []).append(position)
-            answers[position] = made[1]
-    kept = {q: answer for q, answer in places.items() if len(answer) <= _MOST_ANSWERS}
-    questions = list(kept)[:most]
-    relevant = [kept[question] for question in questions]
-    return OwnQuestions(questions, relevant, {p: answers[p] for answer in relevant for p in answer})
+    made: dict[str, list[str]] = {}
+    for passage in passages:
+        if (pair := _question_of(passage, telling)) is not None:
+            made.setdefault(pair[0], []).append(pair[1])
+    return dict([one for one in made.items() if len(one[1]) <= _MOST_ANSWERS][:most])
 
 
 def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
-    titles, text = _titles(passage), body_of(_without_metadata(passage))
-    own = (_NUMBER.sub("", title) for title in titles if title in telling)
-    made = question_of(own, text, _SHORTEST_ANSWER)
+    """Generate a question and its answer from a passage; None if that is not possible.
+
+    `telling`: titles that few passages share.
+    """
+    text = body_of(_without_metadata(passage))
+    for title in _titles(passage):
+        question = _NUMBER.sub("", title)
+        is_told = title not in telling or _words(question) in _words(text)
+        if " " in question and _asks_for(question, text) and not is_told:
+            return question, text
+    first, rest = split_first_sentence(text)
     # A first sentence in lower case below a heading continues one of the passage before.
-    cut = text != passage.text and made is not None and made[1] != text and made[0][0].islower()
-    return None if cut else made
+    is_cut = text != passage.text and first[:1].islower()
+    return (first, rest) if _asks_for(first, rest) and not is_cut else None
 
 
 def _without_metadata(passage: Passage) -> Passage:
@@ -103,40 +97,12 @@ def _without_metadata(passage: Passage) -> Passage:
     return replace(passage, text=text)
 
 
-def question_of(titles: Iterable[str], text: str, shortest: int) -> tuple[str, str] | None:
-    """Generate a question and its answer from a text; None if that is not possible.
-
-    The question is the first suitable title, unless the text contains it word for word, which
-    would make it too easy. Otherwise, it is the first sentence, and the rest is the answer.
-
-    `titles`: titles of the text that few other texts share. `shortest`: minimum number of
-    characters of an answer.
-
-    Examples
-    --------
-    >>> question_of(["Baking a loaf at home"], "Bread wants time. Let it rise.", shortest=10)
-    ('Baking a loaf at home', 'Bread wants time. Let it rise.')
-    >>> question_of([], "Bread wants time. Let it rise.", shortest=10)
-    ('Bread wants time.', 'Let it rise.')
-    """
-    for title in titles:
-        if " " in title and _asks_for(title, text, shortest) and not occurs_in(title, text):
-            return title, text
-    first, rest = split_first_sentence(text)
-    return (first, rest) if _asks_for(first, rest, shortest) else None
-
-
-def _asks_for(question: str, answer: str, shortest: int) -> bool:
+def _asks_for(question: str, answer: str) -> bool:
     return (
         _SHORTEST_QUESTION <= len(question) <= _LONGEST_QUESTION
-        and len(answer) >= shortest
+        and len(answer) >= _SHORTEST_ANSWER
         and has_words(question)
     )
-
-
-def occurs_in(question: str, text: str) -> bool:
-    """Return whether a text contains a question word for word."""
-    return _words(question) in _words(text)
 
 
 def _words(text: str) -> str:
@@ -146,3 +112,27 @@ def _words(text: str) -> str:
 def _titles(passage: Passage) -> list[str]:
     titles = [passage.metadata[key] for key in _TITLES if key in passage.metadata]
     return [title.strip() for title in titles if isinstance(title, str)]
+
+
+def pairs_from_passages(
+    passages: Sequence[Passage], most: int = MOST_PAIRS
+) -> list[tuple[str, str]]:
+    """Make questions of passages, each with the text that answers it, in random order.
+
+    See `make_questions`. Where passages overlap, the first sentence of
+    one stands in another, too, which would look like its answer, and is taken out there.
+    """
+    shuffled = random.Random(0).sample([*passages], len(passages))
+    made = make_questions(shuffled, most)
+    sentences = [question for question in made if len(question.split()) >= _SENTENCE]
+    cleaned = ((question, _without(sentences, texts[0])) for question, texts in made.items())
+    return [(question, answer) for question, answer in cleaned if answer]
+
+
+def _without(sentences: Sequence[str], text: str) -> str:
+    """Return a text without some sentences; unchanged if it has none of them."""
+    flat = " ".join(text.split())
+    found = [sentence for sentence in sentences if sentence in flat]
+    for sentence in found:
+        flat = flat.replace(sentence, " ")
+    return flat.strip() if found else text

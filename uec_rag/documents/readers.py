@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from importlib import import_module
@@ -17,15 +18,13 @@ from uec_rag.documents.text import decode, fenced
 _MOST_PARTS = 200  # of a message, which may nest
 
 
-def read_text(data: bytes) -> Content:
+def read_text(text: str) -> Content:
     """Read a text without headings."""
-    text, notes = decode(data)
-    return Content([Page([text.strip()])], notes=notes)
+    return Content([Page([text.strip()])])
 
 
-def read_csv(data: bytes) -> Content:
+def read_csv(text: str) -> Content:
     """Read a table whose columns are separated by commas, semicolons, tabs or bars."""
-    text, notes = decode(data)
     separator = ",;\t|"
     if line := re.match(r"sep=(.)\n", text):  # by which Excel knows it
         text, separator = text[line.end() :], line[1]
@@ -34,29 +33,28 @@ def read_csv(data: bytes) -> Content:
         delimiter = dialect.delimiter
     except csv.Error:  # a single column
         dialect, delimiter = csv.excel, separator[0]
-    return _table(text, notes, dialect, delimiter)
+    return _table(text, dialect, delimiter)
 
 
-def read_tsv(data: bytes) -> Content:
+def read_tsv(text: str) -> Content:
     """Read a table whose columns are separated by tabs."""
-    return _table(*decode(data), csv.excel_tab, "\t")
+    return _table(text, csv.excel_tab, "\t")
 
 
-def _table(text: str, notes: list[str], dialect: type[csv.Dialect], delimiter: str) -> Content:
+def _table(text: str, dialect: type[csv.Dialect], delimiter: str) -> Content:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     lines = io.StringIO(text, newline="")
     table = table_of(csv.reader(lines, dialect, doublequote=True, delimiter=delimiter))
-    return Content([Page([table] if table else [])], notes=notes)
+    return Content([Page([table] if table else [])])
 
 
-def read_json_lines(data: bytes) -> Content:
+def read_json_lines(text: str) -> Content:
     """Read a table of objects, one in each line."""
-    text, notes = decode(data)
     values = [json.loads(line) for line in text.split("\n") if line.strip()]
     rows = [value if isinstance(value, dict) else {"": value} for value in values]
     names = [*dict.fromkeys(name for row in rows for name in row)]
     table = table_of([names, *([_as_text(row.get(name)) for name in names] for row in rows)])
-    return Content([Page([table] if table else [])], notes=notes)
+    return Content([Page([table] if table else [])])
 
 
 def _as_text(value: object) -> str:
@@ -67,18 +65,15 @@ def _as_text(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def read_notebook(data: bytes) -> Content:
+def read_notebook(text: str) -> Content:
     """Read the texts and the code of a Jupyter notebook."""
-    from uec_rag.documents.markdown import markdown_content
+    from uec_rag.documents.markdown import read_markdown
 
-    text, notes = decode(data)
-    book = json.loads(text)
-    language = book.get("metadata", {}).get("language_info", {}).get("name", "python")
     cells = list[str]()
-    for cell in book["cells"]:
+    for cell in json.loads(text)["cells"]:
         source = "".join(cell["source"])
-        cells.append(fenced(source, language) if cell["cell_type"] == "code" else source)
-    return markdown_content("\n\n".join(filter(None, cells)), notes)
+        cells.append(fenced(source) if cell["cell_type"] == "code" else source)
+    return read_markdown("\n\n".join(filter(None, cells)))
 
 
 def read_email(data: bytes) -> Content:
@@ -127,12 +122,18 @@ READERS = {
 }
 """The module and the function that read files, by their suffix in lower case."""
 
+_BYTES = (".html", ".htm", ".xhtml", ".eml", ".pdf", ".docx", ".pptx", ".xlsx", ".epub")
+"""Those whose reader decodes them itself."""
+
 
 def read_content(name: str, data: bytes) -> Content:
     """Read a file by its suffix.
 
     Any error means that it is damaged, but for ImportError: the library for its format is missing.
     """
-    module, _, function = READERS[PurePath(name).suffix.lower()].partition(":")
-    content: Content = getattr(import_module(f"uec_rag.documents.{module}"), function)(data)
-    return content
+    suffix = PurePath(name).suffix.lower()
+    module, _, function = READERS[suffix].partition(":")
+    read = getattr(import_module(f"uec_rag.documents.{module}"), function)
+    text, notes = (data, []) if suffix in _BYTES else decode(data)
+    content: Content = read(text)
+    return replace(content, notes=[*content.notes, *notes])

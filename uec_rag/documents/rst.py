@@ -15,30 +15,20 @@ from docutils.parsers.rst.languages import en
 
 from uec_rag.documents.document import Content, Page
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.text import decode
 
 _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)
 _PIECE = re.compile(r"\S.{0,1500}(?!\S)|\S{1,1500}")
 _LONGEST_LINE = 5_000  # characters
-_CODE = ("code", "code-block", "sourcecode", "doctest", "testcode", "prompt", "graphviz", "mermaid")
+_CODE = "code code-block sourcecode doctest testcode prompt graphviz mermaid"
 # Directives of which only the content is shown, and those of which nothing is.
-_UNNAMED = (*("cssclass", "ifconfig", "only", "rst-class", "glossary", "tabularcolumns", *_CODE),)
+_UNNAMED = f"cssclass ifconfig only rst-class glossary tabularcolumns {_CODE}"
 _OTHER_IN_SPHINX = ("class", "code", "code-block", "sourcecode", "include", "raw")
-_EMPTY = (
-    *("currentmodule", "py:currentmodule", "default-domain", "highlight", "include", "index"),
-    *("literalinclude", "module", "py:module", "program", "tabularcolumns", "raw", "image"),
-    *(
-        "toctree",
-        "setting",
-        "signal",
-        "event",
-        "control",
-        "testsetup",
-        "testcleanup",
-        "highlightlang",
-    ),
-)
+_EMPTY = """
+    currentmodule py:currentmodule default-domain highlight include index literalinclude module
+    py:module program tabularcolumns raw image toctree setting signal event control testsetup
+    testcleanup highlightlang
+"""
 _VERSIONS = {
     "versionadded": "Added in version",
     "versionchanged": "Changed in version",
@@ -69,9 +59,9 @@ class _Shown(Directive):
 
     def run(self) -> list[nodes.Node]:
         name = self.name.casefold()
-        if name in _EMPTY:
+        if name in _EMPTY.split():
             return []
-        argument = "" if name in _UNNAMED else " ".join(" ".join(self.arguments).split())
+        argument = "" if name in _UNNAMED.split() else " ".join(" ".join(self.arguments).split())
         argument = f"{_VERSIONS.get(name, '')} {argument}".strip()
         parts, _ = self.state.inline_text(argument, self.lineno)
         # The arguments of a function, "*more" and "**how", are no emphasis.
@@ -79,7 +69,7 @@ class _Shown(Directive):
             parts = [nodes.Text(argument)]
         shown: list[nodes.Node] = [nodes.paragraph(argument, "", *parts)] if argument else []
         content = "\n".join(self.content)
-        if name in _CODE:
+        if name in _CODE.split():
             return [*shown, nodes.literal_block(content, content)]
         within = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, within, match_titles=True)
@@ -96,9 +86,8 @@ def _role(
     return [nodes.inline(rawtext, shown)], []
 
 
-def read_rst(data: bytes) -> Content:
+def read_rst(text: str) -> Content:
     """Read reStructuredText."""
-    text, notes = decode(data)
     # docutils takes the square of the length of a line, and refuses 10,000 characters.
     text = "\n".join(
         line if len(line) <= _LONGEST_LINE else "\n\n".join(_PIECE.findall(line))
@@ -119,4 +108,4 @@ def read_rst(data: bytes) -> Content:
         if is_contents or (isinstance(node, nodes.field) and not node[1].children):  # ":orphan:"
             node.parent.remove(node)
     page = publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS)
-    return Content([Page(html_blocks(str(page)))], notes=notes)
+    return Content([Page(html_blocks(str(page)))])

@@ -108,10 +108,10 @@ def has_words(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def fenced(code: str, language: str) -> str:
+def fenced(code: str) -> str:
     """Return code as a block of Markdown; "" if there is none."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
-    return f"{fence}{language}\n{code}\n{fence}" if code.strip() else ""
+    return f"{fence}\n{code}\n{fence}" if code.strip() else ""
 
 
 def split_text(text: str, size: int) -> list[str]:

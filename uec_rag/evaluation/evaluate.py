@@ -1,10 +1,9 @@
-"""Evaluate an index with labelled questions, beside each encoder alone and their rank fusion."""
+"""Evaluate an index with labelled questions, beside each encoder alone."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,28 +19,6 @@ Floats: TypeAlias = NDArray[np.float64]
 
 _DEPTH = 100  # hits that are searched for an answer
 _DRAWS = 2_000
-_C = 60  # the constant of Cormack et al.
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The results of an evaluation.
-
-    Attributes
-    ----------
-    facts : dict
-        questions, answerable, asked_back, passages, members and k.
-    systems : dict of str to dict
-        Metrics of the ensemble, each member alone, and their reciprocal rank fusion: means over the
-        answerable questions with a 95 % interval, as [mean, low, high].
-    confidence : dict
-        Of the questions that are not asked back: level (mean confidence minus the share of right
-        answers) as [mean, low, high], brier, and the bins of `reliability`.
-    """
-
-    facts: dict[str, Any]
-    systems: dict[str, dict[str, list[float]]]
-    confidence: dict[str, Any]
 
 
 def evaluate(
@@ -49,7 +26,7 @@ def evaluate(
     labels: Mapping[str, Collection[str]],
     *,
     k: int = 10,
-) -> Evaluation:
+) -> dict[str, Any]:
     """Evaluate an index.
 
     Confidence is in the first `JUDGED` hits, as in a search, whatever k is.
@@ -62,6 +39,15 @@ def evaluate(
         Maps each question to the ids of the passages that answer it, which may be none.
     k : int
         Number of hits that the ranking is measured on.
+
+    Returns
+    -------
+    dict
+        "facts": questions, answerable, asked_back, passages, members and k. "systems": the metrics
+        of the ensemble and of each member alone: means over the answerable questions with a 95 %
+        interval, as [mean, low, high]. "confidence", of the
+        questions that are not asked back: level (mean confidence minus the share of right answers)
+        as [mean, low, high], brier, and the bins of `reliability`.
 
     Raises
     ------
@@ -83,15 +69,13 @@ def evaluate(
     relevant = [one.merge_copies(ids) for one, ids in zip(result, wanted, strict=True)]
     members = search_by_each_member(view, queries, depth)
     rankings = {"ensemble": result.ids} | {name: one.ids for name, one in members.items()}
-    if members:
-        rankings["reciprocal rank fusion"] = fuse([one.ids for one in members.values()])
     asked = np.array([decision.action == "clarify" for decision in result.decisions])
     kept = ~asked | asked.all()
     sure = np.array([one.confidence_at(JUDGED) for one in result], dtype=np.float64)[kept]
     pairs = zip(result, wanted, strict=True)
     right = np.array([any(one.finds(ids)[:JUDGED]) for one, ids in pairs])[kept]
-    return Evaluation(
-        facts={
+    return {
+        "facts": {
             "questions": len(queries),
             "answerable": sum(map(bool, relevant)),
             "asked_back": int(asked.sum()),
@@ -99,13 +83,13 @@ def evaluate(
             "members": list(view.uec.names),
             "k": k,
         },
-        systems={name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()},
-        confidence={
+        "systems": {name: _metrics(ranking, relevant, k) for name, ranking in rankings.items()},
+        "confidence": {
             "level": _interval(sure - right),
             "brier": float(np.mean((sure - right) ** 2)),
             "reliability": reliability(sure, right),
         },
-    )
+    }
 
 
 def _metrics(
@@ -114,18 +98,16 @@ def _metrics(
     """Compute recall, nDCG and reciprocal rank of the answerable questions with ir-measures."""
     import ir_measures
 
-    named = {f"Recall@{k}": ir_measures.R @ k, f"nDCG@{k}": ir_measures.nDCG @ k}
-    named[f"MRR@{k}"] = ir_measures.RR @ k
+    measures = [ir_measures.R @ k, ir_measures.nDCG @ k, ir_measures.RR @ k]
     qrels = {str(row): dict.fromkeys(ids, 1) for row, ids in enumerate(relevant) if ids}
     run = {
         str(row): {id_: -float(rank) for rank, id_ in enumerate(hits)}
         for row, hits in enumerate(ranking)
     }
-    values = {metric: dict.fromkeys(qrels, 0.0) for metric in named.values()}
-    for result in ir_measures.iter_calc([*named.values()], qrels, run):
-        values[result.measure][result.query_id] = result.value
-    each = {name: np.array([*values[metric].values()]) for name, metric in named.items()}
-    return {name: _interval(of_questions) for name, of_questions in each.items()}
+    values = {str(measure): dict.fromkeys(qrels, 0.0) for measure in measures}
+    for result in ir_measures.iter_calc(measures, qrels, run):
+        values[str(result.measure)][result.query_id] = result.value
+    return {name: _interval(np.array([*each.values()])) for name, each in values.items()}
 
 
 def _interval(values: Floats) -> list[float]:
@@ -152,17 +134,3 @@ def search_by_each_member(
         view.uec.fitted = replace(view.uec.fitted, beta=0.0)
         members[name] = view.search(queries, k)  # by this encoder's similarity, which is then `mu`
     return members
-
-
-def fuse(rankings: Sequence[Sequence[Sequence[str]]]) -> list[list[str]]:
-    """Fuse several rankings of passages for n questions by their reciprocal ranks.
-
-    See Cormack et al., https://doi.org/10.1145/1571941.1572114.
-    """
-    fused = []
-    for rows in zip(*rankings, strict=True):
-        gains = Counter[str]()
-        for ids in rows:
-            gains.update({id_: 1 / (_C + rank) for rank, id_ in enumerate(ids, 1)})
-        fused.append([id_ for id_, _ in gains.most_common()])
-    return fused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from uec_rag.base.checks import one_line, visible
-from uec_rag.confidence.risk import Guarantee, reliability
+from uec_rag.confidence.risk import reliability
 from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate
-from uec_rag.retrieval.labelled import LabelFile, LabelledSearch
+from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Retriever
 
@@ -27,9 +27,7 @@ _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions that are listed
 
 
-def questions_to_label(
-    retriever: Retriever, questions: Iterable[str], labelled: Collection[str], most: int
-) -> list[Result]:
+def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int) -> list[Result]:
     """Choose the questions whose labels would teach a gate most.
 
     These are the ones whose confidence is nearest to the threshold, one of each neighbourhood:
@@ -40,8 +38,7 @@ def questions_to_label(
     retriever : Retriever
         The index, whose gate has the threshold; 0.5 without a gate.
     questions : iterable of str
-    labelled : collection of str
-        Questions that are left out.
+        Those that are labelled are left out.
     most : int
         Largest number of questions.
 
@@ -51,6 +48,7 @@ def questions_to_label(
         Their searches, the nearest first. One that finds nothing, or gets a clarifying question,
         teaches nothing.
     """
+    labelled = retriever.labels
     asked = [question for question in dict.fromkeys(questions) if question not in labelled]
     nearest: dict[str, tuple[float, Result]] = {}
     for start in range(0, len(asked), _BATCH):
@@ -66,20 +64,13 @@ def questions_to_label(
 def questions_to_ask(retriever: Retriever) -> list[str]:
     """List questions to ask an index: its headings or first sentences, question marks first."""
     passages = [*islice(retriever.passages(), _LOOKED_AT)]
-    made = make_questions(passages, len(passages)).questions
+    made = make_questions(passages, len(passages))
     asked = [one_line(question.replace("`", "")) for question in made]
     return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f")))
 
 
-def label_file(retriever: Retriever) -> LabelFile:
-    """Return the labels in the folder of an index; ValueError if it has none."""
-    if retriever.folder is None:
-        raise ValueError("labels: the index has no folder; save it first.")
-    return LabelFile(retriever.folder)
-
-
 def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -> LabelledSearch:
-    """Search the questions of a table, by default of the labels in the folder of an index.
+    """Search the questions of a table, by default of the labels of an index.
 
     Parameters
     ----------
@@ -94,14 +85,12 @@ def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -
     ValueError
         If there are no labels, the table is malformed, or no question has an answer in the index.
     """
-    own = label_file(retriever).path
-    path = table or own
-    if table is None and not path.exists():
+    asked = retriever.labels if table is None else read_questions(table, labelled=True)
+    if not asked and table is None:
         raise ValueError(
             "no question is labelled; label with 'uec-rag explore' or pass a table of labels"
         )
-    asked = read_questions(path, labelled=True)
-    labels = find_labels(asked, retriever.passages(), path.name)
+    labels = find_labels(asked, retriever.passages(), table.name if table else "labels")
     return LabelledSearch.from_queries(retriever, [*labels], [*labels.values()], k=k)
 
 
@@ -117,22 +106,18 @@ def save_gate(
     """
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
-    assert gate.guarantee is not None
-    if not gate.guarantee.answered:
-        raise ValueError(_too_few_labels(gate.guarantee))
+    asked = gate.guarantee
+    assert asked is not None
+    if not asked.answered:
+        raise ValueError(
+            "no gate was saved, since it would abstain on every question. "
+            f"{asked.target[0].upper()}{asked.target[1:]} takes at least {asked.needed} labelled "
+            f"questions, more if an answer of high confidence is wrong; {asked.queries} were "
+            "usable (questions that get a clarifying question do not count). Check the labels, "
+            "provide more, or allow more wrong answers"
+        )
     gate.save(retriever.folder / GATE_FILE)
     return gate
-
-
-def _too_few_labels(asked: Guarantee) -> str:
-    """Explain why a gate of these labels would abstain on every question."""
-    return (
-        "no gate was saved, since it would abstain on every question. "
-        f"{asked.target[0].upper()}{asked.target[1:]} takes at least {asked.needed} labelled "
-        f"questions, more if an answer of high confidence is wrong; {asked.queries} were usable "
-        "(questions that get a clarifying question do not count). Check the labels, provide more, "
-        "or allow more wrong answers"
-    )
 
 
 def gate_report(searched: LabelledSearch) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from llama_index.core.vector_stores.utils import (
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import warn
 from uec_rag.confidence.replies import Within
-from uec_rag.documents.passages import bookkeeping_keys
+from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
@@ -75,7 +75,7 @@ def node_of(passage: Passage) -> BaseNode:
         node = metadata_dict_to_node(passage.metadata)
         node.metadata = own_metadata(node.metadata)
         return node
-    hidden = sorted(bookkeeping_keys(passage))
+    hidden = sorted(BOOKKEEPING & passage.metadata.keys())
     return TextNode(
         id_=passage.id,
         text=passage.text,

@@ -164,13 +164,13 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
             )
         if later := changes.new | changes.changed:
             found.read(later)
-        gone, encoded = changes.removed | (changes.changed & found.empty.keys()), 0
-        if found.documents or gone:
+        encoded = 0
+        if found.documents or changes.removed:
             size = options.get("chunk_size", CHUNK_SIZE)
-            encoded = replace_files(retriever, found.documents, gone, size=size)
+            encoded = replace_files(retriever, found.documents, changes.removed, size=size)
             if retriever.store.remote:  # the folder also holds its calibration
                 retriever.save(retriever.folder)
-    read = {document.source for document in found.documents}
+    read = {document.source for document in found.documents if document.sections}
     if kept := (changes.changed | changes.unchanged) & found.unreadable.keys():
         warn(f"the index keeps its passages of {pluralize(len(kept), 'file')}{list_first(kept)}")
     changes = replace(changes, new=changes.new & read, changed=changes.changed & read)

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import as_list, check_k, check_text, check_texts
+from uec_rag.base.checks import as_list, check_k, check_texts
 from uec_rag.base.errors import warn
-from uec_rag.base.files import lock_file
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
-from uec_rag.documents.labels import read_questions, write_label
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.base import Filter, Store
 
@@ -27,49 +24,6 @@ FEWEST = 20
 
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
-
-LABELS_FILE = "questions.csv"
-"""The file name of the labelled questions in an index's folder."""
-
-_PATIENCE = 10.0  # seconds that a label waits for those of other processes
-
-
-class LabelFile:
-    """The labelled questions of an index, in a file that is read at each use.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the index.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     labels = LabelFile(Path(folder))
-    ...     labels.write("How long?", ["faq.md#loans"])
-    ...     labels.read()
-    {'How long?': {'faq.md#loans'}}
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / LABELS_FILE
-
-    def read(self) -> dict[str, set[str]]:
-        """Return the ids of the passages that answer each question; none if nothing does."""
-        return read_questions(self.path, labelled=True) if self.path.exists() else {}
-
-    def write(self, question: str, ids: Collection[str] | None) -> None:
-        """Label a question in place of what it had; None removes its label.
-
-        Raises BlockingIOError if other processes keep writing labels.
-        """
-        check_text(question, "question")
-        lock = self.path.with_name(f".{self.path.name}.lock")
-        busy = f"{self.path.name}: another process is writing labels; nothing was changed."
-        with lock_file(lock, busy, _PATIENCE):
-            write_label(self.path, question, ids)
-
 
 Searchable: TypeAlias = Any
 """A `uec_rag.Retriever`, whose module imports this one."""

@@ -9,7 +9,6 @@ questions, see `uec_rag.ensemble.fit.fit`. With labels, confidence is calibrated
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
-from uec_rag.documents.questions import make_questions
+from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders.base import Encoded, TermEncoder
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.uec import UEC
@@ -34,39 +33,12 @@ from uec_rag.stores.base import Passage, Store
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
 
-_MOST_PAIRS = 300
 _MOST_READ = 20_000  # passages that questions are drawn from
 _MOST_LISTED = 2000  # the same, of another package's store
-_SENTENCE = 5  # words from which a question is taken for a sentence, which stands nowhere by chance
 _AT_ONCE = 4096  # passages in memory at a time
 _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
 
 _log = logging.getLogger("uec_rag")
-
-
-def pairs_from_passages(
-    passages: Sequence[Passage], most: int = _MOST_PAIRS
-) -> list[tuple[str, str]]:
-    """Make questions of passages, each with the text that answers it, in random order.
-
-    See `uec_rag.documents.questions.make_questions`. Where passages overlap, the first sentence of
-    one stands in another, too, which would look like its answer, and is taken out there.
-    """
-    shuffled = random.Random(0).sample([*passages], len(passages))
-    made = make_questions(shuffled, most)
-    pairs = zip(made.questions, made.relevant, strict=True)
-    sentences = [question for question in made.questions if len(question.split()) >= _SENTENCE]
-    cleaned = ((q, _without(sentences, made.answers[answers[0]])) for q, answers in pairs)
-    return [(question, answer) for question, answer in cleaned if answer]
-
-
-def _without(sentences: Sequence[str], text: str) -> str:
-    """Return a text without some sentences; unchanged if it has none of them."""
-    flat = " ".join(text.split())
-    found = [sentence for sentence in sentences if sentence in flat]
-    for sentence in found:
-        flat = flat.replace(sentence, " ")
-    return flat.strip() if found else text
 
 
 def sample_passages(store: Store) -> list[Passage]:

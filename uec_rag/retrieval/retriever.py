@@ -17,7 +17,7 @@ from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
-from uec_rag.base.checks import as_list, check_k, check_share, check_type
+from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.decision import Decision, with_note
@@ -29,7 +29,7 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate, Pending, check_gate
-from uec_rag.retrieval.labelled import LabelFile, check_labels
+from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.learn import (
     ENOUGH,
     CorpusCalibration,
@@ -47,9 +47,11 @@ from uec_rag.retrieval.save import (
     load_ensemble,
     open_home,
     read_calibration,
+    read_labels,
     record,
     record_ensemble,
     save_index,
+    write_label,
 )
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
@@ -691,27 +693,33 @@ class Retriever:
             self._settings = self._home.settings
         return self
 
-    def label(self, question: str, relevant_ids: Collection[str]) -> None:
-        """Write the passages that answer a question to the table of labels of the saved index.
+    @property
+    def labels(self) -> dict[str, set[str]]:
+        """The ids of the passages that answer each labelled question; none if nothing does."""
+        return read_labels(self._home)
 
-        The table is "questions.csv" in the folder of the index: `uec-rag gate` makes a gate of it.
-        A label takes the place of one that the question had. Other processes may write at the same
-        time.
+    def label(self, question: str, relevant_ids: Collection[str] | None) -> None:
+        """Label a question of the saved index with the passages that answer it.
+
+        `uec-rag gate` makes a gate of the labels. A label takes the place of one that the question
+        had. Other processes may write at the same time.
 
         Parameters
         ----------
         question : str
-        relevant_ids : collection of str
-            Ids of passages; empty if nothing in the index answers the question.
+        relevant_ids : collection of str, optional
+            Ids of passages; empty if nothing in the index answers the question. None removes its
+            label.
 
         Raises
         ------
         TypeError, ValueError
             If the question is empty, an id is not in the index, or the index has no folder yet.
-        BlockingIOError
-            If other processes keep writing labels.
+        PermissionError, BlockingIOError
+            If the index is only read, or other processes keep writing to it.
         """
-        ids = as_list(relevant_ids, "relevant_ids")
+        check_text(question, "question")
+        ids = as_list(relevant_ids or [], "relevant_ids")
         there = {passage.id for passage in self.get(ids)}
         if unknown := [id_ for id_ in ids if id_ not in there]:
             raise ValueError(
@@ -720,7 +728,7 @@ class Retriever:
             )
         if self.folder is None:
             raise ValueError("label: the index has no folder; save it first.")
-        LabelFile(self.folder).write(question, ids)
+        write_label(self._home, question, None if relevant_ids is None else ids)
 
     def fit_from(
         self, passages: Sequence[Passage] | None = None, *, show_progress: bool | None = None
@@ -784,7 +792,7 @@ class Retriever:
             return
         if self.calibration is not None or (gate is not None and gate.max_wrong is None):
             return
-        if self.folder is not None and LabelFile(self.folder).path.exists():
+        if self.labels:
             return
         given = sample_passages(self.store)
         if len(given) >= ENOUGH and self.uec.dimension:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Collection
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
 
 KIND = "UEC index"
+_LABELS = "labels"  # the setting
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
@@ -33,6 +35,19 @@ def read_calibration(home: LocalStore) -> CorpusCalibration | None:
         return None
     with as_corrupted((home.folder or Path()) / DATABASE):
         return CorpusCalibration.restore(state)
+
+
+def read_labels(home: LocalStore) -> dict[str, set[str]]:
+    """Return the labels of an index: the ids of the passages that answer each question."""
+    return {question: {*ids} for question, ids in (home.setting(_LABELS) or {}).items()}
+
+
+def write_label(home: LocalStore, question: str, ids: Collection[str] | None) -> None:
+    """Label a question in place of what it had; None removes its label."""
+    with home.changing():
+        labels = home.setting(_LABELS) or {}
+        others = {asked: ids for asked, ids in labels.items() if asked != question}
+        home.change_settings({_LABELS: others | ({} if ids is None else {question: sorted(ids)})})
 
 
 def record(home: LocalStore, store: Store, uec: UEC, calibration: CorpusCalibration | None) -> None:
@@ -77,6 +92,7 @@ def save_index(
             if isinstance(store, LocalStore | View):
                 settings = {} if isinstance(store, View) else dict(store.settings)
                 settings["fingerprint"] = uec.fingerprint
+                settings.setdefault(_LABELS, home.setting(_LABELS))
                 copy_view(store.snapshot(), home, settings)
             record(home, store, uec, calibration)
     except BaseException:

@@ -14,7 +14,7 @@ from uec_rag.base.checks import pluralize, quote, six_digits
 from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
-from uec_rag.documents.passages import bookkeeping_keys
+from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Passages, Retriever
 from uec_rag.stores.base import Filter, Passage
@@ -96,8 +96,7 @@ def answer_record(result: Result) -> dict[str, Any]:
 
 def shown_metadata(passage: Passage) -> dict[str, Any]:
     """Return the metadata of a passage without those by which an index keeps track of files."""
-    hidden = bookkeeping_keys(passage)
-    return {key: value for key, value in passage.metadata.items() if key not in hidden}
+    return {key: value for key, value in passage.metadata.items() if key not in BOOKKEEPING}
 
 
 class IndexView:

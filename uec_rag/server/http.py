@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,14 +18,12 @@ from uec_rag.base import __version__
 from uec_rag.evaluation.labels import (
     gate_report,
     gate_state,
-    label_file,
     questions_to_ask,
     questions_to_label,
     save_gate,
     search_labels,
 )
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.labelled import LabelFile
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server import messages
 from uec_rag.server.access import protections
@@ -93,9 +92,8 @@ def create_app(
         exception_handlers=messages.HANDLERS,
         middleware=protections(token, names, origins, open_paths),
     )
-    service = Service(index)
-    app.include_router(read_routes(service, write=write))
-    app.include_router(write_routes(service, allowed=write))
+    app.include_router(read_routes(index, write=write))
+    app.include_router(write_routes(index, allowed=write))
     for path, name in _FILES.items():
         file = _PAGES / name
         app.add_api_route(path, lambda file=file: FileResponse(file), include_in_schema=False)
@@ -103,26 +101,9 @@ def create_app(
     return app
 
 
-class Service:
-    """An index that is served, with one change or measurement at a time."""
-
-    def __init__(self, index: Retriever) -> None:
-        self.index, self._one = index, asyncio.Lock()
-
-    async def alone(self, work: Callable[[], _T]) -> _T:
-        """Run in a thread what takes long or changes the index, one such request at a time."""
-        async with self._one:
-            return await asyncio.to_thread(work)
-
-    @property
-    def labels(self) -> LabelFile:
-        """The labels of the index; ValueError if it has no folder."""
-        return label_file(self.index)
-
-
-def read_routes(service: Service, *, write: bool) -> APIRouter:
+def read_routes(index: Retriever, *, write: bool) -> APIRouter:
     """Make the routes that answer questions and describe the server."""
-    routes, index = APIRouter(), service.index
+    routes = APIRouter()
 
     @routes.post("/ask")
     async def ask(question: messages.Question) -> Json:
@@ -160,8 +141,15 @@ def read_routes(service: Service, *, write: bool) -> APIRouter:
     return routes
 
 
-def write_routes(service: Service, *, allowed: bool) -> APIRouter:
+async def _alone(lock: asyncio.Lock, work: Callable[[], _T]) -> _T:
+    """Run in a thread what takes long or changes the index, one such request at a time."""
+    async with lock:
+        return await asyncio.to_thread(work)
+
+
+def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
     """Make the routes that label questions and change the gate."""
+    alone = partial(_alone, asyncio.Lock())
 
     def check() -> None:
         if not allowed:
@@ -173,39 +161,37 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
     @routes.get("/labels")
     def labels() -> dict[str, list[str]]:
         """Return all labels: by question, ids of passages that answer it, none if nothing does."""
-        return {question: sorted(ids) for question, ids in service.labels.read().items()}
+        return {question: sorted(ids) for question, ids in index.labels.items()}
 
     @routes.post("/labels", status_code=201)
     async def label(new: messages.Label) -> dict[str, int]:
         """Label a question for the next gate, in place of what it had."""
-        await service.alone(lambda: service.index.label(new.question, new.relevant_ids))
+        await alone(lambda: index.label(new.question, new.relevant_ids))
         return {"relevant_ids": len(new.relevant_ids)}
 
     @routes.delete("/labels", status_code=204)
     async def unlabel(question: str) -> None:
         """Remove the label of a question."""
-        await service.alone(lambda: service.labels.write(question, None))
+        await alone(lambda: index.label(question, None))
 
     @routes.post("/questions")
     async def teaching(asked: messages.Asked) -> list[dict[str, Any]]:
         """List the questions without a label that a label would teach most."""
 
         def chosen() -> list[dict[str, Any]]:
-            headings = questions_to_ask(service.index)
+            headings = questions_to_ask(index)
             questions = [*asked.questions, *headings[:_TRIED]]
-            labels = service.labels.read()
             return [
                 {"question": one.query, "confidence": one.decision.confidence}
-                for one in questions_to_label(service.index, questions, labels, asked.most)
+                for one in questions_to_label(index, questions, asked.most)
             ]
 
-        return await service.alone(chosen)
+        return await alone(chosen)
 
     @routes.post("/report")
     async def report(given: messages.Hits) -> Json:
         """Search the labelled questions: what each threshold would answer, what a gate could."""
-        index = service.index
-        return await service.alone(lambda: gate_report(search_labels(index, k=given.k)))
+        return await alone(lambda: gate_report(search_labels(index, k=given.k)))
 
     @routes.post("/gate", status_code=201)
     async def new_gate(given: messages.Guarantee) -> Json:
@@ -214,9 +200,9 @@ def write_routes(service: Service, *, allowed: bool) -> APIRouter:
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")
 
         def saved() -> Json:
-            searched = search_labels(service.index, k=given.k)
-            return gate_state(save_gate(service.index, searched, given.max_wrong, given.max_risk))
+            searched = search_labels(index, k=given.k)
+            return gate_state(save_gate(index, searched, given.max_wrong, given.max_risk))
 
-        return await service.alone(saved)
+        return await alone(saved)
 
     return routes

@@ -1,12 +1,14 @@
 """What the explorer is tried on: a fitted ensemble of two, four topics, and passages to fear."""
 
 import warnings
+from contextlib import closing
 
 import pytest
 
 from tests.cli.conftest import TOPICS, make_model
 from tests.server.conftest import ESCAPES, SCRIPT
 from uec_rag import UEC, Retriever
+from uec_rag.retrieval.save import open_home, write_label
 
 QUESTIONS = [
     (f"{start} {word} {other}?", f"{topic}-{place}")
@@ -18,9 +20,14 @@ QUESTIONS = [
 ]
 
 
-def table(rows=(*QUESTIONS, ("who wrote hamlet?", ""), ("why?", ""))):
-    """Labelled questions as a CSV file has them."""
-    return "\n".join(["query,relevant_ids", *(",".join(row) for row in rows)]).encode()
+LABELS = {question: {id_} for question, id_ in QUESTIONS} | {"who wrote hamlet?": (), "why?": ()}
+
+
+def give_labels(folder, labels=LABELS):
+    """Label questions of a saved index."""
+    with closing(open_home(folder, read_only=False)) as home, home.changing():
+        for question, ids in labels.items():
+            write_label(home, question, ids)
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,8 @@ from playwright.sync_api import expect, sync_playwright
 
 from tests.helpers import DATA, VAGUE, namesakes
 from tests.server.conftest import running
-from tests.server.explore.conftest import QUESTIONS, table
+from tests.server.explore.conftest import LABELS, QUESTIONS, give_labels
 from uec_rag import Gate, Retriever
-from uec_rag.documents.labels import read_questions
 from uec_rag.server import create_app
 
 pytestmark = pytest.mark.ui
@@ -133,18 +132,15 @@ def test_a_script_in_a_passage_is_text(page):
 
 
 def test_the_slider_shows_a_gate_and_a_saved_gate_is_there_after_a_reload(page, index):
-    (index / "questions.csv").write_bytes(table())
+    give_labels(index)
     tune(page)
     assert page.locator("#tuned svg").count() == 2
     promises = [("wrongs", "max_wrong", 10), ("risks", "max_risk", 20), ("risks", "max_risk", 40)]
     for promise, name, percent in promises:
         page.select_option("#promise", promise)
         slide(page, percent)
-        rows = table().decode().splitlines()[1:]
-        queries, ids = zip(*(row.split(",") for row in rows), strict=True)
-        relevant = [{id_} - {""} for id_ in ids]
         told = {name: percent / 100}
-        gate = Gate.from_labels(Retriever.load(index), queries, relevant, **told, k=4)
+        gate = Gate.from_labels(Retriever.load(index), [*LABELS], [*LABELS.values()], **told, k=4)
         found = gate.guarantee
         assert page.inner_text("#risk-report") == found.report
         shown = f"{found.answered} of {found.queries} questions answered, {found.wrong} wrongly"
@@ -173,7 +169,7 @@ def test_labels_given_on_the_page_make_a_gate(page, index):
     page.click("text=Nothing answers")
     expect(page.locator("#labels")).to_contain_text("21 questions, 1 without an answer")
     wanted = {question: {id_} for question, id_ in QUESTIONS[:40:2]} | {"who wrote hamlet?": set()}
-    assert read_questions(index / "questions.csv", labelled=True) == wanted
+    assert Retriever.load(index).labels == wanted
     page.reload()
     page.wait_for_selector("#answer .decision")
     nothing = page.locator("#answer .decision button")
@@ -231,7 +227,7 @@ def test_a_reading_is_asked_among(page, index):
 
 
 def test_all_views_work_by_keyboard_alone(page, index):
-    (index / "questions.csv").write_bytes(table())
+    give_labels(index)
 
     def focused():
         return page.evaluate(
@@ -306,8 +302,8 @@ def test_views_fit_and_break_no_rule_of_accessibility_in_both_themes(
     text = f"| {cells} |\n{'|---' * 9}|\n| {cells} |\n\nSee `a/very/long/path/{'x' * 60}`."
     wide.add([f"The honey table\n\n{text}"], ["table"], [{"source": "table.md"}])
     wide.save(index)
-    questions = [("honey in the hive?", "bees-0"), (LONG, ""), (f"{LONG[:-1]} of all?", "bees-1")]
-    (index / "questions.csv").write_bytes(table((*questions, *QUESTIONS)))
+    own = {"honey in the hive?": ["bees-0"], LONG: [], f"{LONG[:-1]} of all?": ["bees-1"]}
+    give_labels(index, own | LABELS)
     with served(index) as address, opened(browser, address, width=width, theme=theme) as page:
         assert page.evaluate("document.documentElement.dataset.theme") == theme
         views = {"first": "ask"} | {view: view for view in VIEWS}
