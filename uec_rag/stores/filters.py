@@ -278,30 +278,32 @@ def all_of(*filters: Filter | None) -> Filter | None:
 _SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere
 
 
-def necessary(filter: Filter) -> dict[str, Any] | None:
+def necessary(filter: Filter, *, ids: bool = False) -> dict[str, Any] | None:
     """Return what must hold for a filter to, in the operators that other stores have, too.
 
     These are `$and`, `$or`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte`, each as
-    a mapping with one key. None if nothing can be said.
+    a mapping with one key; with `ids`, also `$in` of "$id". None if nothing can be said.
 
     Examples
     --------
     >>> necessary({"lang": "en", "tags": {"$contains": "tax"}, "year": {"$gt": 2020}})
     {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
     """
-    return _necessary(parse(filter))
+    return _necessary(parse(filter), ids)
 
 
-def _necessary(condition: Condition) -> dict[str, Any] | None:
+def _necessary(condition: Condition, with_ids: bool) -> dict[str, Any] | None:
     match condition:
         case And(conditions) | Or(conditions):
-            parts = [_necessary(one) for one in conditions]
+            parts = [_necessary(one, with_ids) for one in conditions]
             known = [part for part in parts if part is not None]
             if (isinstance(condition, Or) and len(known) < len(parts)) or not known:
                 return None
             if len(known) == 1:
                 return known[0]
             return {"$and" if isinstance(condition, And) else "$or": known}
+        case HasId(ids) if with_ids:
+            return {"$id": {"$in": [*ids]}}
         case Compare(key, operator, value, ()) if operator in _SHARED:
             values = value if operator == "$in" else (value,)
             bounds = operator not in ("$eq", "$in")
