@@ -16,7 +16,7 @@ from langchain_core.vectorstores import VectorStore
 from uec_rag.langchain.documents import passages_of
 from uec_rag.retrieval.sources import Source, Vectors, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.filters import HasId, Predicate, matches, necessary, parse, parts_of
+from uec_rag.stores.filters import Compare, leaves, matches, necessary, parse
 
 
 class _Store(NamedTuple):
@@ -122,7 +122,7 @@ def _in_memory(theirs: Any) -> _Store:  # noqa: ANN401
 def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
     def options(filter: Filter) -> dict[str, Any]:
         condition = parse(filter)
-        if parts_of(condition, (Predicate, HasId)):  # it looks at metadata alone
+        if not all(isinstance(one, Compare) for one in leaves(condition)):  # it sees only metadata
             return {}
 
         def keep(metadata: dict[str, Any]) -> bool:

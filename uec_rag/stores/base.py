@@ -378,35 +378,28 @@ _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days
 class DateText(str):
     """The ISO 8601 text of a date, or of a date and a time, which filters compare as a moment.
 
-    Attributes
-    ----------
-    span : tuple of int
-        Its first microsecond since 1970 in UTC, and the first one after it: of a date, that of the
-        next day.
-
     Examples
     --------
-    >>> DateText.from_date(datetime.date(1970, 1, 2)).span
+    >>> DateText("1970-01-02").span
     (86400000000, 172800000000)
     """
 
-    span: tuple[int, int]
-
-    @classmethod
-    def from_date(cls, value: datetime.date) -> Self:
-        """Make the text of a date or a datetime; one without a time zone is in UTC."""
-        made, length, moment = cls(value.isoformat()), _MICROSECOND, value
-        if not isinstance(moment, datetime.datetime):
-            length, moment = _DAY, datetime.datetime.combine(value, datetime.time())
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its first microsecond since 1970 in UTC, and the first one after it, or after its day."""
+        moment = datetime.datetime.fromisoformat(self)
         first = (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
-        made.span = first, first + length // _MICROSECOND
-        return made
+        return first, first + (_DAY // _MICROSECOND if len(self) == len("2024-01-31") else 1)
 
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Restore the text of a date; ValueError if it is not one."""
-        kind = datetime.date if len(text) == len("2024-01-31") else datetime.datetime
-        return cls.from_date(kind.fromisoformat(text))
+
+def dates_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the keys of metadata whose values are dates."""
+    return [key for key, value in metadata.items() if isinstance(value, DateText)]
+
+
+def restore_dates(metadata: dict[str, Any], dates: Sequence[str]) -> None:
+    """Make the texts of dates `DateText` again."""
+    metadata |= {key: DateText(metadata[key]) for key in dates}
 
 
 def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
@@ -474,7 +467,7 @@ def _plain(value: object) -> object:
     if isinstance(value, PurePath | uuid.UUID):
         return str(value)
     if isinstance(value, datetime.date):  # a datetime is a date
-        return DateText.from_date(value)
+        return DateText(value.isoformat())
     return value.isoformat() if isinstance(value, datetime.time) else value
 
 

@@ -26,8 +26,16 @@ from uec_rag.base.errors import missing_extra
 from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
-from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
-from uec_rag.stores.local.database import dates_of, restore_dates
+from uec_rag.stores.base import (
+    Filter,
+    Passage,
+    Schema,
+    Store,
+    check_addition,
+    check_same,
+    dates_of,
+    restore_dates,
+)
 from uec_rag.stores.local.view import View
 
 try:
@@ -58,9 +66,9 @@ class QdrantStore(Store):
     scored in this process. Adding the first passages creates the collection, which records their
     ensemble.
 
-    Of a filter, Qdrant runs `$id`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte` on keys
-    that are one word; the rest is applied to its candidates. An index of Qdrant on "values.KEY"
-    makes filters of many passages fast.
+    Of a filter, Qdrant runs `$id`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte` on
+    keys that are one word; the rest is applied to its candidates. An index of Qdrant on
+    "values.KEY" makes filters of many passages fast.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
