@@ -319,7 +319,6 @@ class Store(ABC):
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
         k = check_k(k)
-        check_range(query, "query")
         store = self.snapshot(filter)
         view = store.fetch("", query, 4 * k)
         top = view.rank(query, k, beta=beta)
@@ -368,8 +367,6 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
 
 DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
-_LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
-_LARGEST = 1e19  # so that the product of two variances does not overflow float32
 _EXACT = 2**53  # a float represents all integers up to this
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
@@ -599,11 +596,10 @@ def check_same(stored: str | None, fingerprint: str) -> None:
 def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
     """Check passages and their Gaussians, and return the passages with copied metadata.
 
-    ValueError if there is not one Gaussian per passage, if an id occurs twice, or if a mean is
-    above 1e6 or a variance above 1e19; and as in `check_passage`.
+    ValueError if there is not one Gaussian per passage, or if an id occurs twice; and as in
+    `check_passage`.
     """
     check_type(gaussians, Gaussian, "gaussians", "a Gaussian")
-    check_range(gaussians, "gaussians")
     if len(passages) != len(gaussians):
         raise ValueError(
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
@@ -615,19 +611,3 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
     if len({passage.id for passage in checked}) < len(checked):
         raise ValueError("ids: expected distinct ids in one call.")
     return checked
-
-
-def check_range(gaussians: Gaussian, name: str) -> None:
-    """Raise ValueError if means or variances are too large for scores in float32."""
-    mean, profile = gaussians.mean, gaussians.profile
-    variance = float(gaussians.scales.max(initial=0.0))
-    variance *= 1.0 if profile is None else float(profile.max(initial=0.0))
-    for what, got, most in (
-        ("means", max(float(mean.max(initial=0.0)), -float(mean.min(initial=0.0))), _LARGEST_MEAN),
-        ("variances", variance, _LARGEST),
-    ):
-        if got > most:
-            raise ValueError(
-                f"{name}: expected {what} <= {most:g}, got {got:g}: their products are beyond "
-                "float32. Scale the embeddings, or fit the ensemble again."
-            )
