@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import (
-    are_finite,
     as_list,
     check_k,
     check_texts,
@@ -132,13 +131,6 @@ class Schema(Record):
     factors: tuple[tuple[float, ...], ...] | None = None
     words: tuple[tuple[float, Saturation], ...] = ()
 
-    def __post_init__(self) -> None:
-        profile = self.profile
-        if profile is not None and (
-            profile.shape[1] != self.dimension or not are_finite(profile, least=0)
-        ):
-            raise ValueError(f"factors: expected {self.dimension} numbers >= 0 each.")
-
     @classmethod
     def from_gaussians(cls, gaussians: Gaussian) -> Self:
         """Describe a batch of Gaussians; ValueError if their terms have different scales."""
@@ -169,17 +161,11 @@ class Schema(Record):
     def check(self, gaussians: Gaussian) -> None:
         """Raise ValueError unless Gaussians may be stored beside those of this schema."""
         other = Schema.from_gaussians(gaussians)
-        for what, own, got in (
-            ("dimension", self.dimension, other.dimension),
-            ("words", self.words, other.words),
-            ("a profile of the variance", self.factors, other.factors),
-            ("encoders of widths", self.widths, other.widths),
-        ):
-            if own != got:
-                raise ValueError(
-                    f"gaussians: expected {what} {own!r:.80}, as stored, got {got!r:.80}; they "
-                    "come from another fit, or another posterior. Build the index again."
-                )
+        if other != self:
+            raise ValueError(
+                f"gaussians: expected {self!r:.150}, as stored, got {other!r:.150}; they come from "
+                "another fit, or another posterior. Build the index again."
+            )
 
     def check_query(self, query: Gaussian) -> None:
         """Raise ValueError unless queries have the dimension of the stored passages."""
@@ -344,22 +330,18 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     TypeError
         If `store` is not a store.
     """
-    if store is not None:
-        check_type(store, Store, "store", "a store, such as LocalStore()")
+    check_type(store, Store | None, "store", "a store, such as LocalStore()")
     state = settings.get(STORE)
+    if state is None and store is not None:
+        raise ValueError("this index stores its own passages; omit store=")
     if state is None:
-        if store is not None:
-            raise ValueError("this index stores its own passages; omit store=")
         return None
-    if not isinstance(state, dict):
-        raise ValueError(f"path: the index names no store, but {state!r:.60}; build it again.")
-    if store is None:
-        address, how = state.get("address"), "Retriever.load(path, store=...)"
-        if state.get("store") == "source":
-            how = "load(path, store=UECRetriever.over(your_store, ...).index.store)"
+    if store is None or not isinstance(state, dict):
         raise ValueError(
-            f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
-            f"is not opened just because a saved folder names it; if it is yours, pass it: {how}."
+            f"path: the passages of this index are in a store elsewhere ({state!r:.300}), which is "
+            "not opened just because a saved folder names it; if it is yours, pass it: "
+            "Retriever.load(path, store=...), of a retriever over another package's store with "
+            "store=UECRetriever.over(your_store, ...).index.store."
         )
     store.restore(state)
     return store
