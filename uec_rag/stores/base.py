@@ -276,7 +276,6 @@ class Store(ABC):
         """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
         return self.snapshot().sample(count)
 
-    @abstractmethod
     def fetch(self, question: str, query: Gaussian, count: int) -> Candidates:
         """Return the view that queries are compared with: of all passages, or of candidates.
 
@@ -289,6 +288,7 @@ class Store(ABC):
         count : int
             The smallest number of candidates.
         """
+        return cast(Candidates, self.snapshot())
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None

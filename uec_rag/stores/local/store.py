@@ -465,10 +465,6 @@ class LocalStore(Store):
         """
         return View(self._current()[0], self._home).snapshot(filter)
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Return the view that queries are compared with, of all passages."""
-        return self.snapshot()
-
     # Writing
 
     @contextmanager

@@ -570,10 +570,6 @@ class View(Store):
         columns = np.arange(0, len(self), max(1, len(self) // count))
         return self.state.gaussians(self.positions(columns))
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Return the view itself, whose passages queries are compared with."""
-        return self
-
     def rank(self, query: Gaussian, k: int, *, beta: float) -> Top:
         """Find the columns with the k highest s_hat for n queries, or all if there are fewer.
 
