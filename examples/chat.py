@@ -15,7 +15,7 @@ from langgraph.graph.message import MessagesState
 from langgraph.types import Command, interrupt
 
 from uec_rag import UEC
-from uec_rag.langchain import Gated, UECGate, UECRetriever, retrieval_node, route_on_decision
+from uec_rag.langchain import Gated, UECGate, UECRetriever, retrieval_node
 
 PASSAGES = {
     "git add": "git add stages changes of files for the next commit. The option --force adds "
@@ -66,7 +66,7 @@ def build_chat(uec: UEC | None = None):
     graph.add_node("clarify", clarify, destinations=("retrieve",))
     graph.add_node("abstain", abstain)
     graph.add_edge(START, "retrieve")
-    graph.add_conditional_edges("retrieve", route_on_decision)
+    graph.add_conditional_edges("retrieve", lambda state: state["decision"])
     graph.add_edge("answer", END)
     graph.add_edge("abstain", END)
     return graph.compile(checkpointer=InMemorySaver())

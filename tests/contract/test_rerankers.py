@@ -89,8 +89,8 @@ async def test_hits_of_any_retriever_are_judged_in_its_order(uec, texts, queries
         few = UECGate(retriever=theirs, embedding=uec).invoke(query)
         assert len(few["documents"]) == 2
         assert few["confidence"] == found["confidence"]
-        with pytest.raises(TypeError, match="with embedding=, any retriever is judged"):
-            UECGate(retriever=theirs)
+        with pytest.raises(ValueError, match="with embedding=, any retriever is judged"):
+            UECGate(retriever=theirs).invoke(query)
         return
     nodes = [TextNode(text=text, id_=f"n{at}") for at, text in enumerate(texts)]
     theirs = VectorStoreIndex(nodes, embed_model=MockEmbedding(8)).as_retriever(similarity_top_k=30)

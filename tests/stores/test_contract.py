@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(store):
         ([Passage("p7", "text", [1])], one, "metadata of 'p7': expected a mapping, got list"),
         (numbered(range(2)), gaussians(1, 3), "gaussians: expected 2, one per passage, got 3"),
         (numbered([7, 7]), gaussians(1, 2), "ids: expected distinct ids in one call"),
-        (numbered([7]), Gaussian(np.ones((1, 3)), np.ones((1, 3))), "dimension"),
+        (numbered([7]), Gaussian(np.ones((1, 3)), np.ones((1, 3))), "another p"),
         (numbered([7]), gaussians(1, 1, factored=False), "another p"),
         (
             numbered([7]),

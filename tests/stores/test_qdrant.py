@@ -142,17 +142,6 @@ def test_a_server_that_goes_while_it_is_asked_is_an_error_and_never_a_part_of_an
         assert ASKED[what](filled) == expected
 
 
-FAILURES = {
-    400: (ValueError, r"^store: Qdrant at '.*' rejects the request .*400"),
-    401: (PermissionError, r"does not .*this key do that \(401\).*api_key="),
-    403: (PermissionError, r"does not .*this key do that \(403\).*api_key="),
-    404: (ValueError, r"check the address, and that the collection was not removed"),
-    413: (ValueError, r"^store: Qdrant at '.*' rejects the request .*413"),
-    429: (ConnectionError, "does not answer"),
-    503: (ConnectionError, "does not answer"),
-}
-
-
 def all_that_is_said(error, caplog):
     """An error, what it is the context or the cause of, and the log."""
     said, left = [caplog.text], [error]
@@ -164,14 +153,14 @@ def all_that_is_said(error, caplog):
     return "\n".join(said)
 
 
-@pytest.mark.parametrize("status", FAILURES)
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 503])
 def test_what_a_server_refuses_is_said_by_every_method_without_the_key(
     client, filled, status, caplog
 ):
-    error, message = FAILURES[status]
     for name, call in CALLS.items():
         client.fail(refusal(status, b"s3cret is the key"))
-        with pytest.raises(error, match=message) as caught:
+        message = rf"(?s)^store: Qdrant at '.*' .*refuses .*{status}.* api_key="
+        with pytest.raises(ConnectionError, match=message) as caught:
             call(filled)
         assert "s3cret" not in all_that_is_said(caught.value, caplog), name
         client.fail(None)

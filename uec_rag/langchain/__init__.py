@@ -5,7 +5,7 @@ from uec_rag.base.errors import require
 require("langchain", "langchain-core")
 
 from uec_rag.langchain.gate import UECGate, chat_advisor  # noqa: E402
-from uec_rag.langchain.gated import Gated, retrieval_node, retriever_tool, route_on_decision  # noqa: E402
+from uec_rag.langchain.gated import Gated, retrieval_node, retriever_tool  # noqa: E402
 from uec_rag.langchain.vectorstore import UECEmbeddings, UECRetriever, UECVectorStore  # noqa: E402
 
 __all__ = [
@@ -17,5 +17,4 @@ __all__ = [
     "chat_advisor",
     "retrieval_node",
     "retriever_tool",
-    "route_on_decision",
 ]

@@ -20,8 +20,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     SkipValidation,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 
@@ -148,20 +146,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    @field_validator("retriever", mode="before")
-    @classmethod
-    def _check_retriever(cls, retriever: object, known: ValidationInfo) -> object:
-        judged = known.data.get("embedding") is not None and isinstance(retriever, BaseRetriever)
-        elsewhere = isinstance(retriever, VectorStoreRetriever)
-        decides = isinstance(retriever, UECRetriever) or not elsewhere
-        if not judged and not (isinstance(retriever, Runnable) and decides):
-            raise TypeError(
-                f"retriever: expected a UECRetriever, got {type(retriever).__name__}; as_retriever "
-                "of a UECVectorStore makes one, and UECRetriever.over(store, UEC()) one over "
-                "another vector store; with embedding=, any retriever is judged."
-            )
-        return retriever
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -320,7 +304,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             def search(rewrite: str) -> list[Document]:
                 return cast(list[Document], retriever.invoke(rewrite, config))
 
-        expected = f"{DECIDED[:-1]}; those of this {type(retriever).__name__} have none."
+        whose = f"those of this {type(retriever).__name__} have none"
+        expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."
         text_of = attrgetter("page_content")
         return (
             retriever,

@@ -177,7 +177,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     >>> embedding = DeterministicFakeEmbedding(size=8)
     >>> node = retrieval_node(UECRetriever.from_texts(["cats purr", "dogs bark"], embedding))
     >>> state = node.invoke({"messages": [HumanMessage("dogs bark")]})
-    >>> state["documents"][0].page_content, route_on_decision(state)
+    >>> state["documents"][0].page_content, state["decision"]
     ('dogs bark', 'answer')
     """
 
@@ -201,20 +201,6 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
         return updates(question, await retriever.ainvoke(given, config, **options), options)
 
     return RunnableLambda(node, anode, name="retrieve")
-
-
-def route_on_decision(state: Mapping[str, Any]) -> Action:
-    """Return "answer", "clarify" or "abstain" from a state; for `add_conditional_edges`.
-
-    Raises
-    ------
-    ValueError
-        If the state has no "decision", which `retrieval_node` writes.
-    """
-    if not state.get("decision"):
-        raise ValueError("state: has no decision; expected one from retrieval_node.")
-    action: Action = state["decision"]
-    return action
 
 
 def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, Sequence[AnyMessage]]:

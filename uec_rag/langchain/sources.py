@@ -16,7 +16,7 @@ from langchain_core.vectorstores import VectorStore
 from uec_rag.langchain.documents import passages_of
 from uec_rag.retrieval.sources import Source, Vectors, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.filters import HasId, Predicate, matches, necessary, parse, parts_of
+from uec_rag.stores.filters import Compare, leaves, matches, necessary, parse
 
 
 class _Store(NamedTuple):
@@ -122,7 +122,7 @@ def _in_memory(theirs: Any) -> _Store:  # noqa: ANN401
 def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
     def options(filter: Filter) -> dict[str, Any]:
         condition = parse(filter)
-        if parts_of(condition, (Predicate, HasId)):  # it looks at metadata alone
+        if not all(isinstance(one, Compare) for one in leaves(condition)):  # it sees only metadata
             return {}
 
         def keep(metadata: dict[str, Any]) -> bool:
@@ -138,11 +138,13 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
 
 
 def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
+    from uec_rag.stores.qdrant import qdrant_filter
+
     name = theirs.vector_name or ""
 
     def options(filter: Filter) -> dict[str, Any]:
         asked = necessary(filter)
-        return _given(asked and _qdrant_filter(asked, theirs.metadata_payload_key))
+        return _given(asked and qdrant_filter(asked, theirs.metadata_payload_key))
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
         points = theirs.client.retrieve(theirs.collection_name, ids, with_vectors=True)
@@ -154,30 +156,6 @@ def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
         return [point.id for point in points]
 
     return _Store(options, vectors, ids, by_vector=theirs.retrieval_mode == "dense")
-
-
-def _qdrant_filter(asked: Mapping[str, Any], prefix: str) -> Any:  # noqa: ANN401
-    """Translate what `necessary` returns to a filter of Qdrant."""
-    from qdrant_client import models
-
-    [(key, value)] = asked.items()
-    if key in ("$and", "$or"):
-        conditions = [_qdrant_filter(one, prefix) for one in value]
-        if key == "$and":
-            return models.Filter(must=conditions)
-        return models.Filter(should=conditions)
-    [(operator, operand)] = value.items()
-    place = f"{prefix}.{key}"
-    if operator not in ("$eq", "$in"):
-        bound = models.Range(**{operator[1:]: operand})
-        return models.Filter(must=[models.FieldCondition(key=place, range=bound)])
-    wanted: list[Any] = [
-        models.FieldCondition(key=place, range=models.Range(gte=one, lte=one))
-        if isinstance(one, float)
-        else models.FieldCondition(key=place, match=models.MatchValue(value=one))
-        for one in ([operand] if operator == "$eq" else operand)
-    ]
-    return models.Filter(should=wanted)
 
 
 _KINDS: dict[str, Callable[[Any], _Store]] = {

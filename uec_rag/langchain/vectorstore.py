@@ -400,9 +400,8 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
 
         A document keeps its id if `ids` is not given.
         """
-        store = UECVectorStore(uec, **take_options(UECVectorStore, kwargs))
-        made = cls(vectorstore=store, **kwargs)
-        store.add_documents(documents, **({} if ids is None else {"ids": ids}))
+        made = cls.from_texts([], uec, **kwargs)
+        made.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
         return made
 
     @classmethod

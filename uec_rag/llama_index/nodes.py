@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar, cast
@@ -220,15 +220,15 @@ def _group(filters: MetadataFilters) -> dict[str, Any]:
     return {"$and": members}
 
 
-def _leaf(filter_: MetadataFilter) -> dict[str, Any]:
+def _leaf(filter_: MetadataFilter) -> Filter:
     key, value, operator = filter_.key, filter_.value, _OPERATORS.get(filter_.operator)
     is_plain = isinstance(value, list) == (operator in ("$in", "$nin")) and value is not None
     if operator is not None and is_plain and not key.startswith("$"):  # theirs are any text
         return {key: {operator: value}}
     # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
     # so a passage may take its place: one predicate is made for all of them.
-    lookup = cast(Callable[[str], Mapping[str, Any]], attrgetter("metadata"))
-    return {"$where": build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_]))}
+    lookup: Any = attrgetter("metadata")
+    return cast(Filter, build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_])))
 
 
 def metadata_filters(filter: Filter) -> MetadataFilters | None:

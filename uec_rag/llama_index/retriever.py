@@ -29,7 +29,7 @@ from uec_rag.llama_index.nodes import (
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.adapters import FitFrom, as_index, index_over, load_index, take_options
-from uec_rag.retrieval.sources import Source, Vectors, source_of_retriever
+from uec_rag.retrieval.sources import Source, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
 
 _KIND = "Document or node of llama_index.core.schema"
@@ -292,33 +292,24 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     def find_by_vector(vector: Sequence[float], filter: Filter | None) -> list[Passage]:
         return find(QueryBundle("", embedding=[*vector]), filter)
 
-    embedded = find_by_vector if store.is_embedding_query else None
-    name = f"{count} candidates of {type(store).__name__}{named}"
-    held = theirs.docstore
-    if not held.docs:  # the nodes are in the vector store
-        by_id: Callable[[list[str]], list[BaseNode]] = store.get_nodes
-        return Source(
-            name,
-            find,
-            partial(_of_nodes, by_id),
-            lambda ids: passages_of(by_id(ids)),
-            find_by_vector=embedded,
-        )
-
-    def get(ids: Iterable[str]) -> list[Passage]:
-        return passages_of(held.get_nodes([*ids], raise_error=False))
-
-    vectors: Vectors | None = None
-    if isinstance(store, SimpleVectorStore):
+    held, sample, vectors = theirs.docstore, None, None
+    nodes_of: Callable[[list[str]], Sequence[BaseNode]] = store.get_nodes
+    if held.docs:
+        nodes_of = partial(held.get_nodes, raise_error=False)
+        sample = lambda most: passages_of(nodes_of([*held.docs][:most]))  # noqa: E731
+    else:  # the nodes are in the vector store
+        vectors = lambda ids: {n.node_id: n.embedding for n in nodes_of(ids) if n.embedding}  # noqa: E731
+    if held.docs and isinstance(store, SimpleVectorStore):
         kept = store.data.embedding_dict
         vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
-    return Source(name, find, vectors, get, lambda most: get([*held.docs][:most]), embedded)
-
-
-def _of_nodes(
-    get: Callable[[list[str]], list[BaseNode]], ids: list[str]
-) -> Mapping[str, Sequence[float]]:
-    return {node.node_id: node.embedding for node in get(ids) if node.embedding is not None}
+    return Source(
+        f"{count} candidates of {type(store).__name__}{named}",
+        find,
+        vectors,
+        lambda ids: passages_of(nodes_of(ids)),
+        sample,
+        find_by_vector if store.is_embedding_query else None,
+    )
 
 
 def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import (
-    are_finite,
     as_list,
     check_k,
     check_texts,
@@ -132,13 +131,6 @@ class Schema(Record):
     factors: tuple[tuple[float, ...], ...] | None = None
     words: tuple[tuple[float, Saturation], ...] = ()
 
-    def __post_init__(self) -> None:
-        profile = self.profile
-        if profile is not None and (
-            profile.shape[1] != self.dimension or not are_finite(profile, least=0)
-        ):
-            raise ValueError(f"factors: expected {self.dimension} numbers >= 0 each.")
-
     @classmethod
     def from_gaussians(cls, gaussians: Gaussian) -> Self:
         """Describe a batch of Gaussians; ValueError if their terms have different scales."""
@@ -169,17 +161,11 @@ class Schema(Record):
     def check(self, gaussians: Gaussian) -> None:
         """Raise ValueError unless Gaussians may be stored beside those of this schema."""
         other = Schema.from_gaussians(gaussians)
-        for what, own, got in (
-            ("dimension", self.dimension, other.dimension),
-            ("words", self.words, other.words),
-            ("a profile of the variance", self.factors, other.factors),
-            ("encoders of widths", self.widths, other.widths),
-        ):
-            if own != got:
-                raise ValueError(
-                    f"gaussians: expected {what} {own!r:.80}, as stored, got {got!r:.80}; they "
-                    "come from another fit, or another posterior. Build the index again."
-                )
+        if other != self:
+            raise ValueError(
+                f"gaussians: expected {self!r:.150}, as stored, got {other!r:.150}; they come from "
+                "another fit, or another posterior. Build the index again."
+            )
 
     def check_query(self, query: Gaussian) -> None:
         """Raise ValueError unless queries have the dimension of the stored passages."""
@@ -290,7 +276,6 @@ class Store(ABC):
         """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
         return self.snapshot().sample(count)
 
-    @abstractmethod
     def fetch(self, question: str, query: Gaussian, count: int) -> Candidates:
         """Return the view that queries are compared with: of all passages, or of candidates.
 
@@ -303,6 +288,7 @@ class Store(ABC):
         count : int
             The smallest number of candidates.
         """
+        return cast(Candidates, self.snapshot())
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -319,7 +305,6 @@ class Store(ABC):
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
         k = check_k(k)
-        check_range(query, "query")
         store = self.snapshot(filter)
         view = store.fetch("", query, 4 * k)
         top = view.rank(query, k, beta=beta)
@@ -345,22 +330,18 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     TypeError
         If `store` is not a store.
     """
-    if store is not None:
-        check_type(store, Store, "store", "a store, such as LocalStore()")
+    check_type(store, Store | None, "store", "a store, such as LocalStore()")
     state = settings.get(STORE)
+    if state is None and store is not None:
+        raise ValueError("this index stores its own passages; omit store=")
     if state is None:
-        if store is not None:
-            raise ValueError("this index stores its own passages; omit store=")
         return None
-    if not isinstance(state, dict):
-        raise ValueError(f"path: the index names no store, but {state!r:.60}; build it again.")
-    if store is None:
-        address, how = state.get("address"), "Retriever.load(path, store=...)"
-        if state.get("store") == "source":
-            how = "load(path, store=UECRetriever.over(your_store, ...).index.store)"
+    if store is None or not isinstance(state, dict):
         raise ValueError(
-            f"path: the passages of this index are in a store elsewhere ({address!r:.300}), which "
-            f"is not opened just because a saved folder names it; if it is yours, pass it: {how}."
+            f"path: the passages of this index are in a store elsewhere ({state!r:.300}), which is "
+            "not opened just because a saved folder names it; if it is yours, pass it: "
+            "Retriever.load(path, store=...), of a retriever over another package's store with "
+            "store=UECRetriever.over(your_store, ...).index.store."
         )
     store.restore(state)
     return store
@@ -368,8 +349,6 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
 
 DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
-_LARGEST_MEAN = 1e6  # so that the square of a product of two means does not overflow float32
-_LARGEST = 1e19  # so that the product of two variances does not overflow float32
 _EXACT = 2**53  # a float represents all integers up to this
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
@@ -378,35 +357,28 @@ _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days
 class DateText(str):
     """The ISO 8601 text of a date, or of a date and a time, which filters compare as a moment.
 
-    Attributes
-    ----------
-    span : tuple of int
-        Its first microsecond since 1970 in UTC, and the first one after it: of a date, that of the
-        next day.
-
     Examples
     --------
-    >>> DateText.from_date(datetime.date(1970, 1, 2)).span
+    >>> DateText("1970-01-02").span
     (86400000000, 172800000000)
     """
 
-    span: tuple[int, int]
-
-    @classmethod
-    def from_date(cls, value: datetime.date) -> Self:
-        """Make the text of a date or a datetime; one without a time zone is in UTC."""
-        made, length, moment = cls(value.isoformat()), _MICROSECOND, value
-        if not isinstance(moment, datetime.datetime):
-            length, moment = _DAY, datetime.datetime.combine(value, datetime.time())
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its first microsecond since 1970 in UTC, and the first one after it, or after its day."""
+        moment = datetime.datetime.fromisoformat(self)
         first = (moment.replace(tzinfo=moment.tzinfo or datetime.UTC) - _EPOCH) // _MICROSECOND
-        made.span = first, first + length // _MICROSECOND
-        return made
+        return first, first + (_DAY // _MICROSECOND if len(self) == len("2024-01-31") else 1)
 
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Restore the text of a date; ValueError if it is not one."""
-        kind = datetime.date if len(text) == len("2024-01-31") else datetime.datetime
-        return cls.from_date(kind.fromisoformat(text))
+
+def dates_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the keys of metadata whose values are dates."""
+    return [key for key, value in metadata.items() if isinstance(value, DateText)]
+
+
+def restore_dates(metadata: dict[str, Any], dates: Sequence[str]) -> None:
+    """Make the texts of dates `DateText` again."""
+    metadata |= {key: DateText(metadata[key]) for key in dates}
 
 
 def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
@@ -474,7 +446,7 @@ def _plain(value: object) -> object:
     if isinstance(value, PurePath | uuid.UUID):
         return str(value)
     if isinstance(value, datetime.date):  # a datetime is a date
-        return DateText.from_date(value)
+        return DateText(value.isoformat())
     return value.isoformat() if isinstance(value, datetime.time) else value
 
 
@@ -606,11 +578,10 @@ def check_same(stored: str | None, fingerprint: str) -> None:
 def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Passage]:
     """Check passages and their Gaussians, and return the passages with copied metadata.
 
-    ValueError if there is not one Gaussian per passage, if an id occurs twice, or if a mean is
-    above 1e6 or a variance above 1e19; and as in `check_passage`.
+    ValueError if there is not one Gaussian per passage, or if an id occurs twice; and as in
+    `check_passage`.
     """
     check_type(gaussians, Gaussian, "gaussians", "a Gaussian")
-    check_range(gaussians, "gaussians")
     if len(passages) != len(gaussians):
         raise ValueError(
             f"gaussians: expected {len(passages)}, one per passage, got {len(gaussians)}."
@@ -622,19 +593,3 @@ def check_addition(passages: Sequence[Passage], gaussians: Gaussian) -> list[Pas
     if len({passage.id for passage in checked}) < len(checked):
         raise ValueError("ids: expected distinct ids in one call.")
     return checked
-
-
-def check_range(gaussians: Gaussian, name: str) -> None:
-    """Raise ValueError if means or variances are too large for scores in float32."""
-    mean, profile = gaussians.mean, gaussians.profile
-    variance = float(gaussians.scales.max(initial=0.0))
-    variance *= 1.0 if profile is None else float(profile.max(initial=0.0))
-    for what, got, most in (
-        ("means", max(float(mean.max(initial=0.0)), -float(mean.min(initial=0.0))), _LARGEST_MEAN),
-        ("variances", variance, _LARGEST),
-    ):
-        if got > most:
-            raise ValueError(
-                f"{name}: expected {what} <= {most:g}, got {got:g}: their products are beyond "
-                "float32. Scale the embeddings, or fit the ensemble again."
-            )

@@ -13,17 +13,17 @@ is missing or None only matches `$ne`, `$nin`, `{"$exists": False}` and, if the 
 `{"$eq": None}`. Numbers are compared with numbers and texts with texts; a value of another
 type does not match.
 
-A callable(passage) -> bool is a filter, too, also as `$where`, and operators compare what a dict
-holds, as in `{"loc": {"page": {"$gte": 2}}}`. A date or datetime is compared with the dates of
-metadata as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date mean the whole day,
-`$gte` and `$lt` its first moment. Texts that look like dates stay texts.
+A callable(passage) -> bool is a filter, too, and operators compare what a dict holds, as in
+`{"loc": {"page": {"$gte": 2}}}`. A date or datetime is compared with the dates of metadata, except
+those in lists and dicts, as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date
+mean the whole day, `$gte` and `$lt` its first moment. Texts that look like dates stay texts.
 """
 
 from __future__ import annotations
 
 import operator as op
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from uec_rag.base.checks import check_type
@@ -45,18 +45,12 @@ _OPERATORS = (*_NEGATED, *get_args(Operator))
 class Compare:
     """A condition that compares a metadata value with an operator.
 
-    `within`: the keys of the dicts that hold it, outermost first.
+    `keys`: the key, after those of the dicts that hold it.
     """
 
-    key: str
+    keys: tuple[str, ...]
     operator: Operator
     value: Any
-    within: tuple[str, ...] = field(default=(), repr=False)
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys that lead to the value."""
-        return (*self.within, self.key)
 
 
 @dataclass(frozen=True)
@@ -67,37 +61,17 @@ class HasId:
 
 
 @dataclass(frozen=True)
-class Predicate:
-    """A condition as a callable."""
+class Join:
+    """A condition that all of some conditions are true, at least one ("or"), or none ("not")."""
 
-    predicate: Callable[[Passage], bool]
-
-
-@dataclass(frozen=True)
-class And:
-    """A condition that all conditions are true; an empty one always is."""
-
+    kind: Literal["and", "or", "not"]
     conditions: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class Or:
-    """A condition that at least one condition is true; an empty one never is."""
-
-    conditions: tuple[Condition, ...]
-
-
-@dataclass(frozen=True)
-class Not:
-    """A condition that a condition is false."""
-
-    condition: Condition
 
 
 ORDERS = {"$gt": op.gt, "$gte": op.ge, "$lt": op.lt, "$lte": op.le}
 """The operators that compare an order."""
 
-Condition: TypeAlias = Compare | HasId | Predicate | And | Or | Not
+Condition: TypeAlias = Compare | HasId | Join | Callable[[Passage], bool]
 
 
 def parse(filter: Filter) -> Condition:
@@ -110,7 +84,7 @@ def parse(filter: Filter) -> Condition:
     Examples
     --------
     >>> parse({"year": {"$gte": 2020}})
-    Compare(key='year', operator='$gte', value=2020)
+    Compare(keys=('year',), operator='$gte', value=2020)
     """
     level: list[object] = [filter]
     for _ in range(DEEPEST):
@@ -129,55 +103,48 @@ def _items(value: object) -> Iterable[object]:
 
 def _parse_clause(filter: Filter) -> Condition:
     if callable(filter):
-        return Predicate(filter)
+        return filter
     expected = "a mapping of metadata values or a callable(passage) -> bool"
     check_type(filter, Mapping, "filter", expected)
     return _join([_entry(key, value) for key, value in filter.items()])
 
 
 def _join(conditions: list[Condition]) -> Condition:
-    return conditions[0] if len(conditions) == 1 else And(tuple(conditions))
+    return conditions[0] if len(conditions) == 1 else Join("and", tuple(conditions))
 
 
 def _entry(key: str, value: object) -> Condition:
     """Parse an entry of a filter."""
     match key:
-        case "$and":
-            return And(tuple(map(_parse_clause, _as_list(key, value))))
-        case "$or":
-            return Or(tuple(map(_parse_clause, _as_list(key, value))))
+        case "$and" | "$or":
+            parts = tuple(map(_parse_clause, _as_list(key, value)))
+            return Join("and" if key == "$and" else "or", parts)
         case "$not":
-            return Not(_parse_clause(cast(Filter, value)))  # which checks it
+            return Join("not", (_parse_clause(cast(Filter, value)),))  # which checks it
         case "$id":
             ids = _as_list(key, value)
             if not all(isinstance(id_, str) for id_ in ids):
                 raise TypeError(f"filter: $id expects a list of strings, got {value!r:.60}.")
             return HasId(tuple(check_stored_text(id_, f"filter: $id {id_!r:.60}") for id_ in ids))
-        case "$where":
-            if not callable(value):
-                raise TypeError(
-                    f"filter: $where expects a callable(passage) -> bool, got {value!r:.60}."
-                )
-            return Predicate(value)
-    return _parse_value((), key, value)
+    return _parse_value((key,), value)
 
 
-def _parse_value(within: tuple[str, ...], key: str, value: object) -> Condition:
+def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
     """Parse the condition on the value of a key."""
+    key = keys[-1]
     if not isinstance(key, str) or key.startswith("$"):
         raise ValueError(
-            "filter: expected a metadata key, '$and', '$or', '$not', '$id' or '$where', "
-            f"got {key!r:.60}."
+            f"filter: expected a metadata key, '$and', '$or', '$not' or '$id', got {key!r:.60}."
         )
     check_stored_text(key, f"filter: key {key!r:.60}")
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         if isinstance(value, Mapping) and _has_operators(value):
-            return _join([_parse_value((*within, key), *entry) for entry in value.items()])
-        return Compare(key, "$eq", normalise_value(value, f"filter: {key!r:.60}"), within)
+            return _join([_parse_value((*keys, name), one) for name, one in value.items()])
+        return Compare(keys, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
     for name, operand in value.items():
         if name == "$not":
-            conditions.append(Not(_parse_value(within, key, operand)))
+            conditions.append(Join("not", (_parse_value(keys, operand),)))
             continue
         if name not in _OPERATORS:
             raise ValueError(
@@ -195,8 +162,8 @@ def _parse_value(within: tuple[str, ...], key: str, value: object) -> Condition:
             raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
         is_negated = name in _NEGATED or (name == "$exists" and not limit)
         limit = True if name == "$exists" else limit
-        condition = Compare(key, cast(Operator, _NEGATED.get(name, name)), limit, within)
-        conditions.append(Not(condition) if is_negated else condition)
+        condition = Compare(keys, cast(Operator, _NEGATED.get(name, name)), limit)
+        conditions.append(Join("not", (condition,)) if is_negated else condition)
     return _join(conditions)
 
 
@@ -228,7 +195,7 @@ def check_size(condition: Condition, conditions: int, values: int, length: int) 
     length : int
         Largest number of characters in a key or a value.
     """
-    parts = parts_of(condition, (Compare, HasId))
+    parts = [part for part in leaves(condition) if not callable(part)]
     atoms = _atoms(
         [part.ids if isinstance(part, HasId) else [*part.keys, part.value] for part in parts]
     )
@@ -251,14 +218,11 @@ def _atoms(value: object) -> list[object]:
     return [value]
 
 
-def parts_of(condition: Condition, kinds: tuple[type[Any], ...]) -> list[Any]:
-    """Return the conditions of some kinds in a condition, at any depth."""
-    match condition:
-        case And(conditions) | Or(conditions):
-            return [part for one in conditions for part in parts_of(one, kinds)]
-        case Not(negated):
-            return parts_of(negated, kinds)
-    return [condition] if isinstance(condition, kinds) else []
+def leaves(condition: Condition) -> list[Compare | HasId | Callable[[Passage], bool]]:
+    """Return the conditions that a condition joins, at any depth."""
+    if isinstance(condition, Join):
+        return [leaf for one in condition.conditions for leaf in leaves(one)]
+    return [condition]
 
 
 def all_of(*filters: Filter | None) -> Filter | None:
@@ -278,31 +242,31 @@ def all_of(*filters: Filter | None) -> Filter | None:
 _SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere
 
 
-def necessary(filter: Filter) -> dict[str, Any] | None:
+def necessary(filter: Filter, *, ids: bool = False) -> dict[str, Any] | None:
     """Return what must hold for a filter to, in the operators that other stores have, too.
 
     These are `$and`, `$or`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte`, each as
-    a mapping with one key. None if nothing can be said.
+    a mapping with one key; with `ids`, also `$in` of "$id". None if nothing can be said.
 
     Examples
     --------
     >>> necessary({"lang": "en", "tags": {"$contains": "tax"}, "year": {"$gt": 2020}})
     {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
     """
-    return _necessary(parse(filter))
+    return _necessary(parse(filter), ids)
 
 
-def _necessary(condition: Condition) -> dict[str, Any] | None:
+def _necessary(condition: Condition, with_ids: bool) -> dict[str, Any] | None:
     match condition:
-        case And(conditions) | Or(conditions):
-            parts = [_necessary(one) for one in conditions]
+        case Join("and" | "or" as kind, conditions):
+            parts = [_necessary(one, with_ids) for one in conditions]
             known = [part for part in parts if part is not None]
-            if (isinstance(condition, Or) and len(known) < len(parts)) or not known:
+            if (kind == "or" and len(known) < len(parts)) or not known:
                 return None
-            if len(known) == 1:
-                return known[0]
-            return {"$and" if isinstance(condition, And) else "$or": known}
-        case Compare(key, operator, value, ()) if operator in _SHARED:
+            return known[0] if len(known) == 1 else {f"${kind}": known}
+        case HasId(ids) if with_ids:
+            return {"$id": {"$in": [*ids]}}
+        case Compare((key,), operator, value) if operator in _SHARED:
             values = value if operator == "$in" else (value,)
             bounds = operator not in ("$eq", "$in")
             kinds = (int, float) if bounds else (str, int, float, bool)
@@ -325,18 +289,14 @@ def matches(condition: Condition, passage: Passage) -> bool:
     True
     """
     match condition:
-        case And(conditions):
-            return all(matches(one, passage) for one in conditions)
-        case Or(conditions):
-            return any(matches(one, passage) for one in conditions)
-        case Not(negated):
-            return not matches(negated, passage)
-        case HasId(ids):
-            return passage.id in ids
-        case Predicate(predicate):
-            return bool(predicate(passage))
         case Compare():
             return holds(condition, passage.metadata)
+        case HasId(ids):
+            return passage.id in ids
+        case Join(kind, conditions):
+            found = (matches(one, passage) for one in conditions)
+            return all(found) if kind == "and" else any(found) != (kind == "not")
+    return bool(condition(passage))
 
 
 def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:

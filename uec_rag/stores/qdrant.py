@@ -13,8 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -24,11 +23,19 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import missing_extra
-from uec_rag.base.gaussian import Gaussian, Saturation, Terms
+from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
-from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
-from uec_rag.stores.local.database import dates_of, restore_dates
+from uec_rag.stores.base import (
+    Filter,
+    Passage,
+    Schema,
+    Store,
+    check_addition,
+    check_same,
+    dates_of,
+    restore_dates,
+)
 from uec_rag.stores.local.view import View
 
 try:
@@ -44,20 +51,11 @@ CANDIDATES = 256
 
 _METADATA = "uec_rag"  # key of ours in a collection's metadata
 _MEAN, _SCALES, _VALUES = "mean", "scales", "values"
+_PASSAGE = ["id", "text", "metadata", "dates"]  # what is read of a point without its vectors
 _BATCH = 128  # points written by a request
 _READ = 512  # points read by a request
 _SAMPLE = 1024  # passages in which the frequencies of words are counted
-_TRANSIENT = (408, 425, 429)  # of the status codes that blame a request
 
-# What is read of points: their passages, or all that a Gaussian is made of, too.
-_PASSAGES: dict[str, Any] = {
-    "with_payload": ["id", "text", "metadata", "dates"],
-    "with_vectors": False,
-}
-_WITH_WORDS = models.PayloadSelectorExclude(exclude=[_VALUES])
-_ALL: dict[str, Any] = {"with_payload": _WITH_WORDS, "with_vectors": [_MEAN, _SCALES]}
-
-_Point = models.Record | models.ScoredPoint
 _T = TypeVar("_T")
 
 
@@ -68,9 +66,9 @@ class QdrantStore(Store):
     scored in this process. Adding the first passages creates the collection, which records their
     ensemble.
 
-    Of a filter, Qdrant runs `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte` on keys
-    that are one word; the rest is applied to its candidates. An index of Qdrant on "values.KEY"
-    makes filters of many passages fast.
+    Of a filter, Qdrant runs `$id`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte` on
+    keys that are one word; the rest is applied to its candidates. An index of Qdrant on
+    "values.KEY" makes filters of many passages fast.
 
     Because others may write at any time, a snapshot is a filtered view, not a fixed state.
 
@@ -150,56 +148,31 @@ class QdrantStore(Store):
         self.address = f"{where}/{collection}"
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None
-        self._was_there = False
+        self._was_there, self._is_view = False, False
+        self._filter: Filter = {}
         # The number of passages, and the frequencies in each sparse block; shared by views.
         self._frequencies: list[tuple[int, list[Frequencies]]] = []
-        # Of a view:
-        self._filter: Filter | None = None
-        self._condition = filters.parse({})
-        self._fixed: _Collection | None = None
-        self._is_view = False
 
     # Requests
 
     def _ask(self, method: Callable[..., _T], *arguments: Any, **named: Any) -> _T:
-        """Call Qdrant.
-
-        ConnectionError if it is unreachable. PermissionError if the key lacks a permission.
-        ValueError if it rejects the request, or the collection was removed.
-        """
+        """Call Qdrant; ConnectionError if it is unreachable or refuses."""
         try:
             return method(*arguments, **named)
         except (ResponseHandlingException, UnexpectedResponse) as error:
-            translation = self._translation(error)
-        raise translation  # outside `except`, so that a request with its key is not the context
-
-    def _translation(self, error: Exception) -> Exception:
-        """Return the error to raise in place of the client's."""
-        status = getattr(error, "status_code", None) or 0
-        message = str(error).replace(self._key, "***") if self._key else str(error)
-        where = f"store: Qdrant at {self.address!r}"
-        if status in (401, 403):
-            return PermissionError(
-                f"{where} does not let this key do that ({status}); pass one with permission as "
-                "api_key=."
-            )
-        if 400 <= status < 500 and status not in _TRANSIENT:
-            return ValueError(
-                f"{where} rejects the request ({message}). No partial result was returned; check "
-                "the address, and that the collection was not removed; then open the store again."
-            )
-        return ConnectionError(
-            f"{where} does not answer ({message}). No partial result was returned; a write may be "
-            "incomplete. Call again when the server is available."
+            message = str(error).replace(self._key, "***") if self._key else str(error)
+        # Outside `except`, so that a request with its key is not the context.
+        raise ConnectionError(
+            f"store: Qdrant at {self.address!r} does not answer, or refuses ({message}). No "
+            "partial result was returned; a write may be incomplete. Check the address, the "
+            "collection and api_key=, and call again."
         )
 
-    def _collection(self) -> _Collection | None:
+    def _collection(self, fingerprint: str | None = None) -> _Collection | None:
         """Return what the points of the collection are; None if nothing was added yet.
 
-        FingerprintMismatch if another process has created it again for another ensemble.
+        FingerprintMismatch if they are of another ensemble than a fingerprint, or than before.
         """
-        if self._is_view:
-            return self._fixed
         if not self._was_there and not self._ask(self._client.collection_exists, self._name):
             return None
         config = self._ask(self._client.get_collection, self._name).config
@@ -211,19 +184,17 @@ class QdrantStore(Store):
                 f"collection: {self._name!r} exists and was not created by this version of "
                 "uec_rag; choose another name, and index the documents again."
             ) from error
-        self._check_fingerprint(found, self._fingerprint)
+        own = fingerprint or self._fingerprint
+        if own not in (None, found.ensemble) and self._count():
+            check_same(found.ensemble, str(own))
         return found
-
-    def _check_fingerprint(self, found: _Collection, own: str | None) -> None:
-        if own is not None and found.ensemble != own and self._count():
-            check_same(found.ensemble, own)
 
     def _count(self) -> int:
         """Return the number of all points."""
         return self._ask(self._client.count, self._name, exact=True).count
 
     def _points(
-        self, where: models.Filter | None, *, vectors: bool = False
+        self, where: models.Filter | None = None, *, vectors: bool = False
     ) -> Iterator[models.Record]:
         """Yield the points that match a filter of Qdrant, with vectors and words if asked for.
 
@@ -237,7 +208,8 @@ class QdrantStore(Store):
                 scroll_filter=where,
                 limit=_READ,
                 offset=offset,
-                **(_ALL if vectors else _PASSAGES),
+                with_payload=vectors or _PASSAGE,
+                with_vectors=[_MEAN, _SCALES] if vectors else False,
             )
             yield from points
             if offset is None:
@@ -246,7 +218,7 @@ class QdrantStore(Store):
     # Reading
 
     def __len__(self) -> int:
-        if self._filter is not None:
+        if self._filter:
             return sum(1 for _ in self._selected())
         return 0 if self._collection() is None else self._count()
 
@@ -258,15 +230,22 @@ class QdrantStore(Store):
         TypeError, ValueError if the filter is invalid.
         """
         view = copy(self)
-        view._fixed, view._is_view = self._collection(), True
-        view._filter = filters.all_of(self._filter, filter)
-        view._condition = filters.parse(view._filter or {})
+        view._is_view, view._filter = True, filters.all_of(self._filter or None, filter) or {}
+        filters.parse(view._filter)
         return view
+
+    def _where(self) -> models.Filter | None:
+        """Return the part of a view's filter that Qdrant can run."""
+        asked = filters.necessary(self._filter, ids=True)
+        return None if asked is None else qdrant_filter(asked, _VALUES)
 
     def _selected(self, *, vectors: bool = False) -> Iterator[models.Record]:
         """Yield the points of a view."""
-        points = self._points(_narrow(self._condition), vectors=vectors)
-        return (one for one in points if filters.matches(self._condition, _passage_of(one)))
+        condition, points = (
+            filters.parse(self._filter),
+            self._points(self._where(), vectors=vectors),
+        )
+        return (one for one in points if filters.matches(condition, _passage_of(one)))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages of those ids that exist, in the order of `ids`."""
@@ -289,9 +268,22 @@ class QdrantStore(Store):
         """Return the Gaussians of `count` random passages (all, if fewer), the same everywhere."""
         return self._gaussians([*islice(self._selected(vectors=True), count)])
 
-    def _gaussians(self, points: Sequence[models.Record]) -> Gaussian:
-        collection = self._collection() or _Collection(Schema(), None)
-        return collection.gaussians(points)
+    def _gaussians(self, points: Sequence[Any]) -> Gaussian:
+        """Rebuild the Gaussians of points that were read with vectors."""
+        collection = self._collection()
+        schema = Schema() if collection is None else collection.schema
+        mean, scales = (
+            np.array([one.vector[name] for one in points], np.float32).reshape(len(points), size)
+            for name, size in ((_MEAN, schema.dimension), (_SCALES, schema.scales))
+        )
+        terms = []
+        for block, (scale, saturation) in enumerate(schema.words):
+            held = [np.array(one.payload[_words_name(block)], dtype=np.int64) for one in points]
+            made = Terms.from_keys([keys.view(np.uint64) for keys in held], saturation)
+            terms.append(made.scale_by(np.float32(scale)))
+        return Gaussian.from_factors(
+            mean, scales, schema.profile, widths=schema.widths, terms=terms
+        )
 
     def _learn_words(self) -> list[Frequencies]:
         """Return the frequencies of words in a sample, for each sparse block.
@@ -301,7 +293,7 @@ class QdrantStore(Store):
         count = self._count()
         before, known = [(0, list[Frequencies]()), *self._frequencies][-1]
         if 10 * abs(count - before) > before:
-            sample = self._gaussians([*islice(self._points(None, vectors=True), _SAMPLE)])
+            sample = self._gaussians([*islice(self._points(vectors=True), _SAMPLE)])
             known = [*map(Frequencies.from_terms, sample.terms)]
             self._frequencies[:] = [(count, known)]
         return known
@@ -316,25 +308,28 @@ class QdrantStore(Store):
         if collection is None:
             return View.empty()
         collection.schema.check_query(query)
-        request = partial(
-            models.QueryRequest,
-            filter=_narrow(self._condition),
-            limit=max(count, self.candidates),
-            with_payload=_WITH_WORDS,
-            with_vector=[_MEAN, _SCALES],
-        )
-        requests = [request(query=query.mean[0].tolist(), using=_MEAN)]
+        asked: dict[str, Any] = {_MEAN: query.mean[0].tolist()}
         for block, terms in enumerate(query.terms):
             if len(terms.keys):
-                words = _sparse(terms.keys, terms.weights)
-                requests.append(request(query=words, using=_words_name(block)))
+                asked[_words_name(block)] = _sparse(terms.keys, terms.weights)
+        requests = [
+            models.QueryRequest(
+                query=vector,
+                using=name,
+                filter=self._where(),
+                limit=max(count, self.candidates),
+                with_payload=True,
+                with_vector=[_MEAN, _SCALES],
+            )
+            for name, vector in asked.items()
+        ]
         frequencies = self._learn_words() if query.terms else []
         answers = self._ask(self._client.query_batch_points, self._name, requests)
         points = [*{point.id: point for answer in answers for point in answer.points}.values()]
         if not points:
             return View.empty()
         passages = [*map(_passage_of, points)]
-        view = View.from_passages(passages, collection.gaussians(points), frequencies)
+        view = View.from_passages(passages, self._gaussians(points), frequencies)
         return view.snapshot(self._filter)
 
     # Writing
@@ -344,9 +339,7 @@ class QdrantStore(Store):
 
         FingerprintMismatch if the stored passages are of another ensemble.
         """
-        collection = self._collection()
-        if collection is not None:
-            self._check_fingerprint(collection, fingerprint)
+        self._collection(fingerprint)
         self._fingerprint = fingerprint
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
@@ -366,59 +359,59 @@ class QdrantStore(Store):
         self._frequencies.clear()
         collection = self._collection()
         if collection is None or not self._count():
-            collection = self._create(
-                _Collection(Schema.from_gaussians(gaussians), self._fingerprint)
-            )
+            collection = _Collection(Schema.from_gaussians(gaussians), self._fingerprint)
+            self._create(collection)
         collection.schema.check(gaussians)
         for start in range(0, len(passages), _BATCH):
             some = slice(start, start + _BATCH)
-            points = [*collection.points(passages[some], gaussians[some])]
+            points = [*_points_of(passages[some], gaussians[some])]
             self._ask(self._client.upsert, self._name, points, wait=True)
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
         self._check_writable()
         self._frequencies.clear()
-        there = [point.id for point in self._points(_having(ids))]
-        for start in range(0, len(there), _READ):
-            chosen = models.PointIdsList(points=there[start : start + _READ])
-            self._ask(self._client.delete, self._name, chosen, wait=True)
-        return len(there)
+        removed = 0
+        for start in range(0, len(ids), _READ):
+            there = [point.id for point in self._points(_having(ids[start : start + _READ]))]
+            chosen = models.PointIdsList(points=there)
+            if there:
+                self._ask(self._client.delete, self._name, chosen, wait=True)
+            removed += len(there)
+        return removed
 
     def _check_writable(self) -> None:
         if self._is_view:
             raise RuntimeError("this is a view of a store; write to the store itself.")
 
-    def _create(self, wanted: _Collection) -> _Collection:
+    def _create(self, wanted: _Collection) -> None:
         """Create the collection, in place of an empty one for other Gaussians."""
-        if not wanted.schema.dimension:
+        schema, there = wanted.schema, self._collection()
+        if not schema.dimension:
             raise ValueError(
                 "store: Qdrant needs vectors, and this ensemble has only words; add an encoder to "
                 "it, or use a LocalStore."
             )
-        there = self._collection()
-        if there is not None and there != wanted:
+        if there == wanted:
+            return
+        if there is not None:
             self._ask(self._client.delete_collection, self._name)
-            self._was_there, there = False, None
         dot, no_index = models.Distance.DOT, models.HnswConfigDiff(m=0)
-        means = models.VectorParams(size=wanted.schema.dimension, distance=dot)
-        scales = models.VectorParams(
-            size=wanted.schema.scales, distance=dot, hnsw_config=no_index, on_disk=True
-        )
         words = models.SparseVectorParams(modifier=models.Modifier.IDF)
-        if there is None:
-            self._ask(
-                self._client.create_collection,
-                self._name,
-                vectors_config={_MEAN: means, _SCALES: scales},
-                sparse_vectors_config={
-                    _words_name(block): words for block in range(len(wanted.schema.words))
-                },
-                metadata={_METADATA: wanted.metadata()},
-                **self._settings,
-            )
+        self._ask(
+            self._client.create_collection,
+            self._name,
+            vectors_config={
+                _MEAN: models.VectorParams(size=schema.dimension, distance=dot),
+                _SCALES: models.VectorParams(
+                    size=schema.scales, distance=dot, hnsw_config=no_index, on_disk=True
+                ),
+            },
+            sparse_vectors_config={_words_name(at): words for at in range(len(schema.words))},
+            metadata={_METADATA: wanted.metadata()},
+            **self._settings,
+        )
         self._was_there = True
-        return wanted
 
     # The folder of an index
 
@@ -432,6 +425,11 @@ class QdrantStore(Store):
 
 
 _SPACE = uuid.UUID("8d1d1b0a-3f5a-4c1e-9d55-2f0d6a1c7e42")
+
+
+def _having(ids: Sequence[str]) -> models.Filter:
+    """Return a filter of the passages that have one of some ids."""
+    return models.Filter(must=[models.HasIdCondition(has_id=[*map(_point_id, ids)])])
 
 
 def _point_id(id_: str) -> str:
@@ -458,73 +456,41 @@ class _Collection(Record):
 
     schema: Schema
     ensemble: str | None
-    format: Literal[5] = 5
+    format: Literal[6] = 6
 
-    def points(
-        self, passages: Sequence[Passage], gaussians: Gaussian
-    ) -> Iterator[models.PointStruct]:
-        """Yield the points of passages, with their terms as sparse vectors and as counts."""
-        means, scales = gaussians.mean.tolist(), gaussians.scales.tolist()
-        for row, passage in enumerate(passages):
-            vector: dict[str, Any] = {_MEAN: means[row], _SCALES: scales[row]}
-            metadata = json.dumps(passage.metadata)  # Qdrant would change some floats
-            payload: dict[str, Any] = {"id": passage.id, "text": passage.text, "metadata": metadata}
-            payload["dates"] = dates_of(passage.metadata)
-            payload[_VALUES] = {
+
+def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[models.PointStruct]:
+    """Yield the points of passages, with their terms as sparse vectors and one by one."""
+    means, scales = gaussians.mean.tolist(), gaussians.scales.tolist()
+    for row, passage in enumerate(passages):
+        vector: dict[str, Any] = {_MEAN: means[row], _SCALES: scales[row]}
+        payload: dict[str, Any] = {
+            "id": passage.id,
+            "text": passage.text,
+            "metadata": json.dumps(passage.metadata),  # Qdrant would change some floats
+            "dates": dates_of(passage.metadata),
+            _VALUES: {
                 key: value if isinstance(value, str) else float(value)
                 for key, value in passage.metadata.items()
                 if isinstance(value, str | int | float)
-            }
-            for block, terms in enumerate(gaussians.terms):
-                name, some = _words_name(block), slice(*terms.starts[row : row + 2])
-                keys, counts = terms.keys[some], terms.weights[some]
-                if len(keys):
-                    vector[name] = _sparse(keys, counts / (counts + terms.saturation.k1))
-                payload[name] = {
-                    "terms": keys.view(np.int64).tolist(),  # Qdrant has no unsigned integers
-                    "counts": counts.tolist(),
-                }
-            yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=payload)
-
-    def gaussians(self, points: Sequence[_Point]) -> Gaussian:
-        """Rebuild the Gaussians of points that were read with vectors."""
-        schema, vectors = self.schema, [_dict(point.vector) for point in points]
-        mean = np.array([vector[_MEAN] for vector in vectors], dtype=np.float32)
-        scales = np.array([vector[_SCALES] for vector in vectors], dtype=np.float32)
-        terms = [
-            _terms([_dict(point.payload)[_words_name(block)] for point in points], *words)
-            for block, words in enumerate(schema.words)
-        ]
-        return Gaussian.from_factors(
-            mean.reshape(len(points), schema.dimension),
-            scales.reshape(len(points), schema.scales),
-            schema.profile,
-            widths=schema.widths,
-            terms=terms,
-        )
+            },
+        }
+        for block, terms in enumerate(gaussians.terms):
+            name, some = _words_name(block), slice(*terms.starts[row : row + 2])
+            keys, counts = terms.keys[some], terms.weights[some]
+            if len(keys):
+                vector[name] = _sparse(keys, counts / (counts + terms.saturation.k1))
+            # Qdrant has no unsigned integers.
+            payload[name] = np.repeat(keys, counts.astype(np.intp)).view(np.int64).tolist()
+        yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=payload)
 
 
-def _passage_of(point: _Point) -> Passage:
+def _passage_of(point: Any) -> Passage:  # noqa: ANN401
     """Rebuild the passage of a point."""
-    payload = _dict(point.payload)
+    payload = point.payload
     passage = Passage(payload["id"], payload["text"], json.loads(payload["metadata"]))
     restore_dates(passage.metadata, payload["dates"])
     return passage
-
-
-def _dict(part: object) -> dict[str, Any]:
-    assert isinstance(part, dict)
-    return part
-
-
-def _terms(words: Sequence[Mapping[str, Any]], scale: float, saturation: Saturation) -> Terms:
-    """Rebuild the terms of passages from their payloads."""
-    sizes = [len(each["terms"]) for each in words]
-    keys = np.array([*chain.from_iterable(each["terms"] for each in words)], dtype=np.int64)
-    counts = np.array([*chain.from_iterable(each["counts"] for each in words)], dtype=np.float32)
-    starts = np.cumsum([0, *sizes], dtype=np.int64)
-    scales = np.full(len(words), scale, dtype=np.float32)
-    return Terms(starts, keys.view(np.uint64), counts, scales, saturation)
 
 
 def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVector:
@@ -537,41 +503,29 @@ def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVec
     return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 
-def _narrow(condition: filters.Condition) -> models.Filter | None:
-    """Return a filter of Qdrant that lets through all that a condition does, and maybe more.
+def qdrant_filter(asked: Mapping[str, Any], place: str) -> models.Filter:
+    """Translate what `necessary` returns to a filter that lets through all of it, and maybe more.
 
-    None if it would let through everything.
+    `place`: where a point's payload has the metadata.
     """
-    match condition:
-        case filters.And(conditions):
-            return models.Filter(must=[part for part in map(_narrow, conditions) if part])
-        case filters.Or(conditions):
-            parts: list[Any] = [part for part in map(_narrow, conditions) if part]
-            return models.Filter(should=parts) if len(parts) == len(conditions) else None
-        case filters.HasId(ids):
-            return _having(ids)
-        case filters.Compare(key, operator, value, ()) if key.isascii() and key.isidentifier():
-            values, kinds = value if operator == "$in" else (value,), {str, int, float, bool}
-            if operator in filters.ORDERS:
-                kinds.remove(str)  # of which Qdrant has no order
-            elif operator not in ("$eq", "$in"):
-                return None
-            if {*map(type, values)} <= kinds:
-                return models.Filter(should=[_near(key, operator, one) for one in values])
-    return None
-
-
-def _near(key: str, operator: str, value: str | float) -> models.FieldCondition:
-    """Return a condition on a key's value."""
-    place = f"{_VALUES}.{key}"
-    if isinstance(value, str):
-        return models.FieldCondition(key=place, match=models.MatchValue(value=value))
-    slack = abs(value) * 1e-9 + 1e-300  # Qdrant changes some floats
-    least = None if operator in ("$lt", "$lte") else value - slack
-    most = None if operator in ("$gt", "$gte") else value + slack
-    return models.FieldCondition(key=place, range=models.Range(gte=least, lte=most))
-
-
-def _having(ids: Sequence[str]) -> models.Filter:
-    """Return a filter of the passages that have one of some ids."""
-    return models.Filter(must=[models.HasIdCondition(has_id=[*map(_point_id, ids)])])
+    [(key, value)] = asked.items()
+    if key in ("$and", "$or"):
+        parts: list[Any] = [qdrant_filter(one, place) for one in value]
+        return models.Filter(must=parts) if key == "$and" else models.Filter(should=parts)
+    [(operator, operand)] = value.items()
+    if key == "$id":
+        return _having(operand)
+    if not (key.isascii() and key.isidentifier()):  # it would be taken for a path
+        return models.Filter()
+    fits = list[Any]()
+    for one in operand if operator == "$in" else [operand]:
+        if isinstance(one, str | bool):
+            match = models.MatchValue(value=one)
+            fits.append(models.FieldCondition(key=f"{place}.{key}", match=match))
+        if not isinstance(one, str):
+            slack = abs(one) * 1e-9 + 1e-300  # Qdrant changes some floats
+            least = None if operator in ("$lt", "$lte") else one - slack
+            most = None if operator in ("$gt", "$gte") else one + slack
+            near = models.Range(gte=least, lte=most)
+            fits.append(models.FieldCondition(key=f"{place}.{key}", range=near))
+    return models.Filter(should=fits)

@@ -12,7 +12,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from weakref import WeakSet
 
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
-from uec_rag.stores.base import DateText
 
 _FORMAT = 1
 WAIT = 60.0
@@ -39,26 +38,6 @@ _SCHEMA = (
     "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL)",
     "CREATE TABLE settings (key TEXT PRIMARY KEY, value, sum INTEGER) WITHOUT ROWID",
 )
-
-
-def dates_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return which of metadata are dates: True, under the same keys."""
-    out = dict[str, Any]()
-    for key, value in metadata.items():
-        if isinstance(value, DateText):
-            out[key] = True
-        elif isinstance(value, dict) and (inner := dates_of(value)):
-            out[key] = inner
-    return out
-
-
-def restore_dates(metadata: dict[str, Any], dates: Mapping[str, Any]) -> None:
-    """Make the texts of dates `DateText` again."""
-    for key, value in dates.items():
-        if isinstance(value, dict):
-            restore_dates(metadata[key], value)
-        else:
-            metadata[key] = DateText.from_text(metadata[key])
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:

@@ -31,7 +31,6 @@ from uec_rag.base.errors import (
 )
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.stores import filters
 from uec_rag.stores.base import (
     Checked,
     Filter,
@@ -40,9 +39,11 @@ from uec_rag.stores.base import (
     Store,
     check_addition,
     check_same,
+    dates_of,
+    restore_dates,
 )
-from uec_rag.stores.filters import And, Compare, Condition, HasId, Not, Or, Predicate, parse
-from uec_rag.stores.local.database import Database, dates_of, restore_dates
+from uec_rag.stores.filters import Compare, Condition, HasId, Join, holds, leaves, parse
+from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.view import (
     Part,
     Segment,
@@ -67,6 +68,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _COLUMNS = "row, id, sum, metadata, dates, text"
 _METADATA = msgspec.json.Decoder(dict[str, Any])
+_VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _INSERT = f"INSERT INTO passages ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
 _Record = tuple[int, str, int, str, str | None, str]
 
@@ -93,7 +95,7 @@ def _passage(record: _Record, path: Path) -> Passage:
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
         passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
-        restore_dates(passage.metadata, json.loads(dates or "{}"))
+        restore_dates(passage.metadata, json.loads(dates or "[]"))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."
@@ -157,6 +159,10 @@ class _Segments:
             self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
 
 
+def _runs_python(condition: Condition) -> bool:
+    return any(map(callable, leaves(condition)))
+
+
 @dataclass(frozen=True, eq=False)
 class _Column:
     """The values that the passages of an index have under a key of their metadata.
@@ -169,16 +175,13 @@ class _Column:
     values : list of dict
         The different values, each in metadata of its own; the first is that of no value.
     numbers : dict
-        The position of each among them, by what tells it from others.
-    floats : array
-        The values that are numbers, and NaN for others.
+        The position of each among them, by its JSON and whether it is a date.
     codes : int array, shape (rows,)
         The position of each row's value.
     """
 
     values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
-    numbers: dict[object, int] = field(default_factory=dict)
-    floats: NDArray[np.float64] = field(default_factory=lambda: np.full(1, np.nan))
+    numbers: dict[tuple[bytes, bool], int] = field(default_factory=dict)
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def extend(self, key: str, rows: int, database: Database) -> _Column:
@@ -188,44 +191,15 @@ class _Column:
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
         for start in range(len(self.codes), rows, _READ):
             for row, metadata, dates in database.ask(sql, [start, min(rows, start + _READ)]):
-                read = msgspec.json.decode(metadata)
-                if key not in read:
+                if (value := _VALUES.decode(metadata).get(key)) is None:
                     continue
-                value, of_dates = read[key], msgspec.json.decode(dates) if dates else {}
-                shown = str(value) if isinstance(value, list | dict) else value
-                name = type(value), shown, str(of_dates.get(key))
+                name = bytes(value), bool(dates) and key in json.loads(dates)
                 if name not in numbers:
                     numbers[name] = len(values)
-                    values.append({key: value})
-                    if key in of_dates:
-                        restore_dates(values[-1], {key: of_dates[key]})
+                    values.append({key: msgspec.json.decode(value)})
+                    restore_dates(values[-1], [key] * name[1])
                 codes[row] = numbers[name]
-        floats = [
-            one.get(key) if isinstance(one.get(key), int | float) else np.nan for one in values
-        ]
-        return _Column(values, numbers, np.array(floats, dtype=np.float64), codes)
-
-    def fits(self, condition: Compare) -> Mask:
-        """Return which values satisfy a comparison."""
-        operator, asked = condition.operator, condition.value
-        options = asked if operator == "$in" else (asked,)
-        plain = not condition.within and all(
-            type(one) in (str, int, float, bool) for one in options
-        )
-        texts = [one for one in options if isinstance(one, str)]
-        if plain and operator in ("$eq", "$in"):  # quickly, as there may be a value for each row
-            fits = np.isin(self.floats, [one for one in options if one not in texts])
-            names = [(str, one, is_date) for one in texts for is_date in ("None", "True")]
-            fits[[self.numbers[name] for name in names if name in self.numbers]] = True
-            return fits
-        if plain and operator in filters.ORDERS and not texts:
-            found: Mask = filters.ORDERS[operator](self.floats, asked)
-            return found
-        return np.array([filters.holds(condition, value) for value in self.values], dtype=bool)
-
-
-def _runs_python(condition: Condition) -> bool:
-    return bool(filters.parts_of(condition, (Predicate,)))
+        return _Column(values, numbers, codes)
 
 
 class _Home(Texts):
@@ -273,30 +247,27 @@ class _Home(Texts):
 
         def mask(condition: Condition, among: Mask) -> Mask:
             """Return which of some positions satisfy a condition."""
+            found = np.zeros_like(among)
             match condition:
-                case And(conditions):
+                case Compare():
+                    column = self._column(condition.keys[0], view.state.next_row)
+                    fits = np.array([holds(condition, value) for value in column.values])
+                    found = fits[column.codes[view.state.rows]]
+                case HasId(ids):
+                    found[[*view.find(ids).values()]] = True
+                case Join("and", conditions):
+                    found = among
                     for one in sorted(conditions, key=_runs_python):  # last, over what is left
-                        among = mask(one, among)
-                    return among
-                case Or(conditions):
-                    found = np.zeros_like(among)
+                        found = mask(one, found)
+                case Join(kind, conditions):
                     for one in sorted(conditions, key=_runs_python):
                         found |= mask(one, among & ~found)
-                    return found
-                case Not(negated):
-                    return among & ~mask(negated, among)
-                case HasId(ids):
-                    found = np.zeros_like(among)
-                    found[[*view.find(ids).values()]] = True
-                    return among & found
-                case Predicate(predicate):
-                    kept, positions = np.zeros_like(among), np.flatnonzero(among)
+                    found = ~found if kind == "not" else found
+                case _:
+                    positions = np.flatnonzero(among)
                     passages = View(view.state, view.texts, positions).passages()
-                    kept[positions] = [bool(predicate(passage)) for passage in passages]
-                    return kept
-            column = self._column(condition.keys[0], view.state.next_row)
-            found = among & column.fits(condition)[column.codes[view.state.rows]]
-            return found
+                    found[positions] = [bool(condition(passage)) for passage in passages]
+            return among & found
 
         return mask(parse(filter), view.mask)
 
@@ -493,10 +464,6 @@ class LocalStore(Store):
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
         return View(self._current()[0], self._home).snapshot(filter)
-
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Return the view that queries are compared with, of all passages."""
-        return self.snapshot()
 
     # Writing
 

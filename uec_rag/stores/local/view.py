@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,7 +36,6 @@ from uec_rag.stores.base import (
 )
 from uec_rag.stores.filters import matches, parse
 
-_COPY_BELOW = 0.25  # share of selected rows below which they are copied before multiplication
 _MANY = 4096  # passages that are read at a time
 _LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
@@ -55,10 +54,6 @@ def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> Non
                 "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
                 "float32 can multiply. Run `uec-rag check`, and build the index again."
             )
-
-
-Rows = slice | NDArray[np.int64]
-"""A slice of rows, or their indices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,22 +190,13 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
         raise ValueError("rows: expected numbers that ascend from 0")
 
 
-_TYPES = {
-    "F32": "<f4",
-    "I64": "<i8",
-    "U8": "|u1",
-    "U16": "<u2",
-    "U32": "<u4",
-    "U64": "<u8",
-}
-
-
 def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
     """Return the arrays of safetensors, which, unlike those that `load` returns, share memory."""
     end = 8 + int.from_bytes(raw[:8].tobytes(), "little")
     header, body, arrays = json.loads(raw[8:end].tobytes()), raw[end:], {}
     for name, entry in header.items():
-        content = body[slice(*entry["data_offsets"])].view(_TYPES[entry["dtype"]])
+        kind, bits = entry["dtype"][0].lower(), int(entry["dtype"][1:])
+        content = body[slice(*entry["data_offsets"])].view(f"<{kind}{bits // 8}")
         arrays[name] = content.reshape(entry["shape"])
     return arrays
 
@@ -506,23 +492,12 @@ class View(Store):
 
     def _products(self, queries: Sequence[FloatArray]) -> Iterator[FloatArray]:
         """Multiply queries with the blocks of the means, of which an encoder of words has none."""
-        state, selected, total = self.state, self.selected, int(self.state.edges[-1])
-        each: Sequence[tuple[Segment, Rows, Rows]]
-        few = selected is not None and len(selected) < total * _COPY_BELOW
-        if selected is not None and few:
-            each = [*state.split(selected)]
-        else:
-            spans = map(slice, state.edges[:-1].tolist(), state.edges[1:].tolist())
-            segments = (part.segment for part in state.parts)
-            each = [*zip(segments, repeat(slice(None)), spans, strict=False)]
-        for number, query in zip(
-            np.flatnonzero(state.schema.widths).tolist(), queries, strict=True
-        ):
-            product = np.empty((len(query), len(self) if few else total), dtype=np.float32)
-            for segment, rows, places in each:
-                with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows, see below
-                    product[:, places] = query @ segment.means[number][rows].T
-            product = product if selected is None or few else product[:, selected]
+        each = zip(np.flatnonzero(self.state.schema.widths).tolist(), queries, strict=True)
+        for number, query in each:
+            with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows, see below
+                products = [query @ part.segment.means[number].T for part in self.state.parts]
+            product = np.concatenate(products, axis=1)
+            product = product if self.selected is None else product[:, self.selected]
             require_finite([product], _LARGEST_PRODUCT)
             yield product
 
@@ -594,10 +569,6 @@ class View(Store):
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
         columns = np.arange(0, len(self), max(1, len(self) // count))
         return self.state.gaussians(self.positions(columns))
-
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Return the view itself, whose passages queries are compared with."""
-        return self
 
     def rank(self, query: Gaussian, k: int, *, beta: float) -> Top:
         """Find the columns with the k highest s_hat for n queries, or all if there are fewer.
