@@ -46,8 +46,16 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
     (tmp_path / "de").mkdir()
     for name in ("a.md", "de/a.md", "de/b.txt", "Changelog.md", "de/LICENCE.txt", "licensing.md"):
         (tmp_path / name).write_text(PROSE)
-    assert sorted(list_files(tmp_path, **options).hashes()) == sources
-    assert [document.source for document in read_folder(tmp_path, **options)] == sources
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        read = read_folder(tmp_path, **options)
+        assert sorted(list_files(tmp_path, **options).hashes()) == sources
+    assert [document.source for document in read] == sources
+    if not options:
+        assert "left out 2 files (Changelog.md, de/LICENCE.txt), as changelogs and" in str(
+            told[0].message
+        )
+        assert "include=['*'] (--include '*') reads them" in str(told[0].message)
 
 
 @pytest.mark.parametrize(

@@ -202,8 +202,8 @@ def read_folder(
     -----
     UserWarning
         For each file that cannot be read, takes too long, contains too much text or none, or is
-        not a regular file, and for each folder that cannot be listed or is a saved index. All other
-        files are read.
+        not a regular file; for each folder that cannot be listed or is a saved index; and once for
+        changelogs and licences. All other files are read.
     """
     found = list_files(folder, exclude=exclude, include=include).read()
     documents = [document for document in found.documents if document.sections]
@@ -222,12 +222,13 @@ def list_files(
         error = NotADirectoryError if root.exists() else FileNotFoundError
         raise error(f"folder: expected an existing folder, got {str(root)!r}")
     included = _spec(include, "include")
-    usual = () if included.patterns else _RARELY_ANSWER
-    excluded = _spec([*usual, *as_list(exclude, "exclude")], "exclude")
+    usual, rare = () if included.patterns else _RARELY_ANSWER, list[str]()
+    excluded, own = _spec([*usual, *as_list(exclude, "exclude")], "exclude"), _spec(exclude, "")
     found = Folder(root)
     for source in _walk(found):
         suffix = Path(source).suffix.lower()
         if excluded.match_file(source) or (included.patterns and not included.match_file(source)):
+            rare += [source] * (excluded.match_file(source) and not own.match_file(source))
             continue
         if os.path.islink(root / source):
             found._leave_out(source, "is a link")
@@ -238,6 +239,9 @@ def list_files(
         else:
             found.sources.append(source)
     found.sources.sort(key=lambda source: Path(source).parts)
+    if rare:
+        reads = "as changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
+        warn(visible(f"left out {pluralize(len(rare), 'file')}{list_first(rare)}, {reads}"))
     if not (found.sources or found.unreadable):
         chosen = " that exclude and include select" if exclude or include else ""
         formats = ", ".join(READERS)
