@@ -27,7 +27,7 @@ def assert_same(one, other):
     assert one.fingerprint == other.fingerprint
     assert one.report == other.report
     assert one.fitted.rule == other.fitted.rule
-    assert one.options == other.options
+    assert one.fitted.options == other.fitted.options
     for role in ("query", "passage"):
         z, again = one.embed(QUERIES, role), other.embed(QUERIES, role)
         for name in ("mean", "variance", "coefficients"):

@@ -56,7 +56,6 @@ def fit(
     encoders: Sequence[Encoder],
     unfitted: Fitted,
     pairs: PairsLike,
-    options: FitOptions,
     *,
     show_progress: bool | None = None,
     are_generated: bool = False,
@@ -66,7 +65,7 @@ def fit(
     Parameters
     ----------
     unfitted : Fitted
-        The ensemble before the fit: names, space, rule and beta.
+        The ensemble before the fit: names, options and rule.
     pairs : iterable or mapping
         As in `UEC.fit`.
     are_generated : bool
@@ -79,9 +78,10 @@ def fit(
         `unfitted` with the posteriors, evidence weights, confidence model and report.
     """
     pairs_of_each = _pairs_of_each(unfitted.names, pairs)
-    if unfitted.space == "shared":
+    if not unfitted.is_direct:
         check_one_space([encoder.dimension for encoder in encoders])
-    start, seed = time.perf_counter(), options.seed
+    start, options = time.perf_counter(), unfitted.options
+    seed = options.seed
     bar = progress_bar("Fitting", 3, show_progress)
     posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
     texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
@@ -95,7 +95,7 @@ def fit(
         evidence = fit_evidence_weights(asked, *lines, seed=seed, others=strange)
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
     bar.update()
-    known = shipped_fit(encoders, unfitted, options)
+    known = shipped_fit(encoders, unfitted)
     views = partial(asked.views, seed=seed)
     if known is not None and known.confidence_model is not None:
         temperature = known.confidence_model.temperature * fitted.slope / known.slope
@@ -150,8 +150,7 @@ class EncodedQuestions:
         queries, passages = fitted.blocks(self.queries), fitted.blocks(self.corpus)
         own = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
         corpus = fitted.combine_as(passages, "passage")
-        trace = fitted.standardise_traces(queries)
-        return FitCorpus(own, self.questions.relevant, trace, queries, corpus)
+        return FitCorpus(own, self.questions.relevant, queries, corpus)
 
 
 def _encoded(
@@ -213,8 +212,6 @@ class FitCorpus:
         Similarities of n questions to N passages in each block.
     relevant : sequence of n collections of int
         Indices of each question's answers in the corpus.
-    trace : array, shape (n, K)
-        As in `corpus_evidence`.
     queries : list of Gaussian
         Gaussians of the questions in each block.
     corpus : Gaussian
@@ -223,7 +220,6 @@ class FitCorpus:
 
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
-    trace: FloatArray
     queries: list[Gaussian]
     corpus: Gaussian
 
@@ -287,13 +283,12 @@ def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
 # The bounds of the weights. More evidence of failure must never increase an encoder's coefficient,
 # even if a small or biased fit set suggests it.
 #
-# The trace is left out: learned from made-up languages, it mistakes a new domain for one, which
-# cost .02 to .04 nDCG@10 on questions about finance (docs/measurements). The deviation gains .002
-# with made-up languages; learned only on texts that all encoders were fitted on, it costs .01 to
-# .02, so that without other corpora it is left out, too.
+# The trace of the variance is no evidence: learned from made-up languages, it mistakes a new domain
+# for one, which cost .02 to .04 nDCG@10 on questions about finance (docs/measurements). The
+# deviation gains .002 with made-up languages; learned only on texts that all encoders were fitted
+# on, it costs .01 to .02, so that without other corpora it is left out.
 _OUT, _POSITIVE, _NEGATIVE = (0.0, 0.0), (0.0, None), (None, 0.0)
 _BOUNDS: dict[str, tuple[float | None, float | None]] = {
-    "trace": _OUT,
     "entropy": _NEGATIVE,
     "gap": _POSITIVE,
     "top": _POSITIVE,
@@ -418,7 +413,7 @@ def fit_evidence_weights(
         views = partial(corpus_views, corpus.relevant, size)
         for view in views(seed=seed) if corpus is own else views(sizes=(size,)):
             cut = np.stack([view.cut(values) for values in corpus.similarities])
-            seen = corpus_evidence([*cut], slopes, intercepts, corpus.trace[view.queries])
+            seen = corpus_evidence([*cut], slopes, intercepts)
             drawn.append((cut, seen, view.relevant))
     pooled = np.concatenate([seen.reshape(-1, len(FEATURES)) for _, seen, _ in drawn])
     location = pooled.mean(axis=0)

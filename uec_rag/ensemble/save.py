@@ -104,11 +104,11 @@ class SavedEnsemble(Record):
     def fitted(self, arrays: Mapping[str, NDArray[Any]]) -> Fitted:
         """Rebuild the ensemble without its encoders."""
         names = tuple(encoder.name for encoder in self.encoders)
-        posteriors, options = None, self.options
+        posteriors = None
         if self.report is not None:
             posteriors = tuple(
                 Posterior(
-                    options.structure,
+                    self.options.structure,
                     arrays[f"{position}.covariance"],
                     arrays[f"{position}.profile"],
                     self.report.encoders[name],
@@ -116,24 +116,25 @@ class SavedEnsemble(Record):
                 for position, name in enumerate(names)
             )
         kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT}
-        return Fitted(names, options.space, beta=options.beta, posteriors=posteriors, **kept)
+        return Fitted(names, posteriors=posteriors, **kept)
 
 
-_KEPT = ("rule", "report", "confidence_model", "training_profile")  # of `Fitted`, as they are
+# of `Fitted`, as they are
+_KEPT = ("options", "rule", "report", "confidence_model", "training_profile")
 
 
-def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
+def fingerprint(encoders: Sequence[Encoder], fitted: Fitted) -> str:
     """Compute the hash of everything that stored vectors depend on; see `UEC.fingerprint`."""
     state: dict[str, object] = {
-        "space": fitted.space,
-        "last_layer": last_layer,
+        "space": fitted.options.space,
+        "last_layer": fitted.options.last_layer,
         # By name only if there is no revision.
         "encoders": [
             [encoder.revision or name, encoder.dimension]
             for name, encoder in zip(fitted.names, encoders, strict=True)
         ],
     }
-    if fitted.space == "shared":
+    if not fitted.is_direct:
         state["rule"] = fitted.rule.metadata()
     return _hash(json.dumps(state, sort_keys=True), fitted.posteriors or ())
 
@@ -150,9 +151,7 @@ def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     return digest.hexdigest()[:32]
 
 
-def save_ensemble(
-    path: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
-) -> None:
+def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> None:
     """Write an ensemble to a folder of its own; see `UEC.save`."""
     is_free = not path.exists() or (
         path.is_dir() and all(file.name.lstrip(".").startswith(ENSEMBLE) for file in path.iterdir())
@@ -163,24 +162,17 @@ def save_ensemble(
             "remove it."
         )
     path.mkdir(parents=True, exist_ok=True)
-    write_ensemble(path, encoders, fitted, options)
-
-
-def write_ensemble(
-    folder: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
-) -> None:
-    """Write the file of an ensemble into an existing folder, in place of the one that was there."""
     models = tuple(
         SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
         for name, encoder in zip(fitted.names, encoders, strict=True)
     )
-    state = SavedEnsemble(models, options, **{name: getattr(fitted, name) for name in _KEPT})
+    state = SavedEnsemble(models, **{name: getattr(fitted, name) for name in _KEPT})
     arrays = {
         f"{position}.{name}": getattr(posterior, name)
         for position, posterior in enumerate(fitted.posteriors or ())
         for name in ("covariance", "profile")
     }
-    replace_file(folder / ENSEMBLE, pack(state.metadata(), arrays))
+    replace_file(path / ENSEMBLE, pack(state.metadata(), arrays))
 
 
 def pack(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -220,7 +212,7 @@ def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
-    """Read the file of `write_ensemble`, without loading models."""
+    """Read the file of `save_ensemble`, without loading models."""
     file = folder / ENSEMBLE
     content = read_bytes(file)
     with as_corrupted(file):
@@ -231,8 +223,8 @@ def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
 
 def read_ensemble(
     folder: Path, given: Mapping[str, EncoderLike], *, trust: bool
-) -> tuple[list[Encoder], FitOptions, Fitted]:
-    """Read the encoders, the options and the fit in a folder; see `UEC.load`.
+) -> tuple[list[Encoder], Fitted]:
+    """Read the encoders and the fit in a folder; see `UEC.load`.
 
     `given`: encoders, by name. FileNotFoundError if there is no ensemble.
     """
@@ -253,7 +245,7 @@ def read_ensemble(
         )
     layer = saved.options.last_layer
     encoders = [model.load(given.get(model.name), layer, trust=trust) for model in models]
-    return encoders, saved.options, fitted
+    return encoders, fitted
 
 
 SHIPPED_FITS = Path(__file__).with_name("shipped")
@@ -269,16 +261,15 @@ _CONFIDENCE: dict[str, Literal["words", "multilingual"]] = {
 }
 
 
-def shipped_fit(
-    encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
-) -> Fitted | None:
+def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
     """Return the shipped fit for these encoders and options; None if there is none.
 
     Its confidence model is the shipped one, which was learned from many collections, at the
     temperature of this ensemble. Warns if the fit is for other revisions of the encoders.
 
-    `unfitted`: the ensemble, whose names, beta, and rule unless "adaptive", stay.
+    `unfitted`: the ensemble, whose names, options, and rule unless "adaptive", stay.
     """
+    options = unfitted.options
     for preset in PRESETS:
         saved, fitted = read_fit(SHIPPED_FITS / preset)
         alike = replace(saved.options, temperature=options.temperature, beta=options.beta)
@@ -298,8 +289,8 @@ def shipped_fit(
         return replace(
             fitted,
             names=unfitted.names,
+            options=options,
             rule=fitted.rule if unfitted.rule.name == "adaptive" else unfitted.rule,
-            beta=unfitted.beta,
             confidence_model=replace(shipped_model(_CONFIDENCE[preset]), temperature=temperature),
         )
     return None
