@@ -41,8 +41,8 @@ from uec_rag.confidence.model import (
     fit_temperature,
     shipped_model,
 )
-from uec_rag.encoders import DEFAULT_ENCODERS
 from uec_rag.encoders.lexical import ENGLISH
+from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS
 from uec_rag.retrieval.learn import labelled_examples, without_answers
 from uec_rag.retrieval.search import Method, compare, unfitted_logit_line
 
@@ -383,7 +383,7 @@ def run(
         ]
         temperatures = []
         for uec in chosen:
-            if tuple(encoder.spec for encoder in uec.encoders) == DEFAULT_ENCODERS:
+            if tuple(encoder.spec for encoder in uec.encoders) == PRESETS[DEFAULT_PRESET]:
                 uec.fitted = UEC().fitted
             elif kind != "unfitted":
                 uec.fit(pairs)

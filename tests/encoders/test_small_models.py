@@ -28,7 +28,7 @@ def test_every_model_finds_the_passage_that_answers(name):
     queries = encoder.encode(questions, "query").embedding
     scores = queries @ encoder.encode(passages, "passage").embedding.T
     np.testing.assert_array_equal(scores.argmax(axis=1), [1, 0, 2])
-    assert encoder.spec == PACKAGED[name]
+    assert encoder.spec == f"pypi:{PACKAGED[name]}"
 
 
 @pytest.mark.slow

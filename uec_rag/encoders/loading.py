@@ -93,7 +93,7 @@ def load_encoder(
         return Lexical()
     encoder: Encoder
     if name is not None and (name in PACKAGED or name.startswith("pypi:")):
-        encoder = load_pypi(PACKAGED.get(name, name).removeprefix("pypi:"))
+        encoder = load_pypi(PACKAGED.get(name, name.removeprefix("pypi:")))
     elif name is not None or _is_model(spec):
         if name is not None:
             _check_name(name)
