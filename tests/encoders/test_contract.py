@@ -81,14 +81,6 @@ def test_what_is_no_text_or_no_role_is_refused(encoder):
 
 
 @every(OF_MODELS)
-def test_progress_is_shown_only_when_asked_for(encoder, texts, capfd):
-    encoder.encode(texts, "passage")
-    assert "Encoding texts" not in capfd.readouterr().err
-    encoder.encode(texts, "passage", show_progress=True)
-    assert "Encoding texts" in capfd.readouterr().err
-
-
-@every(OF_MODELS)
 def test_what_is_longer_than_the_model_takes_is_cut_off(encoder):
     vectors = encoder.encode(["cat " * 600, "cat " * 900], "passage").embedding
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)

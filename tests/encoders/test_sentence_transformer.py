@@ -9,6 +9,7 @@ import torch
 
 from tests.helpers import beside, data_of, rows_of, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
+from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.sentence_transformer import family_prompts, prompts_of
 
 
@@ -20,12 +21,13 @@ def words(count, seed=0):
     ]
 
 
-def test_vectors_are_those_of_the_model_whatever_the_batches_and_windows(tiny, monkeypatch):
-    monkeypatch.setattr("uec_rag.encoders.sentence_transformer._WINDOW", 16)
-    model, texts = tiny(normalize=False), words(50)
+def test_vectors_are_those_of_the_model_whatever_the_batches(tiny):
+    model, texts = tiny(normalize=False), words(300)
     expected = model.encode(texts, normalize_embeddings=True)
-    got = SentenceTransformerEncoder(model).encode(texts, "query").embedding
-    np.testing.assert_allclose(got, expected, atol=1e-6)
+    encoder = SentenceTransformerEncoder(model, last_layer="ffn")
+    got, at_once = encode_texts(encoder, texts, "query"), encoder.encode(texts, "query")
+    np.testing.assert_allclose(got.embedding, expected, atol=1e-6)
+    np.testing.assert_allclose(got.features, at_once.features, atol=1e-5)
 
 
 def test_prompts_of_the_configuration_are_put_before_the_text(tiny):

@@ -133,7 +133,7 @@ class Roles(LinearHead):
         super().__init__()
         self.roles = []
 
-    def encode(self, texts, role, *, show_progress=False):
+    def encode(self, texts, role):
         self.roles.append(role)
         return super().encode(texts, role)
 

@@ -83,9 +83,7 @@ class CachedEncoder(NotCopied):
                     "(key BLOB PRIMARY KEY, embedding BLOB NOT NULL, features BLOB)"
                 )
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts, from the cache if possible.
 
         Raises TypeError or ValueError as the wrapped encoder does.
@@ -95,7 +93,7 @@ class CachedEncoder(NotCopied):
         known = self._recent if self.path is None else _read(self.path, keys)
         missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
         if missing or not keys:
-            encoded = self._encoder.encode([*missing.values()], role, show_progress=show_progress)
+            encoded = self._encoder.encode([*missing.values()], role)
             if not keys:
                 return encoded
             own = encoded.features is not encoded.embedding  # else the last layer is the identity

@@ -18,7 +18,6 @@ import Stemmer
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Saturation, Terms
-from uec_rag.base.progress import progress_bar
 from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, singular_and_plural
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 
@@ -370,9 +369,7 @@ class Lexical(TermEncoder):
         state = [_SATURATION.k1, _SATURATION.b, None, terms_of(_PROBE)]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Count the terms of queries or passages; a text may have none.
 
         Raises
@@ -384,14 +381,12 @@ class Lexical(TermEncoder):
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         keys, labels, foreign = [], [], []
-        with progress_bar("Counting words", len(checked), show_progress) as bar:
-            for text in checked:
-                words = split_words(text)
-                foreign.append(is_foreign(words))
-                keys.append(_keys_of_text(text, words, foreign[-1]))
-                if role == "query":
-                    labels.append(words_by_key(words))
-                bar.update()
+        for text in checked:
+            words = split_words(text)
+            foreign.append(is_foreign(words))
+            keys.append(_keys_of_text(text, words, foreign[-1]))
+            if role == "query":
+                labels.append(words_by_key(words))
         terms = Terms.from_keys(keys, _SATURATION, labels if role == "query" else None)
         if role == "query":
             terms = terms.weigh_terms(weights_of(terms.keys, np.array(foreign, bool)[terms.rows]))

@@ -10,17 +10,15 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from uec_rag.base.errors import require, warn
-from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
-    Float32Array,
     LastLayer,
     LastLayers,
     NotCopied,
@@ -76,16 +74,14 @@ class SentenceTransformerEncoder(NotCopied):
         self.revision = revision_of(self.model, self.prompts, self.last_layer)
         # Encoding a short text gives the dimensions, and fails early if the model does not support
         # this precision.
-        encoded = self._encode(["dimension"], "passage", False)
+        encoded = self._encode(["dimension"], "passage")
         self.dimension: int = encoded.embedding.shape[1]
         self.feature_dimension: int = encoded.features.shape[1]
         self.gain = np.ones(self.dimension, dtype=np.float32)
         if self.last_layer == "ffn":
             self.gain = _ffn_modules(self.model)[1].weight.detach().float().cpu().numpy()
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages; the model truncates long ones.
 
         Raises
@@ -96,30 +92,20 @@ class SentenceTransformerEncoder(NotCopied):
         checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.feature_dimension)
-        return self._encode(checked, role, show_progress)
+        return self._encode(checked, role)
 
-    def _encode(self, texts: list[str], role: Role, show_progress: bool | None) -> Encoded:
+    def _encode(self, texts: list[str], role: Role) -> Encoded:
+        encode = self.model.encode_query if role == "query" else self.model.encode_document
+        recorded = (
+            nullcontext(0) if self.last_layer == "projection" else record_features(self.model)
+        )
         # Tokenizers modify their padding while they work, and are not thread-safe.
-        with _ENCODING:
-            if self.last_layer == "projection":
-                output, width = self._output(texts, role, show_progress), 0
-            else:
-                with record_features(self.model) as width:
-                    output = self._output(texts, role, show_progress)
+        with _ENCODING, recorded as width:
+            made = encode(texts, prompt=self.prompts[role], show_progress_bar=False)
+        output = np.asarray(made, dtype=np.float32)
         own = output.shape[1] - width
         embedding = check_vectors(output[:, :own], rows=len(texts), encoder=self.name)
         return Encoded(embedding, output[:, own:].copy() if width else embedding)
-
-    def _output(self, texts: list[str], role: Role, show_progress: bool | None) -> Float32Array:
-        encode = self.model.encode_query if role == "query" else self.model.encode_document
-        parts = []
-        with progress_bar("Encoding texts", len(texts), show_progress) as bar:
-            for start in range(0, len(texts), _WINDOW):
-                window = texts[start : start + _WINDOW]
-                output = encode(window, prompt=self.prompts[role], show_progress_bar=False)
-                parts.append(np.asarray(output, dtype=np.float32))
-                bar.update(len(parts[-1]))
-        return np.concatenate(parts)
 
 
 _ENCODING = threading.Lock()
@@ -141,7 +127,6 @@ def _layer_of(model: "SentenceTransformer", requested: LastLayers, name: str) ->
     return "ffn"
 
 
-_WINDOW = 512  # texts between two updates of the progress bar
 _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 # Pooling modes whose output is linear in the token embeddings.

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -83,23 +82,17 @@ class OnnxEncoder(IdentityHead):
         self._inputs = [node.name for node in self._session.get_inputs()]
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages.
 
         Raises TypeError or ValueError if texts or role are invalid.
         """
         prompted = [self.prompts[role] + text for text in prepare_texts(texts, role)]
-        vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
+        if not prompted:
+            return Encoded.empty(self.dimension, self.dimension)
         embed = self._cached if role == "query" else self._embed
-        with (
-            ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool,
-            progress_bar("Encoding texts", len(prompted), show_progress) as bar,
-        ):
-            for position, row in enumerate(pool.map(embed, prompted)):
-                vectors[position] = row
-                bar.update()
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool:
+            vectors = [*pool.map(embed, prompted)]
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
 
@@ -188,7 +181,9 @@ class FourBitFile:
         """Read the format; ValueError if it is another one."""
         if content[:4] != b"E5S1":
             raise ValueError("expected a file in the format E5S1.")
-        shape: Any = struct.unpack_from("<4i4xi4xf", content, 8)
+        width, layers, heads, inner, positions, epsilon = struct.unpack_from(
+            "<4i4xi4xf", content, 8
+        )
         count, unknown, length = struct.unpack_from("<i12xiQ", content, 44)
         ends = np.frombuffer(content, "<u4", count + 1, 72)
         start = 72 + ends.nbytes
@@ -210,7 +205,7 @@ class FourBitFile:
             name = content[start + 2 : end].decode()
             tensors[name] = np.frombuffer(content, type_, values // size, place)
             start = end + 21
-        return cls(*shape, pieces, unknown, tensors)
+        return cls(width, layers, heads, inner, positions, epsilon, pieces, unknown, tensors)
 
 
 def _nibbles(blocks: NDArray[Any]) -> NDArray[np.uint8]:

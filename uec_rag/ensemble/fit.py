@@ -28,6 +28,7 @@ from uec_rag.confidence.model import (
     with_level,
 )
 from uec_rag.encoders import Encoded, Encoder, Role
+from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.convolution import (
     FEATURES,
@@ -83,14 +84,14 @@ def fit(
     start, options = time.perf_counter(), unfitted.options
     seed = options.seed
     bar = progress_bar("Fitting", 3, show_progress)
-    posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
+    posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress)
     texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
     bar.update()
     asked = made.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
         strange = list[FitCorpus]()
         if not are_generated and len({isinstance(one, Lexical) for one in encoders}) > 1:
-            strange = _encode_pseudo_languages(encoders, fitted, texts, seed, show_progress)
+            strange = _encode_pseudo_languages(encoders, fitted, texts, seed)
         lines = fitted.slopes, fitted.intercepts
         evidence = fit_evidence_weights(asked, *lines, seed=seed, others=strange)
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
@@ -158,7 +159,7 @@ def _encoded(
 ) -> Callable[[Sequence[str]], Encoded]:
     """Encode distinct texts; return a function that looks the encodings of some texts up."""
     row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    encoded = encoder.encode([*row_of], role, show_progress=show_progress)
+    encoded = encode_texts(encoder, [*row_of], role, show_progress)
     return lambda some: encoded[[row_of[text] for text in some]]
 
 
@@ -166,8 +167,7 @@ def fit_posteriors(
     encoders: Sequence[Encoder],
     pairs: Sequence[Pairs],
     options: FitOptions,
-    *,
-    show_progress: bool | None,
+    show_progress: bool | None = None,
 ) -> tuple[list[Posterior], EncodedQuestions]:
     """Fit the posteriors of all encoders, each on its own pairs, and encode questions with them.
 
@@ -567,11 +567,7 @@ def _letters(word: str, letters: str, count: int) -> str:
 
 
 def _encode_pseudo_languages(
-    encoders: Sequence[Encoder],
-    fitted: Fitted,
-    questions: Questions,
-    seed: int,
-    show_progress: bool | None,
+    encoders: Sequence[Encoder], fitted: Fitted, questions: Questions, seed: int
 ) -> list[FitCorpus]:
     """Ask in made-up languages, which BM25 answers and dense models do not."""
     out = []
@@ -580,7 +576,7 @@ def _encode_pseudo_languages(
         sides: tuple[tuple[list[str], Role], ...]
         sides = (strange.queries, "query"), (strange.corpus, "passage")
         queries, corpus = (
-            fitted.gaussians([e.encode(some, role, show_progress=show_progress) for e in encoders])
+            fitted.gaussians([encoder.encode(some, role) for encoder in encoders])
             for some, role in sides
         )
         out.append(EncodedQuestions(queries, corpus, strange).asked_by(fitted))

@@ -18,6 +18,7 @@ from uec_rag.encoders import CachedEncoder, Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,
     TermEncoder,
+    encode_texts,
     encodes_elsewhere,
     prepare_texts,
     unique_names,
@@ -195,7 +196,7 @@ class UEC:
             warn(_PLAIN)
 
         def encode(encoder: Encoder) -> Encoded:
-            return encoder.encode(checked, role, show_progress=show_progress)
+            return encode_texts(encoder, checked, role, show_progress)
 
         if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
             return fitted.gaussians([*map(encode, encoders)])
