@@ -75,7 +75,10 @@ def test_threads_may_share_an_encoder(encoder, texts):
 
 @every(MAKE)
 def test_what_is_no_text_or_no_role_is_refused(encoder):
-    for texts, role, message in ((["a", ""], "query", "is empty"), (["a"], "title", "role must")):
+    for texts, role, message in (
+        (["a", ""], "query", "expected a text"),
+        (["a"], "title", "role must"),
+    ):
         with pytest.raises(ValueError, match=message):
             encoder.encode(texts, role)
 

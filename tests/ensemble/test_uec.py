@@ -267,7 +267,7 @@ def test_options_that_do_not_exist_are_refused_by_name(options, error, message):
 @pytest.mark.parametrize(
     ("texts", "role", "message"),
     [
-        ("one text", "query", "texts must be a list of strings, got one string 'one text'"),
+        ("one text", "query", "texts: expected a list of strings, got one string 'one text'"),
         (["a"], "document", "role must be one of"),
     ],
 )

@@ -216,7 +216,7 @@ class Gaussian:
     Raises
     ------
     ValueError
-        If shapes disagree, a variance is negative, or a number is not finite.
+        If mean and variance disagree in shape, a variance is negative, or a number is not finite.
 
     Notes
     -----
@@ -300,18 +300,7 @@ class Gaussian:
         terms: Sequence[Terms] = (),
     ) -> Self:
         """Build as `from_factors` does, from numbers that are known to be finite and at least 0."""
-        blocks, sizes = mean.shape[1:] if widths is None else tuple(widths), [*map(len, terms)]
-        if sum(blocks) != mean.shape[1]:
-            raise ValueError(
-                f"widths: expected numbers whose sum is {mean.shape[1]}, the dimension, "
-                f"got {list(blocks)}."
-            )
-        if coefficients is not None and len(coefficients) != len(mean):
-            raise ValueError(
-                f"coefficients: expected {len(mean)} rows, one per text, got {len(coefficients)}."
-            )
-        if {*sizes} - {len(mean)}:
-            raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
+        blocks = mean.shape[1:] if widths is None else tuple(widths)
         self = cls.__new__(cls)
         self.__dict__.update(mean=mean, scales=scales, profile=profile, coefficients=coefficients)
         self.__dict__.update(widths=blocks, terms=tuple(terms))
