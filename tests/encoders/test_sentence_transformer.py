@@ -203,9 +203,10 @@ def test_as_projection_the_features_are_the_embedding(tiny, texts, options):
         {"truncate_dim": 5},
     ],
 )
-def test_ffn_is_refused_where_the_formula_would_not_hold(tiny, options):
-    with pytest.raises(ValueError, match="last_layer='ffn' needs a BERT-like transformer"):
-        SentenceTransformerEncoder(tiny(**options), last_layer="ffn")
+def test_where_the_formula_would_not_hold_the_projection_is_taken(tiny, options):
+    with pytest.warns(UserWarning, match="has no accessible feed-forward layer"):
+        encoder = SentenceTransformerEncoder(tiny(**options), last_layer="ffn")
+    assert encoder.last_layer == "projection"
 
 
 def test_the_users_own_calls_of_a_shared_model_are_left_alone(tiny, texts):

@@ -46,12 +46,6 @@ def test_characters_are_replaced_as_the_model_was_trained():
     assert not any(character in "\t\u200b" for token in tokens for character in token)
 
 
-@pytest.mark.slow
-def test_its_inner_layers_cannot_be_read():
-    with pytest.raises(ValueError, match="'snowflake-arctic-embed-s' does not expose"):
-        load_encoder("arctic-embed-s", last_layer="ffn")
-
-
 def test_a_file_of_another_format_is_refused():
     with pytest.raises(ValueError, match="E5S1"):
         [*unpack(b"GGUF and so on")]

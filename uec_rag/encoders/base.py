@@ -17,7 +17,6 @@ Role: TypeAlias = Literal["query", "passage"]
 """The role of a text; many models use different prompts for queries and passages."""
 
 LastLayer: TypeAlias = Literal["projection", "ffn"]
-LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
 """The linear layer of the network that the Laplace posterior is over."""
 
 Float32Array: TypeAlias = npt.NDArray[np.float32]

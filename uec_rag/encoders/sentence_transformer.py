@@ -20,7 +20,6 @@ from uec_rag.base.errors import require, warn
 from uec_rag.encoders.base import (
     Encoded,
     LastLayer,
-    LastLayers,
     NotCopied,
     Role,
     check_vectors,
@@ -46,8 +45,8 @@ class SentenceTransformerEncoder(NotCopied):
         yourself with `trust_remote_code`, and pass the SentenceTransformer.
     last_layer
         "projection": the identity on the model's output. "ffn": the output layer of the last
-        transformer block (BERT, RoBERTa and similar models). "auto": "ffn" if there is such a
-        layer, else "projection", with a warning.
+        transformer block (BERT, RoBERTa and similar models), or if there is none that a linear
+        pooling such as mean or cls follows, without truncate_dim, "projection", with a warning.
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
@@ -55,22 +54,23 @@ class SentenceTransformerEncoder(NotCopied):
     ------
     OSError
         If there is no such folder, nor such a model on the hub, or the hub is unreachable.
-    ValueError
-        If the model does not have the requested last layer, or an argument is out of range.
     """
 
     def __init__(
         self,
         model_or_name: "str | Path | SentenceTransformer",
         *,
-        last_layer: LastLayers = "projection",
+        last_layer: LastLayer = "projection",
         fetch: bool = True,
     ) -> None:
         source, self.model = load_model(model_or_name, fetch)
         self.prompts = prompts_of(self.model, source)
         self.name = _without_revision(source) or "sentence-transformer"
         self.spec = source or None
-        self.last_layer = _layer_of(self.model, last_layer, self.name)
+        self.last_layer = last_layer
+        if last_layer == "ffn" and _ffn_modules(self.model) is None:
+            warn(NO_INNER_LAYER.format(self.name))
+            self.last_layer = "projection"
         self.revision = revision_of(self.model, self.prompts, self.last_layer)
         # Encoding a short text gives the dimensions, and fails early if the model does not support
         # this precision.
@@ -78,8 +78,8 @@ class SentenceTransformerEncoder(NotCopied):
         self.dimension: int = encoded.embedding.shape[1]
         self.feature_dimension: int = encoded.features.shape[1]
         self.gain = np.ones(self.dimension, dtype=np.float32)
-        if self.last_layer == "ffn":
-            self.gain = _ffn_modules(self.model)[1].weight.detach().float().cpu().numpy()
+        if self.last_layer == "ffn" and (modules := _ffn_modules(self.model)):
+            self.gain = modules[1].weight.detach().float().cpu().numpy()
 
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages; the model truncates long ones.
@@ -115,18 +115,6 @@ NO_INNER_LAYER = (
 )
 
 
-def _layer_of(model: "SentenceTransformer", requested: LastLayers, name: str) -> LastLayer:
-    """Return which layer's posterior is to be had."""
-    if requested != "auto":
-        return requested
-    try:
-        _ffn_modules(model)
-    except ValueError:
-        warn(NO_INNER_LAYER.format(name))
-        return "projection"
-    return "ffn"
-
-
 _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 # Pooling modes whose output is linear in the token embeddings.
@@ -143,7 +131,9 @@ def record_features(model: "SentenceTransformer") -> Iterator[int]:
     """
     import torch
 
-    dense, layer_norm, pooling = _ffn_modules(model)
+    modules = _ffn_modules(model)
+    assert modules is not None
+    dense, layer_norm, pooling = modules
     thread = threading.get_ident()
     captured: dict[str, Tensor] = {}
 
@@ -181,7 +171,10 @@ def record_features(model: "SentenceTransformer") -> Iterator[int]:
             handle.remove()
 
 
-def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm, nn.Module]":
+def _ffn_modules(
+    model: "SentenceTransformer",
+) -> "tuple[nn.Linear, nn.LayerNorm, nn.Module] | None":
+    """Return the last feed-forward layer, what normalises it and a linear pooling, if there are."""
     from torch import nn
 
     modules = list(model)
@@ -194,24 +187,13 @@ def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm
         dense = transformer.get_submodule(f"encoder.layer.{last}.output.dense")
         layer_norm = transformer.get_submodule(f"encoder.layer.{last}.output.LayerNorm")
     except AttributeError:
-        dense = layer_norm = modules[0]
-    if (
-        len(modules) != 2
-        or not isinstance(dense, nn.Linear)
-        or not isinstance(layer_norm, nn.LayerNorm)
-        or type(pooling).__name__ != "Pooling"
-        or pooling.pooling_mode not in _LINEAR_POOLING
-        or model.truncate_dim is not None
-    ):
-        found = ", ".join(type(module).__name__ for module in model)
-        raise ValueError(
-            "last_layer='ffn' needs a BERT-like transformer (one whose last block ends in "
-            "output.dense and output.LayerNorm) followed by a linear pooling such as mean or cls "
-            "and nothing but a normalisation, without truncate_dim; this model is made of: "
-            f"{found}. "
-            "Use last_layer='projection', which every model has"
-        )
-    return dense, layer_norm, pooling
+        return None
+    is_linear = type(pooling).__name__ == "Pooling" and pooling.pooling_mode in _LINEAR_POOLING
+    if len(modules) != 2 or not is_linear or model.truncate_dim is not None:
+        return None
+    if isinstance(dense, nn.Linear) and isinstance(layer_norm, nn.LayerNorm):
+        return dense, layer_norm, pooling
+    return None
 
 
 def load_model(

@@ -14,7 +14,7 @@ from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.confidence.languages import ENGLISH, sentence
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.encoders.base import Encoded, LastLayers, Role
+from uec_rag.encoders.base import Encoded, LastLayer, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
 from uec_rag.ensemble.convolution import Rule, Space
@@ -44,9 +44,9 @@ class FitOptions(Record):
         Negatives of a query: a random and a hard passage, or only a random one.
     scaled : bool
         Whether to scale the variance of a posterior to the held-out pairs.
-    last_layer : {"projection", "ffn", "auto"}
-        Layer of the posterior; "ffn" needs a transformer with accessible weights, and "auto" falls
-        back to "projection" with a warning.
+    last_layer : {"projection", "ffn"}
+        Layer of the posterior; "ffn" needs a transformer with accessible weights, and falls back to
+        "projection" with a warning.
     beta : float
         How strongly sigma_s^2 lowers a score (paper eq. 6).
     seed : int
@@ -64,7 +64,7 @@ class FitOptions(Record):
     likelihood: Likelihood = "pairs"
     negatives: Negatives = "hard"
     scaled: bool = True
-    last_layer: LastLayers = "projection"
+    last_layer: LastLayer = "projection"
     beta: float = 1.0
     seed: int = 0
 
@@ -82,7 +82,7 @@ _ALLOWED = {
     "structure": get_args(Structure),
     "likelihood": get_args(Likelihood),
     "negatives": get_args(Negatives),
-    "last_layer": get_args(LastLayers),
+    "last_layer": get_args(LastLayer),
 }
 
 PAPER: Mapping[str, Any] = {
@@ -90,7 +90,7 @@ PAPER: Mapping[str, Any] = {
     "structure": "diag",
     "negatives": "random",
     "scaled": False,
-    "last_layer": "auto",
+    "last_layer": "ffn",
     "beta": 0.01,
 }
 """The options of `UEC.paper`, by name."""

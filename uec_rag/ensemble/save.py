@@ -23,7 +23,7 @@ from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupte
 from uec_rag.base.files import ENSEMBLE, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
-from uec_rag.encoders.base import Encoder, LastLayers
+from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.loading import EncoderLike, load_encoder
 from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.convolution import Rule
@@ -62,7 +62,7 @@ class SavedModel(Record):
     revision: str
     dimension: int
 
-    def load(self, given: EncoderLike | None, last_layer: LastLayers, *, trust: bool) -> Encoder:
+    def load(self, given: EncoderLike | None, last_layer: LastLayer, *, trust: bool) -> Encoder:
         """Load the encoder, or use the given one; `last_layer` as in `load_encoder`.
 
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
