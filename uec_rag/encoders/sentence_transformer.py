@@ -231,15 +231,13 @@ def load_model(
             source, revision=at, trust_remote_code=False, local_files_only=is_local
         )
     except (OSError, ValueError, KeyError) as error:
+        said = f"it contains no model that sentence-transformers can load: {error}"
         if "trust_remote_code" in str(error):
             said = (
-                f"{error}\nCode shipped with a model is never run: if you trust it, load the model "
-                "as SentenceTransformer(..., trust_remote_code=True) and pass that instead of its "
-                "name"
+                f"{error}\nCode shipped with a model is never run: if you trust it, pass the model, "
+                "loaded as SentenceTransformer(..., trust_remote_code=True)"
             )
-        elif folder.is_dir():
-            said = f"{folder} contains no model that sentence-transformers can load: {error}"
-        else:
+        elif not folder.is_dir():
             said = (
                 "it is not a local folder, and there is no such model on the hub or the hub is "
                 "unreachable. Check the spelling, the network (HF_ENDPOINT for a mirror, HF_TOKEN "
@@ -299,15 +297,12 @@ def revision_of(
 
 def _tokenizer_state(model: "SentenceTransformer") -> object:
     """Return everything that determines how a model splits a text, except its maximum length."""
-    tokenizer = model.tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if hasattr(backend, "to_str"):
-        state = json.loads(backend.to_str())
-        # These are set again by every call.
-        state.pop("padding", None)
-        state.pop("truncation", None)
-        return state
-    return None
+    backend = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
+    if not hasattr(backend, "to_str"):
+        return None
+    state = json.loads(backend.to_str())
+    # Every call sets the others again.
+    return {key: state[key] for key in state if key not in ("padding", "truncation")}
 
 
 _BGE_EN = "Represent this sentence for searching relevant passages: "

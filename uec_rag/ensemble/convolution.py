@@ -215,14 +215,12 @@ def make_rule(
         spec = [spec[name] for name in names]
     if not isinstance(spec, Iterable):
         raise TypeError(f"{_EXPECTED}, got {spec!r}.")
-    if len(weights := tuple(spec)) != len(names):
+    weights = tuple(spec)
+    are_valid = all(0 <= weight <= LARGEST for weight in weights) and sum(weights) > 0
+    if len(weights) != len(names) or not are_valid:
         raise ValueError(
-            f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
-        )
-    if not all(0 <= weight <= LARGEST for weight in weights) or not sum(weights):
-        raise ValueError(
-            "coefficients: expected weights >= 0 with a positive sum, within the range of float32, "
-            f"got {weights!r:.200}."
+            f"coefficients: expected {len(names)} weights >= 0, one per encoder, with a positive "
+            f"sum, within the range of float32, got {weights!r:.200}."
         )
     return Rule("fixed", weights=tuple(map(float, weights)))
 

@@ -90,9 +90,8 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     TypeError
         If an item is not a tuple of two texts and an optional label.
     ValueError
-        If a text is empty or none, a label is not 0 or 1, there are fewer than
-        `MINIMUM` distinct positive pairs, too few queries have one, or every passage answers
-        every query.
+        If a text is empty or none, a label is not 0 or 1, there are fewer than `MINIMUM` distinct
+        positive pairs, too few queries have one, or every passage answers every query.
     """
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{name}: expected (query, passage) tuples, got {type(pairs).__name__}.")
@@ -105,21 +104,14 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     queries = list(dict.fromkeys(query for query, _ in labels))
     passages = list(dict.fromkeys(passage for _, passage in labels))
     positives = sum(labels.values())
-    if positives < MINIMUM:
-        raise ValueError(
-            f"{name}: expected at least {MINIMUM} distinct pairs of a query and its passage, "
-            f"got {positives}; give more, or use the ensemble unfitted."
-        )
     answered = len({query for (query, _), label in labels.items() if label})
-    if answered < _FEWEST_QUERIES:
+    is_complete = positives == len(queries) * len(passages)  # then no passage is wrong
+    if positives < MINIMUM or answered < _FEWEST_QUERIES or is_complete:
         raise ValueError(
-            f"{name}: expected at least {_FEWEST_QUERIES} distinct queries with an answer, got "
-            f"{answered}; a fifth of the queries is held out to tune the variance."
-        )
-    if positives == len(queries) * len(passages):
-        raise ValueError(
-            f"{name}: every query is paired with every passage (there are {len(passages)}), so "
-            "there is no wrong passage to learn from; give pairs over different passages."
+            f"{name}: expected at least {MINIMUM} distinct pairs of a query and its passage, of "
+            f"{_FEWEST_QUERIES} queries or more, not each with every passage, got {positives} of "
+            f"{answered} queries and {len(passages)} passages; give more, or use the ensemble "
+            "unfitted."
         )
     q_of, p_of = ({text: i for i, text in enumerate(texts)} for texts in (queries, passages))
     return Pairs(
