@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,6 @@ class Frequencies:
     document_frequency : mapping of int to int
         Number of passages that contain each term; 0 for absent terms.
 
-    Examples
-    --------
-    >>> Frequencies(10, 80.0, {7: 10}).idf(np.array([7, 8], dtype=np.uint64)).round(2).tolist()
-    [0.05, 3.09]
     """
 
     passages: int
@@ -51,26 +47,22 @@ class Frequencies:
         known = dict(zip(keys.tolist(), counts.tolist(), strict=True))
         return cls(len(terms), float(terms.lengths.sum(dtype=np.float64)), known)
 
-    @property
-    def mean_length(self) -> float:
-        """The mean length of a passage."""
-        return self.length / max(1, self.passages)
-
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that contain each term."""
         return np.array(
             [self.document_frequency.get(key, 0) for key in keys.tolist()], dtype=np.int64
         )
 
-    def idf(self, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Return the inverse document frequency of each term."""
-        return idf(self.counts_of(keys), self.passages)
-
 
 def idf(counts: NDArray[np.int64], passages: int) -> NDArray[np.float64]:
     """Compute the inverse document frequency of terms, which is positive.
 
     ``log(1 + (N - n + 1/2) / (n + 1/2))``, as in Robertson and Zaragoza (2009) except for the 1.
+
+    Examples
+    --------
+    >>> idf(np.array([10, 0]), passages=10).round(2).tolist()
+    [0.05, 3.09]
     """
     counted: NDArray[np.float64] = np.log1p((passages - counts + 0.5) / (counts + 0.5))
     return counted
@@ -210,30 +202,6 @@ def _narrow(weights: NDArray[Any]) -> NDArray[Any]:
 _QUERIES = 16  # queries whose terms are looked up together
 
 
-class _Asked(NamedTuple):
-    """The terms of several queries, of which the distinct ones are numbered in ascending order.
-
-    Attributes
-    ----------
-    keys : uint64 array
-        The distinct terms.
-    entries : list of list
-        The entries of each matrix.
-    term : int array, shape (t,)
-        Number of each term of the concatenated queries.
-    shares : array, shape (t,)
-        Weight of each.
-    idf : array, shape (t,)
-        Inverse document frequency of each.
-    """
-
-    keys: NDArray[np.uint64]
-    entries: list[_Entries]
-    term: NDArray[np.int64]
-    shares: FloatArray
-    idf: NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class Words:
     """The word counts of a corpus, in one matrix or several.
@@ -283,12 +251,12 @@ class Words:
         out = np.zeros((len(queries), len(self)), dtype=np.float32)
         norms = [self._norms(part.lengths) for part in self.parts]
         for start, block in _blocks(queries):
-            asked = self._look_up(block)
+            _, every, term, weights, _ = self._look_up(block)
             for i, row in enumerate(out[start : start + _QUERIES]):
                 mine = slice(block.starts[i], block.starts[i + 1])
-                share = dict(zip(asked.term[mine].tolist(), asked.shares[mine], strict=True))
+                share = dict(zip(term[mine].tolist(), weights[mine], strict=True))
                 left = 0
-                for part, norm, entries in zip(self.parts, norms, asked.entries, strict=True):
+                for part, norm, entries in zip(self.parts, norms, every, strict=True):
                     part.add_up(entries, share, norm, row[left : left + len(norm)])
                     left += len(norm)
         return out
@@ -312,11 +280,11 @@ class Words:
         """
         out, rare = list[FloatArray](), list[NDArray[np.float64]]()
         for start, block in _blocks(queries):
-            asked = self._look_up(block)
+            keys, every, term, weights, idf_of_term = self._look_up(block)
             wanted, positions = np.unique(rows[start : start + _QUERIES], return_inverse=True)
-            impacts = np.zeros((len(asked.keys), len(wanted)), dtype=np.float32)
+            impacts = np.zeros((len(keys), len(wanted)), dtype=np.float32)
             norms, left = np.empty(len(wanted), dtype=np.float32), 0
-            for part, entries in zip(self.parts, asked.entries, strict=True):
+            for part, entries in zip(self.parts, every, strict=True):
                 some = slice(*np.searchsorted(wanted, [left, left + len(part)]).tolist())
                 if some.start < some.stop:
                     own = (wanted[some] - left).astype(np.uint16)
@@ -326,13 +294,21 @@ class Words:
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
             for i, indices in enumerate(positions.reshape(-1, rows.shape[1])):
                 mine = slice(block.starts[i], block.starts[i + 1])
-                columns = impacts[np.ix_(asked.term[mine], indices)]
-                out.append((columns * asked.shares[mine, None]).T)
-                rare.append(asked.idf[mine])
+                columns = impacts[np.ix_(term[mine], indices)]
+                out.append((columns * weights[mine, None]).T)
+                rare.append(idf_of_term[mine])
         return out, rare
 
-    def _look_up(self, queries: Terms) -> _Asked:
-        """Look up the terms of a few queries."""
+    def _look_up(
+        self, queries: Terms
+    ) -> tuple[
+        NDArray[np.uint64], list[_Entries], NDArray[np.int64], FloatArray, NDArray[np.float64]
+    ]:
+        """Look up the terms of a few queries.
+
+        Returns their distinct keys, ascending, and the entries of these in each matrix; and for
+        each term its number among the keys, its weight, and its inverse document frequency.
+        """
         keys, term = np.unique(queries.keys, return_inverse=True)
         entries = [part.entries(keys) for part in self.parts]
         known = self.frequencies
@@ -341,7 +317,7 @@ class Words:
         for i, scale in enumerate(queries.scale.tolist()):
             mine = slice(queries.starts[i], queries.starts[i + 1])
             weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
-        return _Asked(keys, entries, term, np.concatenate(weights, dtype="f4"), rare)
+        return keys, entries, term, np.concatenate(weights, dtype="f4"), rare
 
     def _counted(self, keys: NDArray[np.uint64], entries: Iterable[_Entries]) -> NDArray[np.int64]:
         """Count the passages that contain distinct terms, by their entries in each matrix."""
@@ -359,7 +335,8 @@ class Words:
     def _size(self) -> tuple[int, float]:
         """The number of passages and their mean length."""
         if self.frequencies is not None:
-            return self.frequencies.passages, self.frequencies.mean_length
+            known = self.frequencies
+            return known.passages, known.length / max(1, known.passages)
         left = [
             part.lengths if alive is None else part.lengths[alive]
             for part, alive in zip(self.parts, self.alive, strict=True)

@@ -165,11 +165,6 @@ def is_encoder(value: object) -> TypeGuard[Encoder]:
     )
 
 
-def encodes_elsewhere(encoder: Encoder) -> bool:
-    """Return whether an encoder may wait for a service, while others can encode."""
-    return bool(getattr(encoder, "waits", False))
-
-
 def encode_texts(
     encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool | None = None
 ) -> Encoded:

@@ -17,7 +17,6 @@ from uec_rag.encoders.base import (
     NotCopied,
     Role,
     TermEncoder,
-    encodes_elsewhere,
     prepare_texts,
 )
 
@@ -70,7 +69,7 @@ class CachedEncoder(NotCopied):
                 "not detect that its model has changed; give revision='model name and version'"
             )
         self._encoder = encoder
-        self.waits = encodes_elsewhere(encoder)
+        self.waits = bool(getattr(encoder, "waits", False))
         self._recent: dict[bytes, _Row] = {}
         self.path: Path | None = None
         if folder is not None:

@@ -234,7 +234,7 @@ def load_model(
         said = f"it contains no model that sentence-transformers can load: {error}"
         if "trust_remote_code" in str(error):
             said = (
-                f"{error}\nCode shipped with a model is never run: if you trust it, pass the model, "
+                f"{error}\nCode shipped with a model is never run: if you trust it, pass the model "
                 "loaded as SentenceTransformer(..., trust_remote_code=True)"
             )
         elif not folder.is_dir():

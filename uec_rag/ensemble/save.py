@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,13 +142,17 @@ def fingerprint(encoders: Sequence[Encoder], fitted: Fitted) -> str:
 @lru_cache(maxsize=4)
 def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     """Hash a state and posteriors; cached, since every addition and snapshot needs it."""
-    digest = hashlib.sha256(state.encode())
-    for posterior in posteriors:
-        known = {"structure": posterior.structure, "summary": posterior.summary.metadata()}
-        digest.update(json.dumps(known, sort_keys=True).encode())
-        for array in (posterior.covariance, posterior.profile):
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:32]
+    summaries = [posterior.summary.metadata() for posterior in posteriors]
+    return _checksum(state + json.dumps(summaries, sort_keys=True), _arrays(posteriors))[:32]
+
+
+def _arrays(posteriors: Sequence[Posterior]) -> dict[str, NDArray[Any]]:
+    # safetensors ignores strides, and would write a transposed array in the wrong order.
+    return {
+        f"{position}.{name}": np.ascontiguousarray(getattr(posterior, name))
+        for position, posterior in enumerate(posteriors)
+        for name in ("covariance", "profile")
+    }
 
 
 def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> None:
@@ -167,22 +171,15 @@ def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> No
         for name, encoder in zip(fitted.names, encoders, strict=True)
     )
     state = SavedEnsemble(models, **{name: getattr(fitted, name) for name in _KEPT})
-    arrays = {
-        f"{position}.{name}": getattr(posterior, name)
-        for position, posterior in enumerate(fitted.posteriors or ())
-        for name in ("covariance", "profile")
-    }
-    replace_file(path / ENSEMBLE, pack(state.metadata(), arrays))
+    replace_file(path / ENSEMBLE, pack(state.metadata(), _arrays(fitted.posteriors or ())))
 
 
 def pack(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the content of the file of an ensemble: safetensors, with the state in the header."""
     from safetensors.numpy import save
 
-    # safetensors ignores strides, and would write a transposed array in the wrong order.
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(state, ensure_ascii=False)
-    return save(whole, {"uec": text, "sha256": _checksum(text, whole)})
+    return save(dict(arrays), {"uec": text, "sha256": _checksum(text, arrays)})
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -255,11 +252,6 @@ They were made by `benchmarks/quality/shipped_fit.py`. A posterior is an approxi
 one that differs from a multiple of the identity in 64 directions.
 """
 
-_CONFIDENCE: dict[str, Literal["words", "multilingual"]] = {
-    "multilingual": "multilingual",
-    "english": "words",
-}
-
 
 def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
     """Return the shipped fit for these encoders and options; None if there is none.
@@ -285,12 +277,13 @@ def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
             )
             return None
         assert fitted.confidence_model is not None
-        temperature = fitted.confidence_model.temperature
+        shipped = shipped_model("multilingual" if preset == "multilingual" else "words")
+        model = replace(shipped, temperature=fitted.confidence_model.temperature)
         return replace(
             fitted,
             names=unfitted.names,
             options=options,
             rule=fitted.rule if unfitted.rule.name == "adaptive" else unfitted.rule,
-            confidence_model=replace(shipped_model(_CONFIDENCE[preset]), temperature=temperature),
+            confidence_model=model,
         )
     return None

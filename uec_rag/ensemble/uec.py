@@ -19,7 +19,6 @@ from uec_rag.encoders.base import (
     Role,
     TermEncoder,
     encode_texts,
-    encodes_elsewhere,
     prepare_texts,
     unique_names,
 )
@@ -198,7 +197,7 @@ class UEC:
         def encode(encoder: Encoder) -> Encoded:
             return encode_texts(encoder, checked, role, show_progress)
 
-        if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
+        if len(encoders) == 1 or not any(getattr(each, "waits", False) for each in encoders):
             return fitted.gaussians([*map(encode, encoders)])
         with ThreadPoolExecutor(len(encoders)) as pool:
             tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
