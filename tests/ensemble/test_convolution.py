@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import random_gaussian, unit
 from uec_rag import Gaussian
-from uec_rag.base.gaussian import Saturation, Terms
+from uec_rag.base.gaussian import Terms
 from uec_rag.base.similarity import moments
 from uec_rag.ensemble.convolution import (
     FEATURES,
@@ -20,7 +20,7 @@ from uec_rag.ensemble.convolution import (
     make_rule,
 )
 
-WORDS = Gaussian.certain(np.zeros((2, 0)), [Terms.from_keys([[1, 2], [3]], Saturation())])
+WORDS = Gaussian.certain(np.zeros((2, 0)), [Terms.from_keys([[1, 2], [3]])])
 FACTORS = pytest.mark.parametrize("factors", [(None, None), (1, 1), (1, None), (2, 1)])
 
 

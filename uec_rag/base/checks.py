@@ -134,13 +134,9 @@ def check_documents(documents: Iterable[_T], kind: type, name: str, for_strings:
     """
     if isinstance(documents, kind):
         raise TypeError("documents: expected a list of Documents, got one; pass [document].")
-    checked = list(documents)
+    checked, advice = list(documents), f"; for strings there is {for_strings}"
     for position, document in enumerate(checked):
-        if not isinstance(document, kind):
-            raise TypeError(
-                f"documents[{position}]: expected a {name}, got {type(document).__name__} "
-                f"{document!r:.60}; for strings there is {for_strings}."
-            )
+        check_type(document, kind, f"documents[{position}]", f"a {name}", advice)
     return checked
 
 

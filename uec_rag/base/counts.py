@@ -14,8 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_ascending, are_finite
-from uec_rag.base.gaussian import FloatArray, Saturation, Terms
+from uec_rag.base.gaussian import FloatArray, Terms
 from uec_rag.base.properties import cached_property
+
+K1, B = 1.5, 0.75
+"""BM25's saturation of counts, and the strength of its normalisation by length.
+
+A count tf becomes ``tf / (tf + K1 (1 - B + B length / mean length))``, as in Robertson and Zaragoza
+(2009). The common factor K1 + 1 cancels, since scores are divided by their maximum. The values are
+a compromise over nine collections, on average .006 nDCG@10 below the best value for each.
+"""
 
 MOST_ROWS = 2**16
 """The largest number of passages in one matrix, so that a row takes two bytes."""
@@ -208,7 +216,6 @@ class Words:
 
     Attributes
     ----------
-    saturation : Saturation
     scale : float
         `Terms.scale` of every passage.
     parts : sequence of Counts
@@ -219,13 +226,12 @@ class Words:
 
     Examples
     --------
-    >>> held = Terms.from_keys([[2, 4, 8], [2, 6, 6]], Saturation(k1=2.0))
+    >>> held = Terms.from_keys([[2, 4, 8], [2, 6, 6]])
     >>> words = Words.from_terms(held)
-    >>> words.similarities(Terms.from_keys([[6]], Saturation(k1=2.0)))
-    array([[0. , 0.5]], dtype=float32)
+    >>> words.similarities(Terms.from_keys([[6]])).round(2)
+    array([[0.  , 0.57]], dtype=float32)
     """
 
-    saturation: Saturation
     scale: float
     parts: Sequence[Counts]
     alive: Sequence[NDArray[np.bool_] | None]
@@ -237,7 +243,7 @@ class Words:
         cuts = range(0, len(terms), MOST_ROWS)
         parts = [Counts.from_terms(terms[start : start + MOST_ROWS]) for start in cuts]
         scale = float(terms.scale[0]) if len(terms) else 1.0
-        return cls(terms.saturation, scale, parts, [None] * len(parts))
+        return cls(scale, parts, [None] * len(parts))
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -245,7 +251,7 @@ class Words:
     def similarities(self, queries: Terms) -> FloatArray:
         """Compute the similarity of n queries and every row, ``scale scale' s``, shape (n, rows).
 
-        With a `Saturation`, s is the BM25 score divided by the highest score that a passage could
+        s is the BM25 score divided by the highest score that a passage could
         have for the query, including terms that no passage contains: from 0 to 1.
         """
         out = np.zeros((len(queries), len(self)), dtype=np.float32)
@@ -346,9 +352,8 @@ class Words:
 
     def _norms(self, lengths: FloatArray) -> FloatArray:
         """Return the BM25 damping of counts in passages of given lengths."""
-        k1, b = self.saturation.k1, self.saturation.b
-        norms: FloatArray = lengths * np.float32(k1 * b / max(self._size[1], 1e-30))
-        norms += np.float32(k1 * (1 - b))
+        norms: FloatArray = lengths * np.float32(K1 * B / max(self._size[1], 1e-30))
+        norms += np.float32(K1 * (1 - B))
         return norms
 
 

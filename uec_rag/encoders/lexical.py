@@ -17,7 +17,8 @@ import regex
 import Stemmer
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Saturation, Terms
+from uec_rag.base.counts import K1, B
+from uec_rag.base.gaussian import FloatArray, Terms
 from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, singular_and_plural
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 
@@ -333,9 +334,6 @@ NAME = "bm25"
 LONGEST_QUERY = 50_000
 """The number of characters of a query that are searched: thousands of words."""
 
-# A compromise over nine collections, on average .006 nDCG@10 below the best value for each.
-_SATURATION = Saturation(k1=1.5, b=0.75)
-
 # Covers all rules of the tokenizer: a saved index whose words were split differently is refused.
 _PROBE = (
     "Wi-Fi 2,000 Connections HTTPServer.parse_args v2 -N --dry-run naïve Straßen Die Kündigung der "
@@ -366,7 +364,7 @@ class Lexical(TermEncoder):
     def revision(self) -> str:
         """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
         # None: no language is named.
-        state = [_SATURATION.k1, _SATURATION.b, None, terms_of(_PROBE)]
+        state = [K1, B, None, terms_of(_PROBE)]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
@@ -387,7 +385,7 @@ class Lexical(TermEncoder):
             keys.append(_keys_of_text(text, words, foreign[-1]))
             if role == "query":
                 labels.append(words_by_key(words))
-        terms = Terms.from_keys(keys, _SATURATION, labels if role == "query" else None)
+        terms = Terms.from_keys(keys, labels if role == "query" else None)
         if role == "query":
             terms = terms.weigh_terms(weights_of(terms.keys, np.array(foreign, bool)[terms.rows]))
         nothing = np.zeros((len(checked), 0), dtype=np.float32)

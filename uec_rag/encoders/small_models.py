@@ -58,11 +58,6 @@ class OnnxEncoder(IdentityHead):
         Name of the model, which determines its prompts.
     spec
         The `spec` from which `load_encoder` rebuilds this encoder.
-
-    Raises
-    ------
-    ImportError
-        If onnxruntime is not installed.
     """
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
@@ -70,7 +65,7 @@ class OnnxEncoder(IdentityHead):
 
         model, tokenizer = Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"
         self.name, self.spec, self.prompts = name, spec, family_prompts(name)
-        self._session = _open_session(model, name)
+        self._session = _open_session(model)
         digest = hashlib.sha256(json.dumps(self.prompts, sort_keys=True).encode())
         for file in (model, *sorted(Path(folder).glob("*.bin")), tokenizer):
             digest.update(file.read_bytes())
@@ -111,20 +106,12 @@ class OnnxEncoder(IdentityHead):
         return vector
 
 
-def _open_session(graph: Path, name: str) -> "InferenceSession":
-    """Open an ONNX graph whose calls use one thread each, since several run in parallel.
-
-    `name`: that of the encoder, for the message. Raises ImportError if onnxruntime is not
-    installed.
-    """
+def _open_session(graph: Path) -> "InferenceSession":
+    """Open an ONNX graph whose calls use one thread each, since several run in parallel."""
     # It collects from its import on: a device id in the home, and events for its makers.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ImportError(
-            f"encoder {name!r} needs onnxruntime; install it with: pip install onnxruntime"
-        ) from None
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.

@@ -156,15 +156,7 @@ def _arrays(posteriors: Sequence[Posterior]) -> dict[str, NDArray[Any]]:
 
 
 def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> None:
-    """Write an ensemble to a folder of its own; see `UEC.save`."""
-    is_free = not path.exists() or (
-        path.is_dir() and all(file.name.lstrip(".").startswith(ENSEMBLE) for file in path.iterdir())
-    )
-    if not is_free:
-        raise FileExistsError(
-            f"path: {str(path)!r} exists and is not a saved UEC ensemble; choose another path or "
-            "remove it."
-        )
+    """Write an ensemble to a folder; see `UEC.save`."""
     path.mkdir(parents=True, exist_ok=True)
     models = tuple(
         SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)

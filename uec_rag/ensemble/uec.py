@@ -261,7 +261,7 @@ class UEC:
         Raises
         ------
         FileExistsError
-            If `path` exists and is not a saved ensemble.
+            If `path` is a file.
         """
         from uec_rag.ensemble.save import save_ensemble
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.counts import Frequencies
+from uec_rag.base.counts import K1, Frequencies
 from uec_rag.base.errors import missing_extra
-from uec_rag.base.gaussian import Gaussian, Saturation, Terms
+from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
 from uec_rag.stores.base import Filter, Passage, Schema, Store, check_addition, check_same
@@ -479,7 +479,7 @@ class _Collection(Record):
                 name, some = _words_name(block), slice(*terms.starts[row : row + 2])
                 keys, counts = terms.keys[some], terms.weights[some]
                 if len(keys):
-                    vector[name] = _sparse(keys, counts / (counts + terms.saturation.k1))
+                    vector[name] = _sparse(keys, counts / (counts + K1))
                 payload[name] = {
                     "terms": keys.view(np.int64).tolist(),  # Qdrant has no unsigned integers
                     "counts": counts.tolist(),
@@ -492,8 +492,8 @@ class _Collection(Record):
         mean = np.array([vector[_MEAN] for vector in vectors], dtype=np.float32)
         scales = np.array([vector[_SCALES] for vector in vectors], dtype=np.float32)
         terms = [
-            _terms([_dict(point.payload)[_words_name(block)] for point in points], *words)
-            for block, words in enumerate(schema.words)
+            _terms([_dict(point.payload)[_words_name(block)] for point in points], scale)
+            for block, scale in enumerate(schema.words)
         ]
         return Gaussian.from_factors(
             mean.reshape(len(points), schema.dimension),
@@ -517,14 +517,14 @@ def _dict(part: object) -> dict[str, Any]:
     return part
 
 
-def _terms(words: Sequence[Mapping[str, Any]], scale: float, saturation: Saturation) -> Terms:
+def _terms(words: Sequence[Mapping[str, Any]], scale: float) -> Terms:
     """Rebuild the terms of passages from their payloads."""
     sizes = [len(each["terms"]) for each in words]
     keys = np.array([*chain.from_iterable(each["terms"] for each in words)], dtype=np.int64)
     counts = np.array([*chain.from_iterable(each["counts"] for each in words)], dtype=np.float32)
     starts = np.cumsum([0, *sizes], dtype=np.int64)
     scales = np.full(len(words), scale, dtype=np.float32)
-    return Terms(starts, keys.view(np.uint64), counts, scales, saturation)
+    return Terms(starts, keys.view(np.uint64), counts, scales)
 
 
 def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVector:
