@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from benchmarks.tables import print_table
-from benchmarks.timing import machine
+from benchmarks.timing import machine, take_turns
 from uec_rag.encoders import Encoded
-from uec_rag.laplace.curvature import Layer, accumulate, laplace_torch_curvature
+from uec_rag.laplace.curvature import BATCH, Factors, Layer, accumulate
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.pairs import LabelledPairs, check_pairs
 
@@ -38,16 +37,44 @@ def texts(count: int, width: int) -> list[Encoded]:
     return [Encoded(vectors, vectors) for vectors in unit]
 
 
-def seconds(
-    run: Callable[[], object], clock: Callable[[], float] = time.perf_counter, rounds: int = 3
-) -> float:
-    """Median of what some runs take."""
-    taken = []
-    for _ in range(rounds):
-        start = clock()
-        run()
-        taken.append(clock() - start)
-    return float(np.median(taken))
+def laplace_torch_curvature(layer: Layer) -> Factors:
+    """The curvature of pairs by laplace-torch, the library that the paper uses; much slower."""
+    import torch
+    from laplace import Laplace
+    from laplace.curvature import CurvlinopsGGN
+
+    sides = (layer.queries, layer.pairs.query_index), (layer.passages, layer.pairs.passage_index)
+    inputs, fixed = (
+        torch.from_numpy(np.stack([getattr(texts, name)[index] for texts, index in sides], axis=1))
+        for name in ("features", "embedding")
+    )
+    width, gain = inputs.shape[-1], torch.from_numpy(layer.gain)
+
+    class Pair(torch.nn.Module):
+        """The logits of "no" and "yes" by the change of the last layer's weights."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.change = torch.nn.Linear(width, len(gain), bias=False, dtype=inputs.dtype)
+            torch.nn.init.zeros_(self.change.weight)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            z = x[..., width:] + gain * self.change(x[..., :width])
+            yes = layer.slope * (z[:, 0] * z[:, 1]).sum(-1, keepdim=True) + layer.intercept
+            return torch.cat([torch.zeros_like(yes), yes], dim=-1)
+
+    labels = torch.from_numpy(layer.pairs.labels).long()
+    data = torch.utils.data.TensorDataset(torch.cat([inputs, fixed], dim=-1), labels)
+    approximation: Any = Laplace(
+        Pair(), "classification", "all", layer.structure, backend=CurvlinopsGGN
+    )
+    approximation.fit(torch.utils.data.DataLoader(data, batch_size=BATCH["in_batch"]))
+    if layer.structure == "diag":
+        factors = [approximation.H.reshape(len(gain), width)]
+    else:
+        output, features = approximation.H_facs.kfacs[0]
+        factors = [output, 2 * len(labels) * features]
+    return tuple(factor.double().numpy() for factor in factors)
 
 
 def row(structure: str, pairs: int, width: int, generic: int) -> list[str]:
@@ -64,16 +91,18 @@ def row(structure: str, pairs: int, width: int, generic: int) -> list[str]:
         return fit_posterior(given, *encoded, gain, structure=structure)
 
     small = layer(generic)
-    expected = laplace_torch_curvature(small)  # imports are not timed
-    theirs = seconds(lambda: laplace_torch_curvature(small), rounds=1)
+    expected = laplace_torch_curvature(small)
     difference = max(
         float(np.abs(one - other).max() / np.abs(other).max())
         for one, other in zip(accumulate(small), expected, strict=True)
     )
-    ours, extrapolated = seconds(lambda: accumulate(layer(pairs))), theirs * pairs / generic
+    theirs, _ = take_turns({"theirs": lambda: laplace_torch_curvature(small)}, 1)["theirs"]
+    ours, _ = take_turns({"ours": lambda: accumulate(layer(pairs))}, 3)["ours"]
+    extrapolated = theirs * pairs / generic
     cells = [f"{ours:.2f}", f"{theirs:.2f}", f"{extrapolated:.0f}", f"{extrapolated / ours:.0f}"]
-    fits = [seconds(whole), seconds(whole, time.process_time)]
-    return [structure, *cells, f"{difference:.0e}", *(f"{fit:.2f}" for fit in fits)]
+    clocks = time.perf_counter, time.process_time
+    fits = [take_turns({"fit": whole}, 3, clock)["fit"] for clock in clocks]
+    return [structure, *cells, f"{difference:.0e}", *(f"{fit:.2f}" for fit, _ in fits)]
 
 
 def main(

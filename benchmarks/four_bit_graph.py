@@ -17,13 +17,7 @@ import onnx
 import typer
 from onnx import TensorProto, helper
 
-from uec_rag.encoders.small_models import (
-    GRAPH,
-    WEIGHTS,
-    FourBitFile,
-    arrange_weights,
-    offsets,
-)
+from uec_rag.encoders.small_models import GRAPH, WEIGHTS, FourBitFile, arrange_weights, offsets
 
 _THEIRS = "com.microsoft"
 _INT8 = 4  # accuracy level of products: activations in int8, a scale for each block

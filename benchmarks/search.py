@@ -52,7 +52,7 @@ def systems_of(corpus: Corpus, index: Retriever, batch: int) -> dict[str, Callab
     return {
         "plain": lambda: plain(query.mean, matrix),
         "plain, our selection": lambda: plain_quickly(query.mean, matrix),
-        "UEC score": lambda: index.store.search(query, K, beta=fitted.beta),
+        "UEC score": lambda: index.store.search(query, K, beta=fitted.options.beta),
         "UEC search": lambda: view.search(texts, K),
     }
 

@@ -72,7 +72,7 @@ class LinearHead:
         self.gain = rng.uniform(0.5, 2.0, dimension).astype(np.float32)
         self._words = bag_of_words(feature_dimension, name, seed)
 
-    def encode(self, texts, role, *, show_progress=False):
+    def encode(self, texts, role):
         hidden = self._words(texts)
         raw = self.gain * (hidden @ self.weight.T)
         length = np.linalg.norm(raw, axis=1, keepdims=True)
@@ -323,7 +323,7 @@ class Counting(LinearHead):
         super().__init__(**options)
         self.count = 0
 
-    def encode(self, texts, role, *, show_progress=False):
+    def encode(self, texts, role):
         self.count += len(texts)
         return super().encode(texts, role)
 

@@ -214,7 +214,7 @@ def test_of_a_history_the_latest_turns_are_looked_at(retriever):
     alone = retriever.search(["and why?"])
     assert asked.confidence != alone.confidence
     assert cut.confidence == alone.confidence
-    with pytest.raises(TypeError, match=r"history\[0\]\[0\] must be a string, got int"):
+    with pytest.raises(TypeError, match=r"history\[0\]\[0\]: expected a string, got int"):
         retriever.search(["and why?"], history=[[1] * 500_000])
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
 
-from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
@@ -75,9 +74,7 @@ class UniversalSentenceEncoder(IdentityHead):
         tables = [self._weights.pop(f"q{number + 1}") for number in range(_TABLES)]
         self._tokens = np.stack(tables, axis=1).reshape(-1, self.dimension)
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts; queries and passages alike.
 
         Raises
@@ -87,10 +84,8 @@ class UniversalSentenceEncoder(IdentityHead):
         """
         checked = prepare_texts(texts, role)
         vectors = np.zeros((len(checked), self.dimension), dtype=np.float32)
-        with progress_bar("Encoding texts", len(checked), show_progress) as progress:
-            for start, tokens in self._batches(checked):
-                vectors[start : start + len(tokens)] = self._embed(tokens)
-                progress.update(len(tokens))
+        for start, tokens in self._batches(checked):
+            vectors[start : start + len(tokens)] = self._embed(tokens)
         embedding = check_vectors(vectors, rows=len(checked), encoder=self.name)
         return Encoded(embedding, embedding)
 

@@ -113,7 +113,7 @@ def level(data: Data, sets: Sets = ENGLISH) -> None:
         collection = load_collection(data / name).passages
         pairs = pairs_from_passages([Passage(*one) for one in collection.items()][:3000])
         checked = [check_pairs(pairs)] * len(uec.encoders)
-        _, asked = fit_posteriors(uec.encoders, checked, uec.options, show_progress=False)
+        _, asked = fit_posteriors(uec.encoders, checked, uec.fitted.options, False)
         levels.append(level_of(model, asked.asked_by(uec.fitted).views(uec.fitted, 0)))
         rows.append([name, str(len(pairs)), *(f"{x:.2f}" for x in levels[-1])])
     rows.append(["mean", "", *(f"{x:.2f}" for x in np.mean(levels, axis=0))])

@@ -41,7 +41,6 @@ from uec_rag.confidence.model import (
     fit_temperature,
     shipped_model,
 )
-from uec_rag.encoders import DEFAULT_ENCODERS
 from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.learn import labelled_examples, without_answers
 from uec_rag.retrieval.search import Method, compare, unfitted_logit_line
@@ -383,11 +382,8 @@ def run(
         ]
         temperatures = []
         for uec in chosen:
-            if tuple(encoder.spec for encoder in uec.encoders) == DEFAULT_ENCODERS:
-                uec.fitted = UEC().fitted
-            elif kind != "unfitted":
-                uec.fit(pairs)
             if kind != "unfitted":
+                uec.fit(pairs)
                 temperatures.append(uec.fitted.confidence_model.temperature)
             else:
                 uec.fitted = UEC(uec.encoders).fitted

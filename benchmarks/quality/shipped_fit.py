@@ -19,7 +19,7 @@ from benchmarks.quality.shared import Data, unfitted
 from uec_rag import UEC
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.packages import PRESETS
-from uec_rag.ensemble.save import SHIPPED_FITS, write_ensemble
+from uec_rag.ensemble.save import SHIPPED_FITS, save_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
 
@@ -46,7 +46,7 @@ def save_fit(preset: str, uec: UEC, model: ConfidenceModel, pairs: str) -> None:
         SHIPPED_FITS / preset,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    write_ensemble(folder, uec.encoders, fitted, uec.options)
+    save_ensemble(folder, uec.encoders, fitted)
 
 
 if __name__ == "__main__":

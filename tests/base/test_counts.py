@@ -1,12 +1,10 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from uec_rag.base.counts import Counts, Words
-from uec_rag.base.gaussian import Saturation, Terms, together
+from uec_rag.base.counts import K1, B, Counts, Words
+from uec_rag.base.gaussian import Terms, together
 
-K1, B = 1.5, 0.75
 TEXTS = st.lists(st.lists(st.integers(0, 12), max_size=15), min_size=1, max_size=20)
 
 
@@ -25,7 +23,7 @@ def bm25(query, passages):
 
 
 def terms(texts):
-    return Terms.from_keys(texts, Saturation(K1, B))
+    return Terms.from_keys(texts)
 
 
 def words_of(*parts, alive=None):
@@ -35,7 +33,7 @@ def words_of(*parts, alive=None):
     for part in counts:
         masks.append(None if alive is None else alive[start : start + len(part)])
         start += len(part)
-    return Words(parts[0].saturation, 1.0, counts, masks)
+    return Words(1.0, counts, masks)
 
 
 @given(TEXTS, TEXTS, st.data())
@@ -55,13 +53,13 @@ def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries,
     found = words.similarities(terms(queries))
     np.testing.assert_allclose(found[:, left], expected, atol=1e-5)
     joined = Counts.join(list(zip(words.parts, words.alive, strict=True)))
-    fewer = Words(words.saturation, 1.0, [joined], [None]).similarities(terms(queries))
+    fewer = Words(1.0, [joined], [None]).similarities(terms(queries))
     np.testing.assert_allclose(fewer, expected, atol=1e-5)
 
 
-def test_a_passage_without_terms_has_no_similarity_whatever_the_saturation():
-    held = Terms.from_keys([[], [1]], Saturation(1.5, 1.0))  # b = 1: its length would divide by 0
-    asked, words = Terms.from_keys([[1, 2]], Saturation(1.5, 1.0)), Words.from_terms(held)
+def test_a_passage_without_terms_has_no_similarity():
+    held, asked = Terms.from_keys([[], [1]]), Terms.from_keys([[1, 2]])
+    words = Words.from_terms(held)
     assert words.similarities(asked)[0, 0] == 0
     [added], _ = words.contributions(asked, np.array([[0, 1]]))
     assert (added[0] == 0).all()
@@ -92,9 +90,3 @@ def test_rows_of_terms_can_be_chosen_and_joined():
     both = together([some, held[1:2]])
     assert both.starts.tolist() == [0, 1, 3, 3]
     assert both.rows.tolist() == [0, 1, 1]
-
-
-@pytest.mark.parametrize(("k1", "b"), [(0, 0.5), (float("nan"), 0.5), (1.5, -0.1), (1.5, 1.1)])
-def test_a_saturation_out_of_range_is_refused(k1, b):
-    with pytest.raises(ValueError, match="expected k1 > 0 and b from 0 to 1"):
-        Saturation(k1, b)

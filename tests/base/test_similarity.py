@@ -9,7 +9,7 @@ from scipy.special import softmax as expected_softmax
 
 from tests.helpers import random_gaussian
 from uec_rag.base.counts import Words
-from uec_rag.base.gaussian import Saturation, Terms
+from uec_rag.base.gaussian import Terms
 from uec_rag.base.similarity import (
     best_rows,
     moments,
@@ -78,10 +78,9 @@ def test_variance_pulls_a_score_towards_0_and_never_past_it(mu, sigma2, beta):
 def test_sparse_blocks_add_to_the_mean_alone(rng):
     """As BM25 has it, with the candidates as the corpus: its own tests are those of Words."""
     q, c = random_gaussian(rng, 2, 6), random_gaussian(rng, 4, 6)
-    asked = [Terms.from_keys(keys, Saturation()) for keys in ([[1, 2], [3]], [[5], [6, 1]])]
+    asked = [Terms.from_keys(keys) for keys in ([[1, 2], [3]], [[5], [6, 1]])]
     held = [
-        Terms.from_keys(keys, Saturation())
-        for keys in ([[1, 1, 4], [2], [3, 1], [4]], [[5, 6], [1], [6], [7]])
+        Terms.from_keys(keys) for keys in ([[1, 1, 4], [2], [3, 1], [4]], [[5, 6], [1], [6], [7]])
     ]
     mu, sigma2 = moments(q.with_terms(asked), c.with_terms(held))
     added = [Words.from_terms(h).similarities(a) for a, h in zip(asked, held, strict=True)]

@@ -12,9 +12,9 @@ from uec_rag.encoders.base import check_vectors, is_encoder
 @pytest.mark.parametrize(
     ("texts", "error", "message"),
     [
-        (["a", 3], TypeError, r"texts\[1\] must be a string, got int: 3"),
-        *((value, TypeError, r"texts(\[0\])? must be a") for value in (None, 3, b"bytes")),
-        *((["a", b], ValueError, r"texts\[1\] is empty or only white") for b in ("", " \t\u00a0")),
+        (["a", 3], TypeError, r"texts\[1\]: expected a string, got int"),
+        *((value, TypeError, r"texts(\[0\])?: expected a") for value in (None, 3, b"bytes")),
+        *((["a", b], ValueError, r"texts\[1\]: expected a text, got") for b in ("", " \t\u00a0")),
         (["ab\ud800"], ValueError, r"texts\[0\] is not valid Unicode .* character 2"),
     ],
 )

@@ -75,17 +75,12 @@ def test_threads_may_share_an_encoder(encoder, texts):
 
 @every(MAKE)
 def test_what_is_no_text_or_no_role_is_refused(encoder):
-    for texts, role, message in ((["a", ""], "query", "is empty"), (["a"], "title", "role must")):
+    for texts, role, message in (
+        (["a", ""], "query", "expected a text"),
+        (["a"], "title", "role must"),
+    ):
         with pytest.raises(ValueError, match=message):
             encoder.encode(texts, role)
-
-
-@every(OF_MODELS)
-def test_progress_is_shown_only_when_asked_for(encoder, texts, capfd):
-    encoder.encode(texts, "passage")
-    assert "Encoding texts" not in capfd.readouterr().err
-    encoder.encode(texts, "passage", show_progress=True)
-    assert "Encoding texts" in capfd.readouterr().err
 
 
 @every(OF_MODELS)

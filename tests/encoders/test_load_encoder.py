@@ -42,7 +42,7 @@ def test_an_encoder_is_returned_as_it_is(remote, tmp_path):
 
 def test_where_possible_the_last_layer_is_one_inside_and_where_not_that_is_said(tiny, remote):
     with pytest.warns(UserWarning, match="has no accessible feed-forward layer"):
-        inside, outside = load_encoders([tiny(), remote], "auto")
+        inside, outside = load_encoders([tiny(), remote], "ffn")
     assert inside.feature_dimension > inside.dimension
     assert outside.feature_dimension == outside.dimension
 
@@ -57,8 +57,3 @@ ODD = [(odd, TypeError, ACCEPTED) for odd in (3, None, object(), MockEmbedding, 
 def test_anything_else_is_refused_with_what_is_accepted(given, error, message):
     with pytest.raises(error, match=message):
         load_encoder(given)
-
-
-def test_a_black_box_has_no_layer_inside(remote):
-    with pytest.raises(ValueError, match="last_layer='ffn' needs the model's inner layers"):
-        load_encoder(remote, last_layer="ffn")

@@ -9,6 +9,7 @@ import torch
 
 from tests.helpers import beside, data_of, rows_of, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
+from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.sentence_transformer import family_prompts, prompts_of
 
 
@@ -20,12 +21,13 @@ def words(count, seed=0):
     ]
 
 
-def test_vectors_are_those_of_the_model_whatever_the_batches_and_windows(tiny, monkeypatch):
-    monkeypatch.setattr("uec_rag.encoders.sentence_transformer._WINDOW", 16)
-    model, texts = tiny(normalize=False), words(50)
+def test_vectors_are_those_of_the_model_whatever_the_batches(tiny):
+    model, texts = tiny(normalize=False), words(300)
     expected = model.encode(texts, normalize_embeddings=True)
-    got = SentenceTransformerEncoder(model).encode(texts, "query").embedding
-    np.testing.assert_allclose(got, expected, atol=1e-6)
+    encoder = SentenceTransformerEncoder(model, last_layer="ffn")
+    got, at_once = encode_texts(encoder, texts, "query"), encoder.encode(texts, "query")
+    np.testing.assert_allclose(got.embedding, expected, atol=1e-6)
+    np.testing.assert_allclose(got.features, at_once.features, atol=1e-5)
 
 
 def test_prompts_of_the_configuration_are_put_before_the_text(tiny):
@@ -201,9 +203,10 @@ def test_as_projection_the_features_are_the_embedding(tiny, texts, options):
         {"truncate_dim": 5},
     ],
 )
-def test_ffn_is_refused_where_the_formula_would_not_hold(tiny, options):
-    with pytest.raises(ValueError, match="last_layer='ffn' needs a BERT-like transformer"):
-        SentenceTransformerEncoder(tiny(**options), last_layer="ffn")
+def test_where_the_formula_would_not_hold_the_projection_is_taken(tiny, options):
+    with pytest.warns(UserWarning, match="has no accessible feed-forward layer"):
+        encoder = SentenceTransformerEncoder(tiny(**options), last_layer="ffn")
+    assert encoder.last_layer == "projection"
 
 
 def test_the_users_own_calls_of_a_shared_model_are_left_alone(tiny, texts):

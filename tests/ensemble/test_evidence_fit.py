@@ -22,8 +22,7 @@ def fit_set(seed=0, queries=120, passages=400, foreign=0.0):
         rows = np.flatnonzero(lost & (who == k))
         # High everywhere, and wrong about the order.
         similarities[k, rows] = rng.normal(0.5, 0.12, (len(rows), passages))
-    trace = np.zeros((queries, 2), np.float32)
-    return FitCorpus(similarities.astype(np.float32), [[int(g)] for g in gold], trace, [], None)
+    return FitCorpus(similarities.astype(np.float32), [[int(g)] for g in gold], [], None)
 
 
 def learned(corpus, **options):
@@ -33,7 +32,7 @@ def learned(corpus, **options):
 
 
 def evidence_of(corpus):
-    return corpus_evidence(corpus.similarities, SLOPES, INTERCEPTS, corpus.trace)
+    return corpus_evidence(corpus.similarities, SLOPES, INTERCEPTS)
 
 
 def accuracy(corpus, coefficients):
@@ -54,12 +53,8 @@ def test_equally_good_encoders_keep_about_equal_weights():
     assert np.abs(coefficients.mean(axis=0) - 0.5).max() < 0.1
 
 
-def test_trouble_never_earns_weight_and_the_trace_counts_neither_way():
-    corpus = fit_set(foreign=0.5)
-    telling = 10 * evidence_of(corpus)[:, :, 1]  # who is lost
-    weights = learned(replace(corpus, trace=telling)).weights
-    weight = dict(zip(FEATURES, weights, strict=True))
-    assert weight["trace"] == 0
+def test_trouble_never_earns_weight():
+    weight = dict(zip(FEATURES, learned(fit_set(foreign=0.5)).weights, strict=True))
     assert max(weight["entropy"], weight["base"]) <= 0
     assert min(weight["gap"], weight["top"]) >= 0
 

@@ -16,7 +16,7 @@ from tests.helpers import (
     data_of,
     made_up,
 )
-from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag import UEC, FingerprintMismatch, IndexCorrupted
 from uec_rag.encoders import sentence_transformer
 
 QUERIES = ["badero fimafi", "golugo", "nepine tamano sufigo"]
@@ -27,7 +27,7 @@ def assert_same(one, other):
     assert one.fingerprint == other.fingerprint
     assert one.report == other.report
     assert one.fitted.rule == other.fitted.rule
-    assert one.options == other.options
+    assert one.fitted.options == other.fitted.options
     for role in ("query", "passage"):
         z, again = one.embed(QUERIES, role), other.embed(QUERIES, role)
         for name in ("mean", "variance", "coefficients"):
@@ -164,13 +164,12 @@ def test_files_that_were_made_up_are_said_to_be_corrupted(
         UEC.load(tmp_path / "made up", encoders=by_name(fitted))
 
 
-def test_saving_again_replaces_and_saving_elsewhere_does_not(fitted, saved, encoders, tmp_path):
+def test_saving_again_replaces_and_takes_the_place_of_no_other_file(saved, encoders):
     other = UEC(encoders, coefficients="uniform")
     other.save(saved)
     assert not UEC.load(saved, encoders=by_name(other)).is_fitted
-    Retriever(fitted).save(tmp_path / "index")
-    with pytest.raises(FileExistsError, match="exists and is not a saved UEC ensemble"):
-        fitted.save(tmp_path / "index")
+    with pytest.raises(FileExistsError):
+        other.save(saved / "uec.safetensors")
 
 
 # A saved folder may come from a stranger: what it names is not fetched unasked.

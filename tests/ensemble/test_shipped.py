@@ -13,7 +13,6 @@ from uec_rag.ensemble.convolution import Rule
 from uec_rag.ensemble.fitted import FitOptions, Fitted
 from uec_rag.ensemble.save import SHIPPED_FITS, read_fit, shipped_fit
 
-OPTIONS = FitOptions()
 TEXTS = [
     "Refunds are paid within 14 days of the return reaching our warehouse.",
     "A lost password is reset from the sign-in page; the link is valid for one hour.",
@@ -36,11 +35,11 @@ def known(preset):
 
 @pytest.fixture
 def unfitted(known):
-    return Fitted(tuple(encoder.name for encoder in known), "direct", Rule("adaptive"))
+    return Fitted(tuple(encoder.name for encoder in known), FitOptions(), Rule("adaptive"))
 
 
 def test_the_encoders_that_were_fitted_take_it_up(preset, known, unfitted):
-    fitted, saved = shipped_fit(known, unfitted, OPTIONS), SHIPPED[preset][1]
+    fitted, saved = shipped_fit(known, unfitted), SHIPPED[preset][1]
     assert len(fitted.posteriors) == len(PRESETS[preset])
     assert fitted.rule.evidence == saved.rule.evidence
     assert fitted.confidence_model == saved.confidence_model
@@ -53,7 +52,7 @@ def test_the_encoders_that_were_fitted_take_it_up(preset, known, unfitted):
     ("preset", "pairs"), [("english", "3,696"), ("multilingual", "2,000")], indirect=["preset"]
 )
 def test_its_report_says_what_it_was_fitted_on(preset, known, unfitted, pairs):
-    report = shipped_fit(known, unfitted, OPTIONS).report
+    report = shipped_fit(known, unfitted).report
     assert f"as it comes with uec-rag, fitted on {pairs} pairs (TyDi QA" in str(report)
     assert "fitting 0.0 s" not in str(report)
 
@@ -61,7 +60,7 @@ def test_its_report_says_what_it_was_fitted_on(preset, known, unfitted, pairs):
 def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(known, unfitted):
     changed = [known[0], replace(known[1], revision="another"), *known[2:]]
     with pytest.warns(UserWarning, match=f"other revisions of .*{known[1].name}"):
-        assert shipped_fit(changed, unfitted, OPTIONS) is None
+        assert shipped_fit(changed, unfitted) is None
 
 
 @pytest.mark.parametrize(
@@ -69,12 +68,12 @@ def test_an_encoder_of_another_revision_leaves_it_unfitted_and_says_so(known, un
 )
 def test_who_wants_another_fit_or_has_other_encoders_waits_for_it(known, unfitted, other):
     with warnings.catch_warnings(action="error"):
-        assert shipped_fit(known, unfitted, replace(OPTIONS, **other)) is None
-        assert shipped_fit(known[:1], unfitted, OPTIONS) is None
+        assert shipped_fit(known, replace(unfitted, options=FitOptions(**other))) is None
+        assert shipped_fit(known[:1], unfitted) is None
 
 
 def test_a_rule_that_was_chosen_stays(known, unfitted):
-    fitted = shipped_fit(known, replace(unfitted, rule=Rule("uniform")), OPTIONS)
+    fitted = shipped_fit(known, replace(unfitted, rule=Rule("uniform")))
     assert fitted.rule == Rule("uniform")
 
 

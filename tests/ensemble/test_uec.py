@@ -76,12 +76,12 @@ def paper(fit_pairs):
 
 def test_the_preset_makes_the_papers_choices(paper):
     fitted = paper.fitted
-    assert (fitted.space, fitted.rule, fitted.beta) == ("shared", Rule("trace", 1.5), 0.01)
+    assert (fitted.options, fitted.rule) == (FitOptions(**PAPER), Rule("trace", 1.5))
     for posterior in fitted.posteriors:
         assert (posterior.structure, posterior.summary.scale) == ("diag", 1.0)
     other = UEC.paper([noise], beta=2.0, coefficients="uniform", likelihood="in_batch")
-    assert (other.fitted.beta, other.fitted.rule) == (2.0, Rule("uniform"))
-    assert other.options == FitOptions(**PAPER | {"beta": 2.0, "likelihood": "in_batch"})
+    changed = FitOptions(**PAPER | {"beta": 2.0, "likelihood": "in_batch"})
+    assert (other.fitted.options, other.fitted.rule) == (changed, Rule("uniform"))
 
 
 @pytest.mark.parametrize("role", ["query", "passage"])
@@ -267,7 +267,7 @@ def test_options_that_do_not_exist_are_refused_by_name(options, error, message):
 @pytest.mark.parametrize(
     ("texts", "role", "message"),
     [
-        ("one text", "query", "texts must be a list of strings, got one string 'one text'"),
+        ("one text", "query", "texts: expected a list of strings, got one string 'one text'"),
         (["a"], "document", "role must be one of"),
     ],
 )

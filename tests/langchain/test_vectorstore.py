@@ -123,7 +123,7 @@ def test_what_is_no_ensemble_no_text_or_no_list_of_texts_is_refused(fitted, plai
     for call, message in (
         (lambda: UECEmbeddings(uec=plain), "uec: expected a UEC, got DeterministicFakeEmbedding"),
         (lambda: UECEmbeddings(fitted).embed_query(["a"]), "^text: expected a string, got"),
-        (lambda: UECEmbeddings(fitted).embed_documents("a"), "texts must be a list of strings"),
+        (lambda: UECEmbeddings(fitted).embed_documents("a"), "texts: expected a list of strings"),
     ):
         with pytest.raises(TypeError, match=message):
             call()

@@ -1,7 +1,5 @@
 """The closed forms against autograd in float64, and against laplace-torch's own backends."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -9,9 +7,10 @@ from laplace import DiagLaplace, KronLaplace
 from laplace.utils import Kron
 from torch import nn
 
+from benchmarks.fit import laplace_torch_curvature
 from uec_rag.encoders import Encoded
 from uec_rag.laplace import curvature
-from uec_rag.laplace.curvature import Layer, accumulate, distinct, laplace_torch_curvature
+from uec_rag.laplace.curvature import Layer, accumulate, distinct
 from uec_rag.laplace.fit import candidates
 from uec_rag.laplace.pairs import LabelledPairs
 
@@ -162,9 +161,3 @@ def test_the_predictive_variance_of_a_kronecker_posterior_is_laplace_torchs(like
         expected = precision.inv_square_form(jacobians(given)).diagonal(dim1=1, dim2=2)
         leverage = ((side[0].features @ trial.covariance) ** 2).sum(axis=1, keepdims=True)
         np.testing.assert_allclose(leverage * trial.profile, expected, rtol=1e-6)
-
-
-def test_without_laplace_torch_its_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "laplace", None)
-    with pytest.raises(ImportError, match=r"uec-rag\[fit\]"):
-        laplace_torch_curvature(layer("diag"))

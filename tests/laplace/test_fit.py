@@ -9,7 +9,7 @@ from uec_rag.base.similarity import moments as similarity_moments
 from uec_rag.encoders import BlackBoxEncoder, Encoded
 from uec_rag.laplace.fit import fit_posterior
 from uec_rag.laplace.likelihood import fitting_intercept, predictive_nll
-from uec_rag.laplace.pairs import VectorSimilarities, check_pairs, held_out_pairs, split_queries
+from uec_rag.laplace.pairs import check_pairs, held_out_pairs, similarities, split_queries
 
 EVERY_KIND = pytest.mark.parametrize(
     ("structure", "likelihood"), [(s, y) for s in ("kron", "diag") for y in ("pairs", "in_batch")]
@@ -62,15 +62,15 @@ def test_the_scale_is_the_likeliest_after_held_out_pairs_and_what_is_usual(
     variance is 3 or so before any pair is seen."""
     posterior = fit(words, given, structure=structure, likelihood=likelihood)
     checked = check_pairs(given)
-    q, p = (words.encode(texts, "query").embedding for texts in (checked.queries, checked.passages))
-    held_out = held_out_pairs(checked, split_queries(checked, seed=0)[1], VectorSimilarities(q, p))
+    sides = [words.encode(texts, "query") for texts in (checked.queries, checked.passages)]
+    held_out = held_out_pairs(checked, split_queries(checked, seed=0)[1], similarities(*sides))
 
     def nll(factor):
         summary = replace(posterior.summary, scale=factor * posterior.summary.scale)
         wider = replace(posterior, summary=summary)
         mu, sigma2 = (
             moments[held_out.query_index, held_out.passage_index]
-            for moments in similarity_moments(*(wider.gaussian(Encoded(x, x)) for x in (q, p)))
+            for moments in similarity_moments(*map(wider.gaussian, sides))
         )
 
         def at(intercept):
@@ -161,7 +161,9 @@ def test_over_many_small_fits_variance_slope_and_fresh_pairs_stay_sane(some, str
             a = posterior.summary.slope
             assert 0 < a < 200
             q, p = (gaussian(posterior, encoder, t) for t in (asked.queries, asked.passages))
-            fresh = held_out_pairs(asked, everything, VectorSimilarities(q.mean, p.mean))
+            fresh = held_out_pairs(
+                asked, everything, similarities(*(Encoded(z.mean, z.mean) for z in (q, p)))
+            )
             mu, sigma2 = (
                 moments[fresh.query_index, fresh.passage_index]
                 for moments in similarity_moments(q, p)

@@ -24,7 +24,7 @@ class Bag:
         self.dimension = self.feature_dimension = dimension
         self.gain = np.ones(dimension, dtype=np.float32)
 
-    def encode(self, texts, role, *, show_progress=False):
+    def encode(self, texts, role):
         self.asked += len(texts)
         rows = [self._row(text) for text in texts]
         embedding = np.stack(rows) if rows else np.zeros((0, self.dimension))

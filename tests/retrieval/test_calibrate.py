@@ -164,7 +164,7 @@ RELEVANT = [["p1"]] * FEWEST
             "relevant_ids[0]: expected a list",
         ),
         ({"relevant_ids": RELEVANT[1:]}, ValueError, "relevant_ids: expected 20 collections"),
-        ({"queries": "badero"}, TypeError, "queries must be a list of strings, got one string"),
+        ({"queries": "badero"}, TypeError, "queries: expected a list of strings, got one string"),
         (
             {"queries": ASKED[1:], "relevant_ids": RELEVANT[1:]},
             ValueError,

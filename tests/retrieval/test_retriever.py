@@ -22,7 +22,7 @@ from uec_rag.base.similarity import probit, score
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
     result = full.search(queries, k=7)
     for one in result:
-        expected = probit(one.mu, one.model_variance, full.uec.fitted.beta)
+        expected = probit(one.mu, one.model_variance, full.uec.fitted.options.beta)
         np.testing.assert_array_equal(one.scores, expected)
     assert (np.diff(result.scores, axis=1) <= 0).all()
     assert (result.sigma2 > 0).all()
@@ -71,7 +71,7 @@ def test_of_two_passages_as_similar_the_more_certain_one_comes_first(fit_pairs):
     plain = retriever.search(["query"], k=2)
     assert plain.ids == [["strange", "usual"]]  # a tie
     assert plain.mu[0, 0] == plain.mu[0, 1]
-    uec.fitted = replace(uec.fitted, beta=1.0)
+    uec.fitted = replace(uec.fitted, options=replace(uec.fitted.options, beta=1.0))
     assert retriever.search(["query"], k=2).ids == [["usual", "strange"]]
 
 
@@ -133,7 +133,7 @@ class Roles(LinearHead):
         super().__init__()
         self.roles = []
 
-    def encode(self, texts, role, *, show_progress=False):
+    def encode(self, texts, role):
         self.roles.append(role)
         return super().encode(texts, role)
 

@@ -5,15 +5,14 @@ import pytest
 
 from tests.stores.kinds import ENGINES, SAVED, close, every_search, every_store, reopened
 from tests.stores.test_contract import gaussians, numbered, search, view_of
-from uec_rag.base.gaussian import Saturation, Terms
+from uec_rag.base.gaussian import Terms
 from uec_rag.base.similarity import probit
 from uec_rag.stores import LocalStore
 
-SATURATION = Saturation()
 LARGE_KEY = 2**64 - 3  # which no number with a sign holds
 
 
-def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
+def with_words(seed, count, texts=None, scale=0.7):
     """Gaussians with a sparse block: a few common terms, many rare ones, some texts of none."""
     rng = np.random.default_rng([seed, 1])
     if texts is None:
@@ -21,7 +20,7 @@ def with_words(seed, count, texts=None, saturation=SATURATION, scale=0.7):
             [LARGE_KEY - int(key) for key in rng.zipf(1.4, size=rng.integers(0, 30)) if key < 200]
             for _ in range(count)
         ]
-    terms = Terms.from_keys(texts, saturation).scale_by(np.float32(scale))
+    terms = Terms.from_keys(texts).scale_by(np.float32(scale))
     return gaussians(seed, count).with_terms([terms])
 
 
@@ -107,7 +106,6 @@ def test_terms_of_another_fit_are_refused_and_change_nothing(store):
     store.add(numbered(range(5)), with_words(0, 5))
     for given_ in (
         gaussians(1, 1),
-        with_words(1, 1, saturation=Saturation(k1=2.0)),
         with_words(1, 1, scale=0.5),
     ):
         with pytest.raises(ValueError, match=r"(gaussians|terms): expected"):

@@ -151,7 +151,7 @@ class History(RuleBasedStateMachine):
         """Hits are the best of what a filter lets through, with the numbers that they have."""
         wanted = self.wanted(filter_)
         asked = self.uec.embed([query], "query")
-        found = self.index.store.search(asked, k, beta=self.uec.fitted.beta, filter=filter_)
+        found = self.index.store.search(asked, k, beta=self.uec.fitted.options.beta, filter=filter_)
         hits = [passage.id for passage in found.passages[0]]
         assert len({*hits}) == len(hits) == min(k, len(wanted))
         assert {*hits} <= {passage.id for passage in wanted}
@@ -160,7 +160,7 @@ class History(RuleBasedStateMachine):
             plain = Retriever(self.uec)  # of the same passages, without a history
             held = [*self.held.values()]
             plain.add([p.text for p in held], [p.id for p in held], [p.metadata for p in held])
-            best = plain.store.search(asked, k, beta=self.uec.fitted.beta, filter=filter_)
+            best = plain.store.search(asked, k, beta=self.uec.fitted.options.beta, filter=filter_)
             for name in ("scores", "mu", "sigma2"):
                 expected, got = (getattr(one, name) for one in (best, found))
                 np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

@@ -48,37 +48,43 @@ def check_texts(texts: Iterable[str], argument: str = "texts") -> list[str]:
     --------
     >>> check_texts(("a", "b"))
     ['a', 'b']
-    >>> check_texts("a")
-    Traceback (most recent call last):
-    TypeError: texts must be a list of strings, got one string 'a'; write ['a'] for a single text
     """
     checked = as_strings(texts, argument)
     for index, text in enumerate(checked):
-        if not text or text.isspace():
-            raise ValueError(f"{argument}[{index}] is empty or only white space; remove it first")
+        check_text(text, f"{argument}[{index}]")
         check_unicode(text, f"{argument}[{index}]")
     return checked
 
 
+def check_text(text: str, argument: str) -> str:
+    """Return a text if it is a non-blank string; TypeError or ValueError if not."""
+    check_type(text, str, argument, "a string")
+    if not text or text.isspace():
+        raise ValueError(f"{argument}: expected a text, got {text!r:.60}; leave it out.")
+    return text
+
+
+def as_list(values: Iterable[_T], argument: str) -> list[_T]:
+    """Return values as a list; TypeError if they are one string, or not iterable.
+
+    Examples
+    --------
+    >>> as_list("a", "texts")
+    Traceback (most recent call last):
+    TypeError: texts: expected a list of strings, got one string 'a'; for one, write [...].
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        got = f"one string {values!r:.60}; for one, write [...]."
+        got = got if isinstance(values, str) else f"{values!r:.60}."
+        raise TypeError(f"{argument}: expected a list of strings, got {got}")
+    return list(values)
+
+
 def as_strings(texts: Iterable[str], argument: str) -> list[str]:
     """Return texts as a list; TypeError if they are one string, or an item is not a string."""
-    if isinstance(texts, str):
-        short = texts if len(texts) <= 40 else texts[:37] + "..."
-        raise TypeError(
-            f"{argument} must be a list of strings, got one string {short!r}; "
-            f"write [{short!r}] for a single text"
-        )
-    try:
-        checked = list(texts)
-    except TypeError:
-        raise TypeError(
-            f"{argument} must be a list of strings, got {type(texts).__name__}"
-        ) from None
+    checked = as_list(texts, argument)
     for index, text in enumerate(checked):
-        if not isinstance(text, str):
-            raise TypeError(
-                f"{argument}[{index}] must be a string, got {type(text).__name__}: {text!r:.60}"
-            )
+        check_type(text, str, f"{argument}[{index}]", "a string")
     return checked
 
 
@@ -121,15 +127,6 @@ def check_k(k: int, argument: str = "k") -> int:
     return int(k)
 
 
-def as_list(ids: Iterable[_T], name: str) -> list[_T]:
-    """Return ids as a list; TypeError if they are one string, or not iterable."""
-    if isinstance(ids, str):
-        raise TypeError(f"{name}: expected a list of strings, got one string {ids!r:.60}.")
-    if not isinstance(ids, Iterable):
-        raise TypeError(f"{name}: expected a list of strings, got {ids!r:.60}.")
-    return list(ids)
-
-
 def check_documents(documents: Iterable[_T], kind: type, name: str, for_strings: str) -> list[_T]:
     """Return documents as a list; TypeError if they are one document, or an item is not one.
 
@@ -137,13 +134,9 @@ def check_documents(documents: Iterable[_T], kind: type, name: str, for_strings:
     """
     if isinstance(documents, kind):
         raise TypeError("documents: expected a list of Documents, got one; pass [document].")
-    checked = list(documents)
+    checked, advice = list(documents), f"; for strings there is {for_strings}"
     for position, document in enumerate(checked):
-        if not isinstance(document, kind):
-            raise TypeError(
-                f"documents[{position}]: expected a {name}, got {type(document).__name__} "
-                f"{document!r:.60}; for strings there is {for_strings}."
-            )
+        check_type(document, kind, f"documents[{position}]", f"a {name}", advice)
     return checked
 
 
@@ -294,12 +287,3 @@ def are_ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None
     if starts is not None:
         rises[starts[(starts > 0) & (starts < len(numbers))] - 1] = True
     return bool(rises.all())
-
-
-def check_text(text: str, argument: str) -> str:
-    """Return a text if it is a non-blank string; TypeError or ValueError if not."""
-    if not isinstance(text, str):
-        raise TypeError(f"{argument}: expected a string, got {type(text).__name__} {text!r:.60}.")
-    if not text or text.isspace():
-        raise ValueError(f"{argument}: expected a text, got an empty one ({text!r}).")
-    return text

@@ -1,10 +1,10 @@
 """Exceptions for saved files, bugs of this package and missing libraries, and warnings."""
 
-import importlib.util
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_stack
 
@@ -75,13 +75,6 @@ def require(extra: str, *packages: str) -> None:
 
     `extra`: an extra of uec-rag. `packages`: names of packages.
     """
-    missing = [package for package in packages if not _is_there(package.replace("-", "_"))]
+    missing = [name for name in packages if find_spec(name.replace("-", "_")) is None]
     if missing:
         raise ImportError(missing_extra(" and ".join(missing), extra))
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return sys.modules.get(module) is not None or importlib.util.find_spec(module) is not None
-    except ImportError:  # an import hook of the application forbids it
-        return False

@@ -69,10 +69,8 @@ def open_regular(path: str | Path, *, follow_symlinks: bool = False) -> Buffered
     state = os.stat(path, follow_symlinks=follow_symlinks)
     _check_regular(state, path)  # even opening a pipe or a tape has side effects
     # In case the file is replaced: do not wait for the other end of a pipe, nor follow a link.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    if not follow_symlinks:
-        flags |= getattr(os, "O_NOFOLLOW", 0)
-    handle = os.open(path, flags)
+    no_link = 0 if follow_symlinks else os.O_NOFOLLOW
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | no_link)
     try:
         _check_regular(os.fstat(handle), path)
     except BaseException:
@@ -156,10 +154,7 @@ def lock_file(file: Path, busy: str, wait: float = 0.0) -> Iterator[None]:
 
 def to_disk(path: Path) -> None:
     """Flush a file, or the entries of a folder, to disk, so that they survive a power failure."""
-    folder = path.is_dir()
-    if folder and os.name == "nt":  # there a folder cannot be opened
-        return
-    handle = os.open(path, os.O_RDONLY if folder or os.name != "nt" else os.O_RDWR)
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

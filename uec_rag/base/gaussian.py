@@ -19,30 +19,6 @@ PROBIT = math.pi / 8
 """The constant of the probit approximation to a logistic-Gaussian integral."""
 
 
-@dataclass(frozen=True)
-class Saturation:
-    """The parameters of BM25's term-frequency saturation.
-
-    A term's count tf becomes ``tf / (tf + k1 (1 - b + b length / mean length))``, as in Robertson
-    and Zaragoza (2009). The common factor k1 + 1 cancels, since scores are divided by their
-    maximum.
-
-    Parameters
-    ----------
-    k1 : float
-        Above 0; with larger values, counts saturate more slowly.
-    b : float
-        Strength of the length normalisation, from 0 to 1.
-    """
-
-    k1: float = 1.5
-    b: float = 0.75
-
-    def __post_init__(self) -> None:
-        if not (0 < self.k1 < math.inf and 0 <= self.b <= 1):  # it is read from files, too
-            raise ValueError(f"k1, b: expected k1 > 0 and b from 0 to 1, got {self.k1}, {self.b}.")
-
-
 @dataclass(frozen=True, eq=False)
 class Terms:
     """The terms of n texts: a sparse matrix in CSR format whose columns are 64-bit keys.
@@ -58,14 +34,12 @@ class Terms:
         document frequency.
     scale : array, shape (n,)
         Factor of every similarity of the text, which includes the coefficients of an ensemble.
-    saturation : Saturation
-        The parameters of BM25.
     labels : sequence of n mappings, or None
         Readable words by key, for queries.
 
     Examples
     --------
-    >>> terms = Terms.from_keys([[7, 7, 9], []], saturation=Saturation())
+    >>> terms = Terms.from_keys([[7, 7, 9], []])
     >>> len(terms), terms.weights.tolist(), terms.lengths.tolist()
     (2, [2.0, 1.0], [3.0, 0.0])
     """
@@ -74,14 +48,12 @@ class Terms:
     keys: NDArray[np.uint64]
     weights: FloatArray
     scale: FloatArray
-    saturation: Saturation
     labels: Sequence[Mapping[int, str]] | None = None
 
     @classmethod
     def from_keys(
         cls,
         texts: Sequence[NDArray[np.uint64] | Sequence[int]],
-        saturation: Saturation,
         labels: Sequence[Mapping[int, str]] | None = None,
     ) -> Self:
         """Count the keys of each text, which are given with repetitions."""
@@ -95,7 +67,6 @@ class Terms:
             np.concatenate(keys),
             np.concatenate(counts, dtype=np.float32),
             np.ones(len(texts), dtype=np.float32),
-            saturation,
             labels,
         )
 
@@ -117,7 +88,6 @@ class Terms:
             self.keys[positions],
             self.weights[positions],
             self.scale[chosen],
-            self.saturation,
             labels,
         )
 
@@ -138,7 +108,6 @@ class Terms:
             keys,
             weights.astype(np.float32),
             self.scale[:1],
-            self.saturation,
             labels,
         )
 
@@ -160,7 +129,7 @@ class Terms:
 
 
 def together(parts: Sequence[Terms]) -> Terms:
-    """Concatenate the texts of one or more batches of the same saturation."""
+    """Concatenate the texts of one or more batches."""
     if len(parts) == 1:
         return parts[0]
     ends = np.cumsum([0, *(len(part.keys) for part in parts)])
@@ -172,7 +141,6 @@ def together(parts: Sequence[Terms]) -> Terms:
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.weights for part in parts]),
         np.concatenate([part.scale for part in parts]),
-        parts[0].saturation,
         [label for part in parts for label in part.labels or ()] if labelled else None,
     )
 
@@ -216,7 +184,7 @@ class Gaussian:
     Raises
     ------
     ValueError
-        If shapes disagree, a variance is negative, or a number is not finite.
+        If mean and variance disagree in shape, a variance is negative, or a number is not finite.
 
     Notes
     -----
@@ -300,18 +268,7 @@ class Gaussian:
         terms: Sequence[Terms] = (),
     ) -> Self:
         """Build as `from_factors` does, from numbers that are known to be finite and at least 0."""
-        blocks, sizes = mean.shape[1:] if widths is None else tuple(widths), [*map(len, terms)]
-        if sum(blocks) != mean.shape[1]:
-            raise ValueError(
-                f"widths: expected numbers whose sum is {mean.shape[1]}, the dimension, "
-                f"got {list(blocks)}."
-            )
-        if coefficients is not None and len(coefficients) != len(mean):
-            raise ValueError(
-                f"coefficients: expected {len(mean)} rows, one per text, got {len(coefficients)}."
-            )
-        if {*sizes} - {len(mean)}:
-            raise ValueError(f"terms: expected {len(mean)} texts in each block, got {sizes}.")
+        blocks = mean.shape[1:] if widths is None else tuple(widths)
         self = cls.__new__(cls)
         self.__dict__.update(mean=mean, scales=scales, profile=profile, coefficients=coefficients)
         self.__dict__.update(widths=blocks, terms=tuple(terms))

@@ -22,8 +22,5 @@ def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:
     """
     from tqdm import tqdm  # type: ignore[import-untyped]
 
-    if show is None:
-        hidden, delay = sys.stderr is None or not sys.stderr.isatty(), _PATIENCE
-    else:  # in a program for Windows without a console, there is no stderr
-        hidden, delay = not show or sys.stderr is None, 0.0
+    hidden, delay = not (sys.stderr.isatty() if show is None else show), 0 if show else _PATIENCE
     return tqdm(None, what, total, disable=hidden, leave=bool(show), delay=delay)

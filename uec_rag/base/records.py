@@ -24,8 +24,7 @@ def _unlock() -> None:
     _converting = threading.Lock()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    os.register_at_fork(after_in_child=_unlock)
+os.register_at_fork(after_in_child=_unlock)
 
 
 class Record:

@@ -5,11 +5,9 @@ from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.encoders.cache import CachedEncoder
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.loading import load_encoder
-from uec_rag.encoders.packages import DEFAULT_ENCODERS
 from uec_rag.encoders.sentence_transformer import SentenceTransformerEncoder
 
 __all__ = [
-    "DEFAULT_ENCODERS",
     "BlackBoxEncoder",
     "CachedEncoder",
     "Encoded",

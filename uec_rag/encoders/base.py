@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
-from uec_rag.base.gaussian import Terms
+from uec_rag.base.gaussian import Terms, together
+from uec_rag.base.progress import progress_bar
 
 Role: TypeAlias = Literal["query", "passage"]
 """The role of a text; many models use different prompts for queries and passages."""
 
 LastLayer: TypeAlias = Literal["projection", "ffn"]
-LastLayers: TypeAlias = Literal["projection", "ffn", "auto"]
 """The linear layer of the network that the Laplace posterior is over."""
 
 Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
+_AT_ONCE = 256  # texts of a call
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,16 @@ class Encoded:
     def blocks(self) -> tuple[Terms, ...]:
         """The sparse blocks, as a Gaussian has them: the terms, if there are any."""
         return () if self.terms is None else (self.terms,)
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate the encodings of some texts and others."""
+        embedding, features = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("embedding", "features")
+        )
+        terms = [part.terms for part in parts if part.terms is not None]
+        return cls(embedding, features, together(terms) if terms else None)
 
     @classmethod
     def empty(cls, dimension: int, feature_dimension: int) -> Self:
@@ -101,9 +112,7 @@ class Encoder(Protocol):
     @property
     def spec(self) -> str | None: ...  # noqa: D102
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages."""
 
 
@@ -156,9 +165,18 @@ def is_encoder(value: object) -> TypeGuard[Encoder]:
     )
 
 
-def encodes_elsewhere(encoder: Encoder) -> bool:
-    """Return whether an encoder may wait for a service, while others can encode."""
-    return bool(getattr(encoder, "waits", False))
+def encode_texts(
+    encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool | None = None
+) -> Encoded:
+    """Embed texts, a few hundred at a time, with a progress bar (see `progress_bar`)."""
+    if len(texts) <= _AT_ONCE and not show_progress:
+        return encoder.encode(texts, role)
+    parts = []
+    with progress_bar("Encoding texts", len(texts), show_progress) as bar:
+        for start in range(0, max(1, len(texts)), _AT_ONCE):
+            parts.append(encoder.encode(texts[start : start + _AT_ONCE], role))
+            bar.update(len(parts[-1]))
+    return Encoded.join(parts)
 
 
 def prepare_texts(texts: Sequence[str], role: str) -> list[str]:

@@ -4,9 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Protocol, TypeGuard, cast
 
-import numpy as np
-
-from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
@@ -21,7 +18,6 @@ ACCEPTED = (
 )
 """The kinds of objects that `load_encoder` takes, for messages."""
 
-_AT_ONCE = 256  # texts of a call
 _RECENT = 64  # questions whose vectors are remembered
 
 
@@ -125,9 +121,7 @@ class BlackBoxEncoder(IdentityHead):
         [vector] = cast(Sequence[Sequence[float]], self._embed["query"]([text]))
         return vector
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages.
 
         Raises
@@ -138,18 +132,9 @@ class BlackBoxEncoder(IdentityHead):
         checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
-        embed = self._embed[role]
-        parts = []
-        with progress_bar("Encoding texts", len(checked), show_progress) as bar:
-            for start in range(0, len(checked), _AT_ONCE):
-                some = checked[start : start + _AT_ONCE]
-                vectors, known = embed(some), self._dimension
-                parts.append(
-                    check_vectors(vectors, rows=len(some), encoder=self.name, dimension=known)
-                )
-                self._dimension = parts[-1].shape[1]
-                bar.update(len(some))
-        embedding = np.concatenate(parts)
+        vectors, known = self._embed[role](checked), self._dimension
+        embedding = check_vectors(vectors, rows=len(checked), encoder=self.name, dimension=known)
+        self._dimension = embedding.shape[1]
         return Encoded(embedding, embedding)
 
 

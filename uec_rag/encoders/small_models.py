@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.progress import progress_bar
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -59,11 +58,6 @@ class OnnxEncoder(IdentityHead):
         Name of the model, which determines its prompts.
     spec
         The `spec` from which `load_encoder` rebuilds this encoder.
-
-    Raises
-    ------
-    ImportError
-        If onnxruntime is not installed.
     """
 
     def __init__(self, folder: str | Path, *, name: str, spec: str | None = None) -> None:
@@ -71,7 +65,7 @@ class OnnxEncoder(IdentityHead):
 
         model, tokenizer = Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"
         self.name, self.spec, self.prompts = name, spec, family_prompts(name)
-        self._session = _open_session(model, name)
+        self._session = _open_session(model)
         digest = hashlib.sha256(json.dumps(self.prompts, sort_keys=True).encode())
         for file in (model, *sorted(Path(folder).glob("*.bin")), tokenizer):
             digest.update(file.read_bytes())
@@ -83,23 +77,17 @@ class OnnxEncoder(IdentityHead):
         self._inputs = [node.name for node in self._session.get_inputs()]
         self._cached = lru_cache(_CACHED_QUERIES)(self._embed)
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages.
 
         Raises TypeError or ValueError if texts or role are invalid.
         """
         prompted = [self.prompts[role] + text for text in prepare_texts(texts, role)]
-        vectors = np.zeros((len(prompted), self.dimension), dtype=np.float32)
+        if not prompted:
+            return Encoded.empty(self.dimension, self.dimension)
         embed = self._cached if role == "query" else self._embed
-        with (
-            ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool,
-            progress_bar("Encoding texts", len(prompted), show_progress) as bar,
-        ):
-            for position, row in enumerate(pool.map(embed, prompted)):
-                vectors[position] = row
-                bar.update()
+        with ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool:
+            vectors = [*pool.map(embed, prompted)]
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
 
@@ -118,20 +106,12 @@ class OnnxEncoder(IdentityHead):
         return vector
 
 
-def _open_session(graph: Path, name: str) -> "InferenceSession":
-    """Open an ONNX graph whose calls use one thread each, since several run in parallel.
-
-    `name`: that of the encoder, for the message. Raises ImportError if onnxruntime is not
-    installed.
-    """
+def _open_session(graph: Path) -> "InferenceSession":
+    """Open an ONNX graph whose calls use one thread each, since several run in parallel."""
     # It collects from its import on: a device id in the home, and events for its makers.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    try:
-        import onnxruntime
-    except ImportError:
-        raise ImportError(
-            f"encoder {name!r} needs onnxruntime; install it with: pip install onnxruntime"
-        ) from None
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
@@ -149,18 +129,18 @@ WEIGHTS = "weights.bin"
 _TOKENIZER = Path(__file__).with_name("multilingual-e5-small.json")
 _BLOCK = 32  # weights with one scale
 _Q4 = np.dtype([("scale", "<f2"), ("nibbles", "u1", _BLOCK // 2)])
+_TYPES = {0: (np.dtype("<f4"), 1), 1: (_Q4, _BLOCK)}  # by their code, with the values of an item
 _PAGE, _ALIGNED = 4096, 64  # bytes: where a large and a small array begin
 _LAYER = ("q", "k", "v", "ao", "fi", "fo")  # matrices: attention, its output, feed forward
 _NORMS = ("aln", "oln")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FourBitFile:
     """The content of a file in the format "E5S1".
 
     Attributes
     ----------
-    content : bytes
     width, layers, heads, inner, positions : int
         Shape of the transformer.
     epsilon : float
@@ -169,11 +149,10 @@ class FourBitFile:
         Pieces of the vocabulary, with their log probabilities.
     unknown : int
         Place of the piece for an unknown character.
-    tensors : dict of str to (int, int)
-        Number of values and place in the file of each tensor.
+    tensors : dict of str to array
+        Vectors of floats, and matrices as vectors of blocks.
     """
 
-    content: bytes
     width: int
     layers: int
     heads: int
@@ -182,7 +161,7 @@ class FourBitFile:
     epsilon: float
     pieces: list[tuple[str, float]]
     unknown: int
-    tensors: dict[str, tuple[int, int]]
+    tensors: dict[str, NDArray[Any]]
 
     @classmethod
     def read(cls, content: bytes) -> Self:
@@ -203,34 +182,22 @@ class FourBitFile:
         ]
         start += length
         _, characters = struct.unpack_from("<iI", content, start)  # which `_TOKENIZER` has
-        tensors = _read_tensors(content, start + 8 + characters)
-        shape = width, layers, heads, inner, positions, epsilon
-        return cls(content, *shape, pieces, unknown, tensors)
-
-    def floats(self, name: str) -> Float32Array:
-        """Return a tensor of floats, as a vector."""
-        count, position = self.tensors[name]
-        return np.frombuffer(self.content, "<f4", count, position)
-
-    def blocks(self, name: str) -> tuple[NDArray[np.uint8], Float32Array]:
-        """Return the nibbles of a matrix, shape (blocks, 32), and the scales, shape (blocks,)."""
-        count, position = self.tensors[name]
-        blocks = np.frombuffer(self.content, _Q4, count // _BLOCK, position)
-        # The low nibbles of a block come first, then its high ones.
-        halves = blocks["nibbles"] & 15, blocks["nibbles"] >> 4
-        return np.concatenate(halves, axis=1), blocks["scale"].astype(np.float32)
+        start += 8 + characters
+        (count,) = struct.unpack_from("<i", content, start)
+        tensors, start = dict[str, NDArray[Any]](), start + 4
+        for _ in range(count):
+            end = start + 2 + struct.unpack_from("<H", content, start)[0]
+            kind, values, place, _ = struct.unpack_from("<BIQQ", content, end)
+            type_, size = _TYPES[kind]
+            name = content[start + 2 : end].decode()
+            tensors[name] = np.frombuffer(content, type_, values // size, place)
+            start = end + 21
+        return cls(width, layers, heads, inner, positions, epsilon, pieces, unknown, tensors)
 
 
-def _read_tensors(content: bytes, position: int) -> dict[str, tuple[int, int]]:
-    (count,) = struct.unpack_from("<i", content, position)
-    tensors, position = {}, position + 4
-    for _ in range(count):
-        (length,) = struct.unpack_from("<H", content, position)
-        name = content[position + 2 : position + 2 + length].decode()
-        _, values, start, _ = struct.unpack_from("<BIQQ", content, position + 2 + length)
-        tensors[name] = values, start
-        position += 2 + length + 21
-    return tensors
+def _nibbles(blocks: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the nibbles of a matrix, shape (blocks, 32); of a block, the low ones come first."""
+    return np.concatenate([blocks["nibbles"] & 15, blocks["nibbles"] >> 4], axis=1)
 
 
 def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
@@ -239,26 +206,28 @@ def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
     "word" has two signed 4-bit numbers a byte, and the matrices unsigned ones. The first token
     type, the only one that texts have, is added to the positions.
     """
-    nibbles, scales = file.blocks("emb.word")
-    positions = file.floats("emb.pos").reshape(file.positions, file.width)
+    tensors = file.tensors
+    word, positions = tensors["emb.word"], tensors["emb.pos"].reshape(-1, file.width)
     arrays: dict[str, NDArray[Any]] = {
         # In 4-bit two's complement, nibble - 8 is nibble ^ 8.
-        "word": _pack(nibbles ^ np.uint8(8)).reshape(-1, file.width // 2),
-        "word.scale": scales.astype(np.float16).reshape(-1, file.width // _BLOCK),
-        "position": positions + file.floats("emb.type")[: file.width],
-        "norm.weight": file.floats("emb.ln.w"),
-        "norm.bias": file.floats("emb.ln.b"),
+        "word": _pack(_nibbles(word) ^ np.uint8(8)).reshape(-1, file.width // 2),
+        "word.scale": word["scale"].reshape(-1, file.width // _BLOCK),
+        "position": positions + tensors["emb.type"][: file.width],
+        "norm.weight": tensors["emb.ln.w"],
+        "norm.bias": tensors["emb.ln.b"],
     }
     for layer in range(file.layers):
         for name in _LAYER:
-            nibbles, scales = file.blocks(f"l{layer}.{name}.w")
+            blocks = tensors[f"l{layer}.{name}.w"]
             inputs = file.inner if name == "fo" else file.width
-            arrays[f"{layer}.{name}"] = _pack(nibbles).reshape(-1, inputs // _BLOCK, _BLOCK // 2)
-            arrays[f"{layer}.{name}.scale"] = scales
-            arrays[f"{layer}.{name}.bias"] = file.floats(f"l{layer}.{name}.b")
+            arrays[f"{layer}.{name}"] = _pack(_nibbles(blocks)).reshape(
+                -1, inputs // _BLOCK, _BLOCK // 2
+            )
+            arrays[f"{layer}.{name}.scale"] = blocks["scale"].astype(np.float32)
+            arrays[f"{layer}.{name}.bias"] = tensors[f"l{layer}.{name}.b"]
         for name in _NORMS:
-            arrays[f"{layer}.{name}.weight"] = file.floats(f"l{layer}.{name}.w")
-            arrays[f"{layer}.{name}.bias"] = file.floats(f"l{layer}.{name}.b")
+            arrays[f"{layer}.{name}.weight"] = tensors[f"l{layer}.{name}.w"]
+            arrays[f"{layer}.{name}.bias"] = tensors[f"l{layer}.{name}.b"]
     return arrays
 
 

@@ -3,7 +3,7 @@
 The Gaussians are combined in the direct sum of their spaces, or in a shared one. A rule computes
 the weight of each encoder for a text, from its variance or from the evidence of a corpus.
 
-A variance depends on the query alone. That an encoder is unreliable for a query also shows in its
+A variance depends on the query alone. That an encoder is unreliable for a query shows in its
 similarities to the corpus: no passage stands out, or every passage looks relevant.
 `corpus_evidence` measures this on the best passages, and `EvidenceWeights` maps it to coefficients.
 """
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from uec_rag.base.checks import LARGEST, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
@@ -216,14 +215,12 @@ def make_rule(
         spec = [spec[name] for name in names]
     if not isinstance(spec, Iterable):
         raise TypeError(f"{_EXPECTED}, got {spec!r}.")
-    if len(weights := tuple(spec)) != len(names):
+    weights = tuple(spec)
+    are_valid = all(0 <= weight <= LARGEST for weight in weights) and sum(weights) > 0
+    if len(weights) != len(names) or not are_valid:
         raise ValueError(
-            f"coefficients: expected {len(names)} weights, one per encoder, got {len(weights)}."
-        )
-    if not all(0 <= weight <= LARGEST for weight in weights) or not sum(weights):
-        raise ValueError(
-            "coefficients: expected weights >= 0 with a positive sum, within the range of float32, "
-            f"got {weights!r:.200}."
+            f"coefficients: expected {len(names)} weights >= 0, one per encoder, with a positive "
+            f"sum, within the range of float32, got {weights!r:.200}."
         )
     return Rule("fixed", weights=tuple(map(float, weights)))
 
@@ -240,10 +237,9 @@ LEADERS = 30
 
 _NEXT = 10  # number of highest logits that the gap is computed from
 
-FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
+FEATURES = ("entropy", "gap", "top", "base", "deviation")
 """The evidence of each encoder on a query, from its `LEADERS` highest logits a_k s_k + b_k:
 
-- trace: log trace of the query's variance, standardised over the fit queries, clipped to [-3, 4];
 - entropy: entropy of their softmax, divided by the log of their number;
 - gap: log(1 + top logit - mean of the next nine);
 - top: log of the distance of the top logit from their mean, in standard deviations;
@@ -253,7 +249,6 @@ FEATURES = ("trace", "entropy", "gap", "top", "base", "deviation")
   noise to the sum.
 """
 
-_TRACE_RANGE = (-3.0, 4.0)
 _STANDARD_RANGE = 6.0
 
 
@@ -261,7 +256,6 @@ def corpus_evidence(
     similarities: Sequence[FloatArray],
     slopes: Sequence[float],
     intercepts: Sequence[float],
-    trace: ArrayLike,
 ) -> FloatArray:
     """Compute the evidence on every encoder for every query.
 
@@ -272,8 +266,6 @@ def corpus_evidence(
         `LEADERS` highest.
     slopes, intercepts : sequence of K floats
         Slope and intercept of each encoder's logit, ``a_k s_k + b_k``.
-    trace : array_like, shape (n, K)
-        Log trace of each query's variance, standardised over the fit queries; 0 if unknown.
 
     Returns
     -------
@@ -284,7 +276,7 @@ def corpus_evidence(
     --------
     >>> import numpy as np
     >>> clear, flat = np.eye(4, dtype="f4")[:1], np.full((1, 4), 0.5, "f4")
-    >>> evidence = corpus_evidence([clear, flat], [20, 20], [-10, -10], [[0, 0]])
+    >>> evidence = corpus_evidence([clear, flat], [20, 20], [-10, -10])
     >>> dict(zip(FEATURES, evidence[0, 1].round(2).tolist()))["entropy"]
     1.0
     """
@@ -305,7 +297,6 @@ def corpus_evidence(
     gap = np.log1p(first - following.mean(axis=2)) if count > 1 else np.zeros_like(first)
     top = np.maximum((first - mean) / spread, np.float32(0.01))
     of_members = [
-        np.clip(trace, *_TRACE_RANGE).T,
         np.clip(entropy / np.log(max(count, 2)), 0, 1),
         gap,
         np.log(top),

@@ -28,6 +28,7 @@ from uec_rag.confidence.model import (
     with_level,
 )
 from uec_rag.encoders import Encoded, Encoder, Role
+from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.lexical import Lexical
 from uec_rag.ensemble.convolution import (
     FEATURES,
@@ -56,7 +57,6 @@ def fit(
     encoders: Sequence[Encoder],
     unfitted: Fitted,
     pairs: PairsLike,
-    options: FitOptions,
     *,
     show_progress: bool | None = None,
     are_generated: bool = False,
@@ -66,7 +66,7 @@ def fit(
     Parameters
     ----------
     unfitted : Fitted
-        The ensemble before the fit: names, space, rule and beta.
+        The ensemble before the fit: names, options and rule.
     pairs : iterable or mapping
         As in `UEC.fit`.
     are_generated : bool
@@ -79,23 +79,24 @@ def fit(
         `unfitted` with the posteriors, evidence weights, confidence model and report.
     """
     pairs_of_each = _pairs_of_each(unfitted.names, pairs)
-    if unfitted.space == "shared":
+    if not unfitted.is_direct:
         check_one_space([encoder.dimension for encoder in encoders])
-    start, seed = time.perf_counter(), options.seed
+    start, options = time.perf_counter(), unfitted.options
+    seed = options.seed
     bar = progress_bar("Fitting", 3, show_progress)
-    posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress=show_progress)
+    posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress)
     texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
     bar.update()
     asked = made.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
         strange = list[FitCorpus]()
         if not are_generated and len({isinstance(one, Lexical) for one in encoders}) > 1:
-            strange = _encode_pseudo_languages(encoders, fitted, texts, seed, show_progress)
+            strange = _encode_pseudo_languages(encoders, fitted, texts, seed)
         lines = fitted.slopes, fitted.intercepts
         evidence = fit_evidence_weights(asked, *lines, seed=seed, others=strange)
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
     bar.update()
-    known = shipped_fit(encoders, unfitted, options)
+    known = shipped_fit(encoders, unfitted)
     views = partial(asked.views, seed=seed)
     if known is not None and known.confidence_model is not None:
         temperature = known.confidence_model.temperature * fitted.slope / known.slope
@@ -150,8 +151,7 @@ class EncodedQuestions:
         queries, passages = fitted.blocks(self.queries), fitted.blocks(self.corpus)
         own = [moments(q, c)[0] for q, c in zip(queries, passages, strict=True)]
         corpus = fitted.combine_as(passages, "passage")
-        trace = fitted.standardise_traces(queries)
-        return FitCorpus(own, self.questions.relevant, trace, queries, corpus)
+        return FitCorpus(own, self.questions.relevant, queries, corpus)
 
 
 def _encoded(
@@ -159,7 +159,7 @@ def _encoded(
 ) -> Callable[[Sequence[str]], Encoded]:
     """Encode distinct texts; return a function that looks the encodings of some texts up."""
     row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    encoded = encoder.encode([*row_of], role, show_progress=show_progress)
+    encoded = encode_texts(encoder, [*row_of], role, show_progress)
     return lambda some: encoded[[row_of[text] for text in some]]
 
 
@@ -167,25 +167,20 @@ def fit_posteriors(
     encoders: Sequence[Encoder],
     pairs: Sequence[Pairs],
     options: FitOptions,
-    *,
-    show_progress: bool | None,
+    show_progress: bool | None = None,
 ) -> tuple[list[Posterior], EncodedQuestions]:
     """Fit the posteriors of all encoders, each on its own pairs, and encode questions with them.
 
     `pairs`: one item per encoder, the same object if they share it.
     """
     questions = choose_questions(list({id(each): each for each in pairs}.values()), options.seed)
-    sides = [
-        (
-            _encoded(encoder, [*given.queries, *questions.queries], "query", show_progress),
-            _encoded(encoder, [*given.passages, *questions.corpus], "passage", show_progress),
-        )
-        for encoder, given in zip(encoders, pairs, strict=True)
-    ]
     posteriors, queries, corpus = list[Posterior](), list[Gaussian](), list[Gaussian]()
     names = ("structure", "likelihood", "negatives", "scaled", "seed")
     settings: dict[str, Any] = {name: getattr(options, name) for name in names}
-    for encoder, given, (asked, answers) in zip(encoders, pairs, sides, strict=True):
+    for encoder, given in zip(encoders, pairs, strict=True):
+        texts = [*given.queries, *questions.queries], [*given.passages, *questions.corpus]
+        asked = _encoded(encoder, texts[0], "query", show_progress)
+        answers = _encoded(encoder, texts[1], "passage", show_progress)
         own = asked(given.queries), answers(given.passages)
         posterior = fit_posterior(given, *own, encoder.gain, **settings)
         posteriors.append(posterior)
@@ -213,8 +208,6 @@ class FitCorpus:
         Similarities of n questions to N passages in each block.
     relevant : sequence of n collections of int
         Indices of each question's answers in the corpus.
-    trace : array, shape (n, K)
-        As in `corpus_evidence`.
     queries : list of Gaussian
         Gaussians of the questions in each block.
     corpus : Gaussian
@@ -223,7 +216,6 @@ class FitCorpus:
 
     similarities: Sequence[FloatArray]
     relevant: Sequence[Collection[int]]
-    trace: FloatArray
     queries: list[Gaussian]
     corpus: Gaussian
 
@@ -287,13 +279,12 @@ def choose_questions(pairs: Sequence[Pairs], seed: int) -> Questions:
 # The bounds of the weights. More evidence of failure must never increase an encoder's coefficient,
 # even if a small or biased fit set suggests it.
 #
-# The trace is left out: learned from made-up languages, it mistakes a new domain for one, which
-# cost .02 to .04 nDCG@10 on questions about finance (docs/measurements). The deviation gains .002
-# with made-up languages; learned only on texts that all encoders were fitted on, it costs .01 to
-# .02, so that without other corpora it is left out, too.
+# The trace of the variance is no evidence: learned from made-up languages, it mistakes a new domain
+# for one, which cost .02 to .04 nDCG@10 on questions about finance (docs/measurements). The
+# deviation gains .002 with made-up languages; learned only on texts that all encoders were fitted
+# on, it costs .01 to .02, so that without other corpora it is left out.
 _OUT, _POSITIVE, _NEGATIVE = (0.0, 0.0), (0.0, None), (None, 0.0)
 _BOUNDS: dict[str, tuple[float | None, float | None]] = {
-    "trace": _OUT,
     "entropy": _NEGATIVE,
     "gap": _POSITIVE,
     "top": _POSITIVE,
@@ -418,7 +409,7 @@ def fit_evidence_weights(
         views = partial(corpus_views, corpus.relevant, size)
         for view in views(seed=seed) if corpus is own else views(sizes=(size,)):
             cut = np.stack([view.cut(values) for values in corpus.similarities])
-            seen = corpus_evidence([*cut], slopes, intercepts, corpus.trace[view.queries])
+            seen = corpus_evidence([*cut], slopes, intercepts)
             drawn.append((cut, seen, view.relevant))
     pooled = np.concatenate([seen.reshape(-1, len(FEATURES)) for _, seen, _ in drawn])
     location = pooled.mean(axis=0)
@@ -572,21 +563,13 @@ def _letters(word: str, letters: str, count: int) -> str:
 
 
 def _encode_pseudo_languages(
-    encoders: Sequence[Encoder],
-    fitted: Fitted,
-    questions: Questions,
-    seed: int,
-    show_progress: bool | None,
+    encoders: Sequence[Encoder], fitted: Fitted, questions: Questions, seed: int
 ) -> list[FitCorpus]:
     """Ask in made-up languages, which BM25 answers and dense models do not."""
     out = []
     for number, (script, share) in enumerate(LANGUAGES):
         strange = to_pseudo_language(questions, script, share, seed + number)
-        sides: tuple[tuple[list[str], Role], ...]
-        sides = (strange.queries, "query"), (strange.corpus, "passage")
-        queries, corpus = (
-            fitted.gaussians([e.encode(some, role, show_progress=show_progress) for e in encoders])
-            for some, role in sides
-        )
+        queries = fitted.gaussians([one.encode(strange.queries, "query") for one in encoders])
+        corpus = fitted.gaussians([one.encode(strange.corpus, "passage") for one in encoders])
         out.append(EncodedQuestions(queries, corpus, strange).asked_by(fitted))
     return out

@@ -14,7 +14,7 @@ from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.confidence.languages import ENGLISH, sentence
 from uec_rag.confidence.model import ConfidenceModel
-from uec_rag.encoders.base import Encoded, LastLayers, Role
+from uec_rag.encoders.base import Encoded, LastLayer, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
 from uec_rag.ensemble.convolution import Rule, Space
@@ -44,9 +44,9 @@ class FitOptions(Record):
         Negatives of a query: a random and a hard passage, or only a random one.
     scaled : bool
         Whether to scale the variance of a posterior to the held-out pairs.
-    last_layer : {"projection", "ffn", "auto"}
-        Layer of the posterior; "ffn" needs a transformer with accessible weights, and "auto" falls
-        back to "projection" with a warning.
+    last_layer : {"projection", "ffn"}
+        Layer of the posterior; "ffn" needs a transformer with accessible weights, and falls back to
+        "projection" with a warning.
     beta : float
         How strongly sigma_s^2 lowers a score (paper eq. 6).
     seed : int
@@ -64,7 +64,7 @@ class FitOptions(Record):
     likelihood: Likelihood = "pairs"
     negatives: Negatives = "hard"
     scaled: bool = True
-    last_layer: LastLayers = "projection"
+    last_layer: LastLayer = "projection"
     beta: float = 1.0
     seed: int = 0
 
@@ -82,7 +82,7 @@ _ALLOWED = {
     "structure": get_args(Structure),
     "likelihood": get_args(Likelihood),
     "negatives": get_args(Negatives),
-    "last_layer": get_args(LastLayers),
+    "last_layer": get_args(LastLayer),
 }
 
 PAPER: Mapping[str, Any] = {
@@ -90,7 +90,7 @@ PAPER: Mapping[str, Any] = {
     "structure": "diag",
     "negatives": "random",
     "scaled": False,
-    "last_layer": "auto",
+    "last_layer": "ffn",
     "beta": 0.01,
 }
 """The options of `UEC.paper`, by name."""
@@ -183,9 +183,8 @@ class Fitted:
     ----------
     names : tuple of K str
         Names of the encoders.
-    space : {"direct", "shared"}
-    beta : float
-        How strongly sigma_s^2 lowers a score.
+    options : FitOptions
+    rule : Rule
     posteriors : tuple of K Posterior, or None
         None before `UEC.fit`, when variances are 0 and slopes 1.
     training_profile : TrainingProfile or None
@@ -193,18 +192,22 @@ class Fitted:
     """
 
     names: tuple[str, ...]
-    space: Space
+    options: FitOptions
     rule: Rule
-    beta: float = 1.0
     posteriors: tuple[Posterior, ...] | None = None
     confidence_model: ConfidenceModel | None = None
     report: FitReport | None = None
     training_profile: TrainingProfile | None = None
 
     @property
+    def is_direct(self) -> bool:
+        """True if the Gaussians are side by side in a direct sum."""
+        return self.options.space == "direct"
+
+    @property
     def block_names(self) -> tuple[str, ...]:
         """The names of the blocks: the encoders', or one for all in the shared space."""
-        return self.names if self.space == "direct" else ("+".join(self.names),)
+        return self.names if self.is_direct else ("+".join(self.names),)
 
     @cached_property
     def slopes(self) -> list[float]:
@@ -212,7 +215,7 @@ class Fitted:
         if self.posteriors is None:
             return [1.0] * len(self.block_names)
         slopes = [posterior.summary.slope for posterior in self.posteriors]
-        return slopes if self.space == "direct" else [float(np.mean(slopes))]
+        return slopes if self.is_direct else [float(np.mean(slopes))]
 
     @cached_property
     def intercepts(self) -> list[float]:
@@ -244,7 +247,7 @@ class Fitted:
         They are the same, side by side in the direct sum. The shared space is one block: the
         encoders' convolution, with their coefficients by the rule (paper eqs. 1 and 4).
         """
-        if self.space == "direct":
+        if self.is_direct:
             return [*parts]
         convolution.check_one_space([part.dimension for part in parts])
         return [convolution.convolve_shared(parts, self.rule(parts))]
@@ -279,8 +282,7 @@ class Fitted:
         if (weights := self.rule.evidence) is None:
             pi = self.coefficients(parts, "query")
         else:
-            traces = self.standardise_traces(parts)
-            evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts, traces)
+            evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts)
             pi = weights.coefficients(evidence)
         words = np.array([bool(part.terms) for part in parts])
         left = np.where((best > 0) | ~words, pi, np.float32(0))
@@ -295,7 +297,7 @@ class Fitted:
 
     def combine(self, parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaussian:
         """Combine the blocks with given coefficients, in the direct sum of their spaces."""
-        if self.space == "shared":
+        if not self.is_direct:
             return parts[0]  # a single block, which has the encoders' coefficients
         return convolution.direct_sum(parts, coefficients, self.weights)
 
@@ -303,7 +305,7 @@ class Fitted:
         self, parts: Sequence[Gaussian], coefficients: FloatArray
     ) -> FloatArray:
         """Return the encoders' coefficients of texts, given those of their blocks, shape (n, K)."""
-        if self.space == "direct":
+        if self.is_direct:
             return coefficients
         made_with = parts[0].coefficients  # by `blocks`; of a mixture with turns, not known
         return Rule("uniform")([parts[0]] * len(self.names)) if made_with is None else made_with
@@ -311,7 +313,7 @@ class Fitted:
     def _intercepts_of(self, parts: Sequence[Gaussian]) -> FloatArray:
         """Return the intercept of each block's logit for texts, shape (n, K)."""
         intercepts = np.asarray(self.intercepts, np.float32)
-        if self.space == "direct":
+        if self.is_direct:
             return np.tile(intercepts, (len(parts[0]), 1))
         of_block: FloatArray = self.encoder_coefficients(parts, intercepts) @ intercepts
         return of_block[:, None]
@@ -356,17 +358,6 @@ class Fitted:
         mean = (pi * odds).sum(axis=1, keepdims=True)
         spread: FloatArray = (pi * (odds - mean) ** 2).sum(axis=1)
         return spread
-
-    def standardise_traces(self, parts: Sequence[Gaussian]) -> FloatArray:
-        """Compute the log total variance of queries, standardised per encoder, shape (n, K).
-
-        It is 0 before `UEC.fit`, and for the block of a shared space.
-        """
-        if self.posteriors is None or self.space == "shared":
-            return np.zeros((len(parts[0]), len(parts)), dtype=np.float32)
-        pairs = zip(self.posteriors, parts, strict=True)
-        each = [posterior.standardise_log_trace(part) for posterior, part in pairs]
-        return np.stack(each, axis=1)
 
     def shares(self, coefficients: FloatArray) -> FloatArray:
         """Compute each encoder's share, ``pi_k w_k`` normalised to a sum of 1, shape (n, K).

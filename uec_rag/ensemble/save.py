@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupte
 from uec_rag.base.files import ENSEMBLE, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
-from uec_rag.encoders.base import Encoder, LastLayers
+from uec_rag.encoders.base import Encoder, LastLayer
 from uec_rag.encoders.loading import EncoderLike, load_encoder
 from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.convolution import Rule
@@ -62,7 +62,7 @@ class SavedModel(Record):
     revision: str
     dimension: int
 
-    def load(self, given: EncoderLike | None, last_layer: LastLayers, *, trust: bool) -> Encoder:
+    def load(self, given: EncoderLike | None, last_layer: LastLayer, *, trust: bool) -> Encoder:
         """Load the encoder, or use the given one; `last_layer` as in `load_encoder`.
 
         Raises ValueError if the model may not be fetched, FingerprintMismatch if it differs from
@@ -104,11 +104,11 @@ class SavedEnsemble(Record):
     def fitted(self, arrays: Mapping[str, NDArray[Any]]) -> Fitted:
         """Rebuild the ensemble without its encoders."""
         names = tuple(encoder.name for encoder in self.encoders)
-        posteriors, options = None, self.options
+        posteriors = None
         if self.report is not None:
             posteriors = tuple(
                 Posterior(
-                    options.structure,
+                    self.options.structure,
                     arrays[f"{position}.covariance"],
                     arrays[f"{position}.profile"],
                     self.report.encoders[name],
@@ -116,24 +116,25 @@ class SavedEnsemble(Record):
                 for position, name in enumerate(names)
             )
         kept: dict[str, Any] = {name: getattr(self, name) for name in _KEPT}
-        return Fitted(names, options.space, beta=options.beta, posteriors=posteriors, **kept)
+        return Fitted(names, posteriors=posteriors, **kept)
 
 
-_KEPT = ("rule", "report", "confidence_model", "training_profile")  # of `Fitted`, as they are
+# of `Fitted`, as they are
+_KEPT = ("options", "rule", "report", "confidence_model", "training_profile")
 
 
-def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLayers) -> str:
+def fingerprint(encoders: Sequence[Encoder], fitted: Fitted) -> str:
     """Compute the hash of everything that stored vectors depend on; see `UEC.fingerprint`."""
     state: dict[str, object] = {
-        "space": fitted.space,
-        "last_layer": last_layer,
+        "space": fitted.options.space,
+        "last_layer": fitted.options.last_layer,
         # By name only if there is no revision.
         "encoders": [
             [encoder.revision or name, encoder.dimension]
             for name, encoder in zip(fitted.names, encoders, strict=True)
         ],
     }
-    if fitted.space == "shared":
+    if not fitted.is_direct:
         state["rule"] = fitted.rule.metadata()
     return _hash(json.dumps(state, sort_keys=True), fitted.posteriors or ())
 
@@ -141,56 +142,36 @@ def fingerprint(encoders: Sequence[Encoder], fitted: Fitted, last_layer: LastLay
 @lru_cache(maxsize=4)
 def _hash(state: str, posteriors: tuple[Posterior, ...]) -> str:
     """Hash a state and posteriors; cached, since every addition and snapshot needs it."""
-    digest = hashlib.sha256(state.encode())
-    for posterior in posteriors:
-        known = {"structure": posterior.structure, "summary": posterior.summary.metadata()}
-        digest.update(json.dumps(known, sort_keys=True).encode())
-        for array in (posterior.covariance, posterior.profile):
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:32]
+    summaries = [posterior.summary.metadata() for posterior in posteriors]
+    return _checksum(state + json.dumps(summaries, sort_keys=True), _arrays(posteriors))[:32]
 
 
-def save_ensemble(
-    path: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
-) -> None:
-    """Write an ensemble to a folder of its own; see `UEC.save`."""
-    is_free = not path.exists() or (
-        path.is_dir() and all(file.name.lstrip(".").startswith(ENSEMBLE) for file in path.iterdir())
-    )
-    if not is_free:
-        raise FileExistsError(
-            f"path: {str(path)!r} exists and is not a saved UEC ensemble; choose another path or "
-            "remove it."
-        )
+def _arrays(posteriors: Sequence[Posterior]) -> dict[str, NDArray[Any]]:
+    # safetensors ignores strides, and would write a transposed array in the wrong order.
+    return {
+        f"{position}.{name}": np.ascontiguousarray(getattr(posterior, name))
+        for position, posterior in enumerate(posteriors)
+        for name in ("covariance", "profile")
+    }
+
+
+def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> None:
+    """Write an ensemble to a folder; see `UEC.save`."""
     path.mkdir(parents=True, exist_ok=True)
-    write_ensemble(path, encoders, fitted, options)
-
-
-def write_ensemble(
-    folder: Path, encoders: Sequence[Encoder], fitted: Fitted, options: FitOptions
-) -> None:
-    """Write the file of an ensemble into an existing folder, in place of the one that was there."""
     models = tuple(
         SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
         for name, encoder in zip(fitted.names, encoders, strict=True)
     )
-    state = SavedEnsemble(models, options, **{name: getattr(fitted, name) for name in _KEPT})
-    arrays = {
-        f"{position}.{name}": getattr(posterior, name)
-        for position, posterior in enumerate(fitted.posteriors or ())
-        for name in ("covariance", "profile")
-    }
-    replace_file(folder / ENSEMBLE, pack(state.metadata(), arrays))
+    state = SavedEnsemble(models, **{name: getattr(fitted, name) for name in _KEPT})
+    replace_file(path / ENSEMBLE, pack(state.metadata(), _arrays(fitted.posteriors or ())))
 
 
 def pack(state: Mapping[str, object], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the content of the file of an ensemble: safetensors, with the state in the header."""
     from safetensors.numpy import save
 
-    # safetensors ignores strides, and would write a transposed array in the wrong order.
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps(state, ensure_ascii=False)
-    return save(whole, {"uec": text, "sha256": _checksum(text, whole)})
+    return save(dict(arrays), {"uec": text, "sha256": _checksum(text, arrays)})
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -220,7 +201,7 @@ def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
-    """Read the file of `write_ensemble`, without loading models."""
+    """Read the file of `save_ensemble`, without loading models."""
     file = folder / ENSEMBLE
     content = read_bytes(file)
     with as_corrupted(file):
@@ -231,8 +212,8 @@ def read_fit(folder: Path) -> tuple[SavedEnsemble, Fitted]:
 
 def read_ensemble(
     folder: Path, given: Mapping[str, EncoderLike], *, trust: bool
-) -> tuple[list[Encoder], FitOptions, Fitted]:
-    """Read the encoders, the options and the fit in a folder; see `UEC.load`.
+) -> tuple[list[Encoder], Fitted]:
+    """Read the encoders and the fit in a folder; see `UEC.load`.
 
     `given`: encoders, by name. FileNotFoundError if there is no ensemble.
     """
@@ -253,7 +234,7 @@ def read_ensemble(
         )
     layer = saved.options.last_layer
     encoders = [model.load(given.get(model.name), layer, trust=trust) for model in models]
-    return encoders, saved.options, fitted
+    return encoders, fitted
 
 
 SHIPPED_FITS = Path(__file__).with_name("shipped")
@@ -263,22 +244,16 @@ They were made by `benchmarks/quality/shipped_fit.py`. A posterior is an approxi
 one that differs from a multiple of the identity in 64 directions.
 """
 
-_CONFIDENCE: dict[str, Literal["words", "multilingual"]] = {
-    "multilingual": "multilingual",
-    "english": "words",
-}
 
-
-def shipped_fit(
-    encoders: Sequence[Encoder], unfitted: Fitted, options: FitOptions
-) -> Fitted | None:
+def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
     """Return the shipped fit for these encoders and options; None if there is none.
 
     Its confidence model is the shipped one, which was learned from many collections, at the
     temperature of this ensemble. Warns if the fit is for other revisions of the encoders.
 
-    `unfitted`: the ensemble, whose names, beta, and rule unless "adaptive", stay.
+    `unfitted`: the ensemble, whose names, options, and rule unless "adaptive", stay.
     """
+    options = unfitted.options
     for preset in PRESETS:
         saved, fitted = read_fit(SHIPPED_FITS / preset)
         alike = replace(saved.options, temperature=options.temperature, beta=options.beta)
@@ -294,12 +269,13 @@ def shipped_fit(
             )
             return None
         assert fitted.confidence_model is not None
-        temperature = fitted.confidence_model.temperature
+        shipped = shipped_model("multilingual" if preset == "multilingual" else "words")
+        model = replace(shipped, temperature=fitted.confidence_model.temperature)
         return replace(
             fitted,
             names=unfitted.names,
+            options=options,
             rule=fitted.rule if unfitted.rule.name == "adaptive" else unfitted.rule,
-            beta=unfitted.beta,
-            confidence_model=replace(shipped_model(_CONFIDENCE[preset]), temperature=temperature),
+            confidence_model=model,
         )
     return None

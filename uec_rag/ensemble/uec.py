@@ -18,12 +18,12 @@ from uec_rag.encoders import CachedEncoder, Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,
     TermEncoder,
-    encodes_elsewhere,
+    encode_texts,
     prepare_texts,
     unique_names,
 )
 from uec_rag.encoders.loading import EncoderLike, load_encoders
-from uec_rag.encoders.packages import DEFAULT_PRESET, PRESETS, check_preset
+from uec_rag.encoders.packages import DEFAULT_PRESET, preset_encoders
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
 
@@ -62,9 +62,8 @@ class UEC:
     Attributes
     ----------
     encoders : list of Encoder
-    options : FitOptions
     fitted : Fitted
-        The result of `fit`, which replaces it as a whole; empty before.
+        The options, and the result of `fit`, which replaces it as a whole; empty before.
 
     Raises
     ------
@@ -100,22 +99,17 @@ class UEC:
         coefficients: str | Sequence[float] | Mapping[str, float] | None = None,
         **options: Any,
     ) -> None:
-        self.options = FitOptions(**options)
-        preset = check_preset(encoders) if isinstance(encoders, str) else ""
-        self.encoders: list[Encoder] = load_encoders(
-            PRESETS[preset] if isinstance(encoders, str) else encoders,
-            self.options.last_layer,
-        )
+        settings = FitOptions(**options)
+        specs = preset_encoders(encoders) if isinstance(encoders, str) else encoders
+        self.encoders: list[Encoder] = load_encoders(specs, settings.last_layer)
         names = unique_names([encoder.name for encoder in self.encoders])
-        space = self.options.space
-        rule = make_rule(coefficients, names, self.options.temperature, space)
-        self.fitted = Fitted(tuple(names), space, rule, self.options.beta)
+        rule = make_rule(coefficients, names, settings.temperature, settings.space)
+        self.fitted = Fitted(tuple(names), settings, rule)
         self._warned = False
-        if preset:
+        if isinstance(encoders, str):
             from uec_rag.ensemble.save import shipped_fit
 
-            fitted = shipped_fit(self.encoders, self.fitted, self.options)
-            self.fitted = fitted or self.fitted
+            self.fitted = shipped_fit(self.encoders, self.fitted) or self.fitted
 
     @classmethod
     def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
@@ -138,7 +132,7 @@ class UEC:
 
     def __repr__(self) -> str:
         state = "fitted" if self.is_fitted else "not fitted"
-        space, rule = self.fitted.space, self.fitted.rule.name
+        space, rule = self.fitted.options.space, self.fitted.rule.name
         return f"UEC({self.names}, space={space!r}, coefficients={rule!r}, {state})"
 
     @property
@@ -160,7 +154,7 @@ class UEC:
     def dimension(self) -> int:
         """The dimension of the Gaussians that `embed` returns."""
         dimensions = [encoder.dimension for encoder in self.encoders]
-        return sum(dimensions) if self.fitted.space == "direct" else dimensions[0]
+        return sum(dimensions) if self.fitted.is_direct else dimensions[0]
 
     def embed(
         self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool | None = None
@@ -199,9 +193,9 @@ class UEC:
             warn(_PLAIN)
 
         def encode(encoder: Encoder) -> Encoded:
-            return encoder.encode(checked, role, show_progress=show_progress)
+            return encode_texts(encoder, checked, role, show_progress)
 
-        if len(encoders) == 1 or not any(map(encodes_elsewhere, encoders)):
+        if len(encoders) == 1 or not any(getattr(each, "waits", False) for each in encoders):
             return fitted.gaussians([*map(encode, encoders)])
         with ThreadPoolExecutor(len(encoders)) as pool:
             tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
@@ -249,9 +243,7 @@ class UEC:
         """
         from uec_rag.ensemble.fit import fit
 
-        self.fitted = fit(
-            self.encoders, self.fitted, pairs, self.options, show_progress=show_progress
-        )
+        self.fitted = fit(self.encoders, self.fitted, pairs, show_progress=show_progress)
         return self
 
     @property
@@ -259,7 +251,7 @@ class UEC:
         """The hash of all that stored vectors depend on: models, revisions, space and posterior."""
         from uec_rag.ensemble.save import fingerprint
 
-        return fingerprint(self.encoders, self.fitted, self.options.last_layer)
+        return fingerprint(self.encoders, self.fitted)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save to a folder as safetensors; encoders are saved by name, not by weights.
@@ -267,11 +259,11 @@ class UEC:
         Raises
         ------
         FileExistsError
-            If `path` exists and is not a saved ensemble.
+            If `path` is a file.
         """
         from uec_rag.ensemble.save import save_ensemble
 
-        save_ensemble(Path(path), self.encoders, self.fitted, self.options)
+        save_ensemble(Path(path), self.encoders, self.fitted)
 
     @classmethod
     def load(
@@ -310,7 +302,7 @@ class UEC:
         from uec_rag.ensemble.save import read_ensemble
 
         own = {} if encoders is None else encoders
-        members, options, fitted = read_ensemble(Path(path), own, trust=trust)
-        uec = cls(members, **asdict(options))
+        members, fitted = read_ensemble(Path(path), own, trust=trust)
+        uec = cls(members, **asdict(fitted.options))
         uec.fitted = fitted
         return uec

@@ -131,6 +131,8 @@ def search_by_each_member(
     names, members = retriever.uec.names, dict[str, SearchResult]()
     for name in names if len(retriever.uec.fitted.block_names) > 1 else ():
         view = retriever.with_weights({other: float(other == name) for other in names})
-        view.uec.fitted = replace(view.uec.fitted, beta=0.0)
+        view.uec.fitted = replace(
+            view.uec.fitted, options=replace(view.uec.fitted.options, beta=0.0)
+        )
         members[name] = view.search(queries, k)  # by this encoder's similarity, which is then `mu`
     return members

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from uec_rag.base.errors import require
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders.base import Encoded
 from uec_rag.laplace.likelihood import Likelihood
@@ -125,53 +124,3 @@ def _batch_curvature(layer: Layer, batch: slice) -> Factors:
     factor = slope**2 * gain * factor * (gain if diagonal else gain.T)
     factors = (factor,) if diagonal else (factor, h.T @ h + h2.T @ h2)
     return tuple(f.astype(np.float64) for f in factors)
-
-
-def laplace_torch_curvature(layer: Layer) -> Factors:
-    """Compute the same curvature with laplace-torch, the library that the paper uses.
-
-    For comparisons, as ``fit_posterior(..., curvature=laplace_torch_curvature)``; much slower. Of
-    its backends, only curvlinops can differentiate a layer that is applied to two texts.
-
-    Raises ImportError if laplace-torch is not installed, ValueError if the likelihood is not
-    "pairs".
-    """
-    if layer.likelihood != "pairs":
-        raise ValueError(f"likelihood: expected 'pairs', got {layer.likelihood!r}; use accumulate.")
-    require("fit", "laplace")
-    import torch
-    from laplace import Laplace
-    from laplace.curvature import CurvlinopsGGN
-
-    sides = (layer.queries, layer.pairs.query_index), (layer.passages, layer.pairs.passage_index)
-    inputs, fixed = (
-        torch.from_numpy(np.stack([getattr(texts, name)[index] for texts, index in sides], axis=1))
-        for name in ("features", "embedding")
-    )
-    width, gain = inputs.shape[-1], torch.from_numpy(layer.gain)
-
-    class Pair(torch.nn.Module):
-        """The logits of "no" and "yes" as a function of the change of the last layer's weights."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.change = torch.nn.Linear(width, len(gain), bias=False, dtype=inputs.dtype)
-            torch.nn.init.zeros_(self.change.weight)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            z = x[..., width:] + gain * self.change(x[..., :width])
-            yes = layer.slope * (z[:, 0] * z[:, 1]).sum(-1, keepdim=True) + layer.intercept
-            return torch.cat([torch.zeros_like(yes), yes], dim=-1)
-
-    labels = torch.from_numpy(layer.pairs.labels).long()
-    data = torch.utils.data.TensorDataset(torch.cat([inputs, fixed], dim=-1), labels)
-    approximation: Any = Laplace(
-        Pair(), "classification", "all", layer.structure, backend=CurvlinopsGGN
-    )
-    approximation.fit(torch.utils.data.DataLoader(data, batch_size=BATCH["in_batch"]))
-    if layer.structure == "diag":
-        factors = [approximation.H.reshape(len(gain), width)]
-    else:
-        output, features = approximation.H_facs.kfacs[0]
-        factors = [output, 2 * len(labels) * features]
-    return tuple(factor.double().numpy() for factor in factors)

@@ -27,10 +27,9 @@ from uec_rag.laplace.pairs import (
     LabelledPairs,
     Negatives,
     Pairs,
-    Similarities,
-    TermSimilarities,
-    VectorSimilarities,
     held_out_pairs,
+    pair_similarities,
+    similarities,
     split_queries,
     training_pairs,
 )
@@ -80,12 +79,11 @@ def fit_posterior(
         The function that computes the curvature of a layer.
     """
     fitting, held_out = split_queries(pairs, seed)
-    similar: Similarities = VectorSimilarities(queries.embedding, passages.embedding)
-    if queries.terms is not None and passages.terms is not None:
-        similar = TermSimilarities(queries.terms, passages.terms)
+    similar, are_words = similarities(queries, passages), queries.terms is not None
+    if are_words:
         likelihood, negatives = "pairs", "hard"
     train = training_pairs(pairs, fitting, similar, seed, negatives)
-    similarity = similar.of_pairs(train)
+    similarity = pair_similarities(queries, passages, train)
     if likelihood == "pairs":
         slope, intercept = bernoulli_map(similarity, train.labels)
     else:
@@ -94,12 +92,12 @@ def fit_posterior(
         intercept = fitting_intercept(similarity, 0.0, train.labels, slope)
         train = positives
     test = held_out_pairs(pairs, held_out, similar)
-    similarity = similar.of_pairs(test)
+    similarity = pair_similarities(queries, passages, test)
     free = fitting_intercept(similarity, 0.0, test.labels, slope)
     plain = predictive_nll(similarity, np.zeros(len(test)), test.labels, slope, free)
     nll = float(plain.mean())
     summary = PosteriorSummary(slope, intercept, len(train), len(test), nll, nll)
-    if isinstance(similar, TermSimilarities):
+    if are_words:
         empty = np.zeros((0, 0), dtype=np.float32)
         return Posterior(structure, empty, empty.reshape(int(structure == "kron"), 0), summary)
 

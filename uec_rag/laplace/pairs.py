@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import Words
-from uec_rag.base.gaussian import FloatArray, Terms
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.encoders.base import Encoded
 
 Negatives = Literal["hard", "random"]
 """The negatives of a query: a random and a hard passage, or only a random one."""
@@ -89,9 +90,8 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     TypeError
         If an item is not a tuple of two texts and an optional label.
     ValueError
-        If a text is empty or none, a label is not 0 or 1, there are fewer than
-        `MINIMUM` distinct positive pairs, too few queries have one, or every passage answers
-        every query.
+        If a text is empty or none, a label is not 0 or 1, there are fewer than `MINIMUM` distinct
+        positive pairs, too few queries have one, or every passage answers every query.
     """
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(f"{name}: expected (query, passage) tuples, got {type(pairs).__name__}.")
@@ -104,21 +104,14 @@ def check_pairs(pairs: Iterable[Sequence[object]], name: str = "pairs") -> Pairs
     queries = list(dict.fromkeys(query for query, _ in labels))
     passages = list(dict.fromkeys(passage for _, passage in labels))
     positives = sum(labels.values())
-    if positives < MINIMUM:
-        raise ValueError(
-            f"{name}: expected at least {MINIMUM} distinct pairs of a query and its passage, "
-            f"got {positives}; give more, or use the ensemble unfitted."
-        )
     answered = len({query for (query, _), label in labels.items() if label})
-    if answered < _FEWEST_QUERIES:
+    is_complete = positives == len(queries) * len(passages)  # then no passage is wrong
+    if positives < MINIMUM or answered < _FEWEST_QUERIES or is_complete:
         raise ValueError(
-            f"{name}: expected at least {_FEWEST_QUERIES} distinct queries with an answer, got "
-            f"{answered}; a fifth of the queries is held out to tune the variance."
-        )
-    if positives == len(queries) * len(passages):
-        raise ValueError(
-            f"{name}: every query is paired with every passage (there are {len(passages)}), so "
-            "there is no wrong passage to learn from; give pairs over different passages."
+            f"{name}: expected at least {MINIMUM} distinct pairs of a query and its passage, of "
+            f"{_FEWEST_QUERIES} queries or more, not each with every passage, got {positives} of "
+            f"{answered} queries and {len(passages)} passages; give more, or use the ensemble "
+            "unfitted."
         )
     q_of, p_of = ({text: i for i, text in enumerate(texts)} for texts in (queries, passages))
     return Pairs(
@@ -156,46 +149,28 @@ def split_queries(pairs: Pairs, seed: int) -> tuple[Indices, Indices]:
     return np.setdiff1d(np.arange(len(pairs.queries)), held_out), held_out
 
 
-@dataclass(frozen=True, eq=False)
-class VectorSimilarities:
-    """Similarities as inner products of unit embeddings, shapes (n_q, d) and (n_p, d)."""
+Similarities: TypeAlias = Callable[[Indices], FloatArray]
+"""A function that computes the similarities of queries, by index, to every passage, (n, n_p)."""
 
-    queries: FloatArray
-    passages: FloatArray
 
-    def to_all(self, query: Indices) -> FloatArray:
-        """Return similarities of each query to every passage, shape (n, n_p), as a new array."""
-        product: FloatArray = self.queries[query] @ self.passages.T
-        return product
+def similarities(queries: Encoded, passages: Encoded) -> Similarities:
+    """Return the similarities by vectors, or by words, whose frequencies are the passages'."""
+    if queries.terms is None or passages.terms is None:
+        return lambda rows: queries.embedding[rows] @ passages.embedding.T
+    asked, words = queries.terms, Words.from_terms(passages.terms)
+    return lambda rows: words.similarities(asked[rows])
 
-    def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """Return the similarity of each pair, shape (n,)."""
-        sides = self.queries[pairs.query_index], self.passages[pairs.passage_index]
+
+def pair_similarities(queries: Encoded, passages: Encoded, pairs: LabelledPairs) -> FloatArray:
+    """Compute the similarity of each pair, shape (n,)."""
+    query, passage = pairs.query_index, pairs.passage_index
+    if queries.terms is None or passages.terms is None:
+        sides = queries.embedding[query], passages.embedding[passage]
         product: FloatArray = np.einsum("nd,nd->n", *sides)
         return product
-
-
-class TermSimilarities:
-    """Similarities of terms; document frequencies are those of the passages."""
-
-    def __init__(self, queries: Terms, passages: Terms) -> None:
-        self._queries, self._words = queries, Words.from_terms(passages)
-
-    def to_all(self, query: Indices) -> FloatArray:
-        """See `VectorSimilarities`."""
-        return self._words.similarities(self._queries[query])
-
-    def of_pairs(self, pairs: LabelledPairs) -> FloatArray:
-        """See `VectorSimilarities`."""
-        similarity = np.empty(len(pairs), dtype=np.float32)
-        for part in _slices(len(pairs), len(self._words)):
-            rows, positions = np.unique(pairs.query_index[part], return_inverse=True)
-            similarity[part] = self.to_all(rows)[positions, pairs.passage_index[part]]
-        return similarity
-
-
-Similarities: TypeAlias = VectorSimilarities | TermSimilarities
-"""The similarities of queries and passages, by vectors or by words."""
+    words = Words.from_terms(passages.terms)
+    added, _ = words.contributions(queries.terms[query], passage[:, None])
+    return np.array([each.sum() for each in added], dtype=np.float32)
 
 
 def training_pairs(
@@ -217,7 +192,7 @@ def training_pairs(
     if negatives == "hard":
         hardest = np.empty(len(rows), dtype=np.int64)
         for part in _slices(len(rows), count):
-            similarity = np.take_along_axis(similar.to_all(rows[part]), batch[part], axis=1)
+            similarity = np.take_along_axis(similar(rows[part]), batch[part], axis=1)
             hardest[part] = np.where(known[part], -np.inf, similarity).argmax(axis=1)
         places = [hardest, random]
     line = np.arange(len(rows))
@@ -236,7 +211,7 @@ def held_out_pairs(
     top = np.empty((len(rows), min(hits, len(pairs.passages))), dtype=np.int64)
     wrong = np.empty(top.shape, dtype=bool)
     for part in _slices(len(rows), len(pairs.passages)):
-        similarity = similar.to_all(rows[part])
+        similarity = similar(rows[part])
         for row, query in enumerate(rows[part]):
             similarity[row, pairs.passage_index[pairs.query_index == query]] = -np.inf
         top[part] = np.argsort(-similarity, axis=1, kind="stable")[:, : top.shape[1]]

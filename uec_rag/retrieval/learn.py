@@ -76,7 +76,7 @@ def fit_without_labels(
         )
     probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
     plain = [np.array_equal(probe.embedding, probe.features) for probe in probes]
-    if not dense or not all(plain) or uec.fitted.space != "direct":
+    if not dense or not all(plain) or not uec.fitted.is_direct:
         raise NoFit(
             "uec: expected a model whose last layer is the identity, in a direct sum, got "
             f"{', '.join(uec.names)}; fit it on pairs of your own with UEC.fit(pairs)."
@@ -89,12 +89,7 @@ def fit_without_labels(
         " and ".join(encoder.name for encoder in dense),
     )
     fitted.fitted = fit(
-        fitted.encoders,
-        uec.fitted,
-        pairs,
-        uec.options,
-        show_progress=show_progress,
-        are_generated=True,
+        fitted.encoders, uec.fitted, pairs, show_progress=show_progress, are_generated=True
     )
     if max(fitted.fitted.slopes) < _LEAST_SLOPE:
         raise NoFit(

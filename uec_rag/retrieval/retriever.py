@@ -613,7 +613,7 @@ class Retriever:
         if len(fitted.weights) == 1:
             mean = mean / np.float32(length)
         query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
-        hits = self.store.search(query, k, beta=fitted.beta, filter=filter)
+        hits = self.store.search(query, k, beta=fitted.options.beta, filter=filter)
         mu, pi = hits.mu[0], np.full((1, count), 1 / count, dtype=np.float32)
         chance = np.clip(mu, 0, 1)
         best = float(chance.max(initial=0.0))

@@ -16,7 +16,7 @@ from typing import Any
 
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
-from uec_rag.ensemble.save import read_fit, write_ensemble
+from uec_rag.ensemble.save import read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import STORE, Store
@@ -71,7 +71,7 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
         folder = ensembles / name
         folder.mkdir(parents=True)
         try:
-            write_ensemble(folder, uec.encoders, uec.fitted, uec.options)
+            uec.save(folder)
             index.change_settings({"ensemble": name, "ensemble_fingerprint": uec.fingerprint})
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

@@ -371,7 +371,7 @@ def top_k(
     size = len(view)
     count = min(size, different)
     while True:
-        top = view.top_k(query, count, beta=fitted.beta, mu=mu)
+        top = view.top_k(query, count, beta=fitted.options.beta, mu=mu)
         passages = view.gather(top.columns)
         text_number = np.empty((len(mu), count), dtype=np.intp)
         for numbers, of_query in zip(text_number, passages, strict=True):

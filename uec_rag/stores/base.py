@@ -31,7 +31,7 @@ from uec_rag.base.checks import (
     check_unicode,
 )
 from uec_rag.base.errors import FingerprintMismatch
-from uec_rag.base.gaussian import FloatArray, Gaussian, Saturation, as_matrix
+from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.base.text import About, with_headings
@@ -123,22 +123,20 @@ class Schema(Record):
         Dimensions of the blocks of the means.
     factors : tuple of tuple of float, or None
         The profile of a factored variance.
-    words : tuple of (float, Saturation)
-        The scale and saturation of each sparse block.
+    words : tuple of float
+        The scale of each sparse block.
     """
 
     widths: tuple[int, ...] = (0,)
     factors: tuple[tuple[float, ...], ...] | None = None
-    words: tuple[tuple[float, Saturation], ...] = ()
+    words: tuple[float, ...] = ()
 
     @classmethod
     def from_gaussians(cls, gaussians: Gaussian) -> Self:
         """Describe a batch of Gaussians; ValueError if their terms have different scales."""
         if any(len(np.unique(terms.scale)) > 1 for terms in gaussians.terms):
             raise ValueError("terms: expected one scale, as of one ensemble.")
-        words = tuple(
-            (float(terms.scale.max(initial=0.0)), terms.saturation) for terms in gaussians.terms
-        )
+        words = tuple(float(terms.scale.max(initial=0.0)) for terms in gaussians.terms)
         profile = gaussians.profile
         factors = None if profile is None else tuple(map(tuple, profile.tolist()))
         return cls(tuple(gaussians.widths), factors, words)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.counts import Frequencies
+from uec_rag.base.counts import K1, Frequencies
 from uec_rag.base.errors import missing_extra
 from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.records import Record
@@ -277,9 +277,9 @@ class QdrantStore(Store):
             for name, size in ((_MEAN, schema.dimension), (_SCALES, schema.scales))
         )
         terms = []
-        for block, (scale, saturation) in enumerate(schema.words):
+        for block, scale in enumerate(schema.words):
             held = [np.array(one.payload[_words_name(block)], dtype=np.int64) for one in points]
-            made = Terms.from_keys([keys.view(np.uint64) for keys in held], saturation)
+            made = Terms.from_keys([keys.view(np.uint64) for keys in held])
             terms.append(made.scale_by(np.float32(scale)))
         return Gaussian.from_factors(
             mean, scales, schema.profile, widths=schema.widths, terms=terms
@@ -479,7 +479,7 @@ def _points_of(passages: Sequence[Passage], gaussians: Gaussian) -> Iterator[mod
             name, some = _words_name(block), slice(*terms.starts[row : row + 2])
             keys, counts = terms.keys[some], terms.weights[some]
             if len(keys):
-                vector[name] = _sparse(keys, counts / (counts + terms.saturation.k1))
+                vector[name] = _sparse(keys, counts / (counts + K1))
             # Qdrant has no unsigned integers.
             payload[name] = np.repeat(keys, counts.astype(np.intp)).view(np.int64).tolist()
         yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=payload)

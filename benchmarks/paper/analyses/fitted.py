@@ -18,8 +18,8 @@ def run_fit(groups: Sequence[Group]) -> Json:
     fitted = {group.name: group.lineup.fitted() for group in groups}
     return {
         name: {
-            "structure": uec.options.structure,
-            "likelihood": uec.options.likelihood,
+            "structure": uec.fitted.options.structure,
+            "likelihood": uec.fitted.options.likelihood,
             **asdict(uec.report),
         }
         for name, uec in fitted.items()

@@ -34,9 +34,9 @@ from uec_rag.laplace.likelihood import (
 from uec_rag.laplace.pairs import (
     LabelledPairs,
     Pairs,
-    VectorSimilarities,
     check_pairs,
     held_out_pairs,
+    similarities,
     training_pairs,
 )
 
@@ -130,7 +130,7 @@ def layers(
     some = check_pairs([pairs[index] for index in order])
     answered = np.random.default_rng(0).permutation(len(some.queries))[: _FIT + _TUNE]
     share = round(len(answered) * _FIT / (_FIT + _TUNE))
-    similar = _similarities(embedder, some)
+    similar = similarities(*encode_pairs(embedder, some))
     test = _hits(embedder, check_pairs(proxy[:_TEST]))
     found = layer_ablation(
         encoder,
@@ -197,11 +197,9 @@ def _resamples(queries: Sequence[str]) -> list[NDArray[np.int64]]:
 
 def _hits(encoder: Encoder, pairs: Pairs) -> list[Triple]:
     rows = np.arange(len(pairs.queries))
-    return _triples(pairs, held_out_pairs(pairs, rows, _similarities(encoder, pairs), _HITS))
-
-
-def _similarities(encoder: Encoder, pairs: Pairs) -> VectorSimilarities:
-    return VectorSimilarities(*(side.embedding for side in encode_pairs(encoder, pairs)))
+    return _triples(
+        pairs, held_out_pairs(pairs, rows, similarities(*encode_pairs(encoder, pairs)), _HITS)
+    )
 
 
 def _triples(pairs: Pairs, labelled: LabelledPairs) -> list[Triple]:

@@ -276,7 +276,8 @@ def _fit_and_ask(
         texts = list(own.collection.queries.values())
         parts = uec.encode(texts, "query")
         plain = gaussians(encoders, raw, texts, "query")
-        z = fitted.standardise_traces(parts)
+        pairs = zip(fitted.posteriors or (), parts, strict=True)
+        z = np.stack([posterior.standardise_log_trace(part) for posterior, part in pairs], axis=1)
         standard[own.collection.name] = z
         best = np.stack([cosine.max(axis=1) for cosine in own.cosines], axis=1)
         weighed = {

@@ -150,7 +150,7 @@ def run_similarities(groups: Sequence[Group], *, paper: bool = False) -> Json:
         embedded.append((collection, *system.compared(*texts)))
     for _, queries, passages in embedded:  # multiplied out once, outside what is timed
         _ = queries.variance, passages.variance
-    rows = [_measure(name, uec.fitted.beta, embedded) for name in SIMILARITIES]
+    rows = [_measure(name, uec.fitted.options.beta, embedded) for name in SIMILARITIES]
     for row in rows:
         row["relative"] = row["seconds"] / rows[0]["seconds"]
     return {"collections": [c.name for c in collections], "rows": rows}
@@ -251,7 +251,7 @@ def search_times(uec: UEC, collection: Collection) -> list[dict[str, str | float
         score(
             uec.fitted.combine(parts, system.query_coefficients(parts, candidates)),
             passages,
-            uec.fitted.beta,
+            uec.fitted.options.beta,
         )
 
     work = {

@@ -144,7 +144,7 @@ class Ensemble(System):
 
     def similarities(self, queries: Sequence[str], passages: Sequence[str]) -> FloatArray:
         """s_hat of every query and passage."""
-        return similarity.score(*self.compared(queries, passages), self.uec.fitted.beta)
+        return similarity.score(*self.compared(queries, passages), self.uec.fitted.options.beta)
 
     def pair_moments(
         self, first: Sequence[str], second: Sequence[str]
@@ -156,7 +156,7 @@ class Ensemble(System):
 
     def pair_scores(self, first: Sequence[str], second: Sequence[str]) -> FloatArray:
         """s_hat of each pair."""
-        return similarity.probit(*self.pair_moments(first, second), self.uec.fitted.beta)
+        return similarity.probit(*self.pair_moments(first, second), self.uec.fitted.options.beta)
 
     def search(self, queries: Sequence[str], passages: Mapping[str, str], k: int) -> Ranking:
         """Rank by s_hat."""
@@ -300,11 +300,11 @@ def variation(uec: UEC, encoders: Sequence[int] | None = None, **options: Any) -
     """
     rows = range(len(uec.encoders)) if encoders is None else encoders
     kept: dict[str, Any] = {
-        "space": uec.fitted.space,
-        "structure": uec.options.structure,
-        "likelihood": uec.options.likelihood,
+        "space": uec.fitted.options.space,
+        "structure": uec.fitted.options.structure,
+        "likelihood": uec.fitted.options.likelihood,
         "coefficients": "uniform",
-        "beta": uec.fitted.beta,
+        "beta": uec.fitted.options.beta,
     }
     other = UEC([uec.encoders[row] for row in rows], **(kept | options))
     if encoders is None and "coefficients" not in options:

@@ -217,15 +217,13 @@ class Grove:
         """Dimension d of the Gaussians: the encoder's."""
         return self.encoder.dimension
 
-    def fit(self, pairs: Iterable[Sequence[object]], *, show_progress: bool | None = None) -> Self:
+    def fit(self, pairs: Iterable[Sequence[object]]) -> Self:
         """Train both processes on pairs of a query and its passage.
 
         Parameters
         ----------
         pairs : iterable of (query, passage[, label])
             At least 32 positives; pairs of label 0 are not used.
-        show_progress : bool, optional
-            Whether to show progress; by default on a terminal, after two seconds.
 
         Raises
         ------
@@ -235,8 +233,8 @@ class Grove:
         checked = check_pairs(pairs)
         positive = checked.labels == 1
         encode = self.encoder.encode
-        queries = encode(checked.queries, "query", show_progress=show_progress).embedding
-        passages = encode(checked.passages, "passage", show_progress=show_progress).embedding
+        queries = encode(checked.queries, "query").embedding
+        passages = encode(checked.passages, "passage").embedding
         return self.fit_embeddings(
             queries[checked.query_index[positive]], passages[checked.passage_index[positive]]
         )
@@ -293,9 +291,7 @@ class Grove:
         loss: Tensor = (prior - bound + self.alignment * apart) / dimension
         return loss
 
-    def embed(
-        self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool | None = None
-    ) -> Gaussian:
+    def embed(self, texts: Sequence[str], role: Role = "passage") -> Gaussian:
         """Embed texts as Gaussians with means of unit length.
 
         Raises
@@ -303,7 +299,7 @@ class Grove:
         RuntimeError
             Before `fit`.
         """
-        encoded = self.encoder.encode(texts, role, show_progress=show_progress)
+        encoded = self.encoder.encode(texts, role)
         return self.gaussian(encoded.embedding, role)
 
     def gaussian(self, embedding: FloatArray, role: Role) -> Gaussian:

@@ -68,11 +68,9 @@ class ProjectionOf(IdentityHead):
         """That of the encoder inside, with the other layer."""
         return f"{self.ffn.revision}, projection"
 
-    def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
-    ) -> Encoded:
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts."""
-        embedding = self.ffn.encode(texts, role, show_progress=show_progress).embedding
+        embedding = self.ffn.encode(texts, role).embedding
         return Encoded(embedding, embedding)
 
 

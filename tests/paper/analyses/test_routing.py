@@ -26,9 +26,9 @@ class Half(Bag):
         super().__init__(name, 0.0)
         self.letter = letter
 
-    def encode(self, texts, role, *, show_progress=False):
+    def encode(self, texts, role):
         known = [" ".join(w if self.letter in w else "x" for w in t.split()) for t in texts]
-        return super().encode(known, role, show_progress=show_progress)
+        return super().encode(known, role)
 
 
 def collection(letter):

@@ -6,7 +6,7 @@ from safetensors.numpy import save
 
 from tests.helpers import random_gaussian
 from uec_rag import IndexCorrupted
-from uec_rag.base.gaussian import Saturation, Terms
+from uec_rag.base.gaussian import Terms
 from uec_rag.stores.local.view import Segment
 
 
@@ -16,7 +16,7 @@ def as_bytes(content):
 
 def segment():
     gaussian = random_gaussian(np.random.default_rng(0), 5, 3)
-    terms = Terms.from_keys([[1, 1, 2], [2], [], [7], [1]], Saturation())
+    terms = Terms.from_keys([[1, 1, 2], [2], [], [7], [1]])
     return Segment.from_gaussians(gaussian.with_terms([terms]))
 
 

@@ -301,8 +301,8 @@ class State:
         counts = [part.segment.checked_words for part in self.parts]
         alive = [part.alive for part in self.parts]
         return [
-            Words(saturation, scale, [of_part[number] for of_part in counts], alive)
-            for number, (scale, saturation) in enumerate(self.schema.words)
+            Words(scale, [of_part[number] for of_part in counts], alive)
+            for number, scale in enumerate(self.schema.words)
         ]
 
     @property
