@@ -44,10 +44,10 @@ def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(co
 
 MADE = UECRetriever.from_documents
 REFUSED = {
-    r"\[0\]: expected a Document or node of llama_index\.core\.schema, got str 'a'": (
+    r"\[0\]: expected a Document or node of llama_index\.core\.schema, got str;": (
         lambda uec: MADE("ab", uec)
     ),
-    r"documents\[1\]: .* got str 'b'": lambda uec: MADE([Document(text="a"), "b"], uec),
+    r"documents\[1\]: .* got str;": lambda uec: MADE([Document(text="a"), "b"], uec),
     r"a list of Documents, got one; pass \[document\]": lambda uec: MADE(Document(text="a"), uec),
     r"expected a uec_rag\.Retriever, got UEC; for a saved": UECRetriever,
     "k: expected similarity_top_k": lambda uec: UECRetriever.from_texts(["a"], uec, k=3),
