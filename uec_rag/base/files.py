@@ -69,8 +69,9 @@ def open_regular(path: str | Path, *, follow_symlinks: bool = False) -> Buffered
     state = os.stat(path, follow_symlinks=follow_symlinks)
     _check_regular(state, path)  # even opening a pipe or a tape has side effects
     # In case the file is replaced: do not wait for the other end of a pipe, nor follow a link.
-    no_link = 0 if follow_symlinks else os.O_NOFOLLOW
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | no_link)
+    # Of the flags, Windows has O_BINARY alone.
+    names = ("O_NONBLOCK", "O_BINARY", "O_RDONLY" if follow_symlinks else "O_NOFOLLOW")
+    handle = os.open(path, sum(getattr(os, name, 0) for name in names))
     try:
         _check_regular(os.fstat(handle), path)
     except BaseException:
@@ -154,7 +155,9 @@ def lock_file(file: Path, busy: str, wait: float = 0.0) -> Iterator[None]:
 
 def to_disk(path: Path) -> None:
     """Flush a file, or the entries of a folder, to disk, so that they survive a power failure."""
-    handle = os.open(path, os.O_RDONLY)
+    if os.name == "nt" and path.is_dir():  # there a folder cannot be opened
+        return
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

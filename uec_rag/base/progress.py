@@ -22,5 +22,7 @@ def progress_bar(what: str, total: int | None, show: bool | None = None) -> Any:
     """
     from tqdm import tqdm  # type: ignore[import-untyped]
 
-    hidden, delay = not (sys.stderr.isatty() if show is None else show), 0 if show else _PATIENCE
-    return tqdm(None, what, total, disable=hidden, leave=bool(show), delay=delay)
+    # In a program for Windows without a console, there is no stderr.
+    shown = sys.stderr is not None and (sys.stderr.isatty() if show is None else show)
+    delay = 0 if show else _PATIENCE
+    return tqdm(None, what, total, disable=not shown, leave=bool(show), delay=delay)

@@ -24,7 +24,8 @@ def _unlock() -> None:
     _converting = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_unlock)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_unlock)
 
 
 class Record:

