@@ -98,7 +98,7 @@ HUGE = 10**400
         (lambda index: index.search(["a"], diversity=Diversity(2, HUGE)), "lambda_mult: expected"),
         (
             lambda index: index.with_weights(dict.fromkeys(index.uec.names, HUGE)),
-            "coefficients: expected . weights >= 0",
+            "weights >= 0, one per encoder",
         ),
     ],
 )
