@@ -851,13 +851,14 @@ class Retriever:
             return (
                 "The ensemble is not fitted, so confidence is unreliable: it comes from a model "
                 "that was learned on other ensembles' similarities, standardised over the corpus. "
-                "Call fit_from(passages), which needs no labels, or calibrate."
+                "Call fit_from(passages), which needs 32 questions made of them and no labels, or "
+                "calibrate."
             )
         fit = self.uec.report
         made = f"The ensemble is {fit.source}. " if fit is not None and fit.source else ""
         return (
-            f"{made}Relevance and confidence are as high as on the collections of the shipped "
-            "model; calibrate fits them to this corpus."
+            f"{made}Confidence was learned on other collections and may be off on this one; with "
+            "labels, calibrate corrects it."
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
