@@ -12,6 +12,7 @@ from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Terms
 from uec_rag.base.similarity import (
     best_rows,
+    largest,
     moments,
     probit,
     score,
@@ -87,12 +88,30 @@ def test_sparse_blocks_add_to_the_mean_alone(rng):
     assert all(part.any() for part in added)
     np.testing.assert_allclose(mu, moments(q, c)[0] + added[0] + added[1], rtol=1e-5)
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])
+    with pytest.raises(ValueError, match="zip"):
+        moments(q.with_terms(asked), c)
 
 
 @given(seed=st.integers(0, 99), spread=st.floats(0, 300))
 def test_a_softmax_of_any_logits_is_of_shares(seed, spread):
     logits = np.random.default_rng(seed).normal(0, spread, (3, 2, 9)).astype(np.float32)
     np.testing.assert_allclose(softmax(logits), expected_softmax(logits, axis=-1), atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 10, 64])
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(0).choice([0, 1, 2], 4096, p=[0.49, 0.5, 0.01]),  # many alike
+        np.zeros(4096),
+        np.where(np.arange(4096) % 64, 0, np.arange(4096)),  # a few unlike the others
+    ],
+)
+def test_the_largest_of_many_are_those_of_sorting(values, count):
+    found = largest(values.astype(np.float32), count)
+    assert len(set(found.tolist())) == count
+    assert sorted(values[found]) == sorted(values)[-count:]
+    assert values[found[0]] == values[found].min()
 
 
 # Pruned search against scoring everything.
@@ -187,12 +206,12 @@ def test_only_a_few_rows_are_looked_at_where_variances_are_alike(k):
     assert variances.asked < 10_000
 
 
-@pytest.mark.parametrize("most", [0.06, 1e6, np.inf])
-def test_negative_similarities_are_searched_in_passes_that_grow_fast(most):
+@pytest.mark.parametrize(("most", "beta"), [(0.06, 1.0), (1e6, 1.0), (np.inf, 1.0), (np.inf, 0.0)])
+def test_negative_similarities_are_searched_in_passes_that_grow_fast(most, beta):
     """With a bound of the variance few rows are looked at; without one all, but not repeatedly."""
     rng = np.random.default_rng(0)
     mu = -np.abs(rng.normal(0.3, 0.1, 16_000)).astype(np.float32) - np.float32(0.1)
     variances = Moments(mu, 0.05 + 0.001 * rng.random(16_000))
-    rows = best_rows(mu, variances, 10, beta=1.0, most=lambda: most)[0]
-    assert rows.tolist() == everything(mu, variances.sigma2, 10, 1.0)[0]
-    assert variances.asked < (1000 if most < 1 else 40_000)
+    rows = best_rows(mu, variances, 10, beta, most=lambda: most)[0]
+    assert rows.tolist() == everything(mu, variances.sigma2, 10, beta)[0]
+    assert variances.asked < (1000 if most < 1 or not beta else 40_000)

@@ -67,6 +67,21 @@ def test_too_few_labels_answer_nothing_and_say_how_many_it_takes(make, options, 
     assert target in enough.report
 
 
+@pytest.mark.parametrize(
+    ("count", "ties", "wrong", "delta", "expected"),
+    [
+        (4, 1, [], 1 / 16, (4, 0)),  # as likely as delta
+        (14, 3, [2, 13], 0.3, (14, 2)),  # the first test allows one
+        (27, 3, [0, 5], 0.1, (0, 0)),  # but not two
+    ],
+)
+def test_at_a_risk_of_a_half(count, ties, wrong, delta, expected):
+    confidence = -(np.arange(count) // ties)
+    found = risk_threshold(confidence, ~np.isin(np.arange(count), wrong), 0.5, delta)
+    assert (found.answered, found.wrong) == expected
+    assert (confidence > found.threshold).sum() == found.answered
+
+
 def test_the_counts_are_those_above_the_threshold():
     rng = np.random.default_rng(1)
     confidence = rng.random(1000).round(2)
@@ -116,6 +131,8 @@ def test_saved_and_restored(make, size):
     found = make(np.linspace(0, 1, size), np.ones(size, bool))
     text = json.dumps(found.metadata(), allow_nan=False)
     assert Guarantee.restore(json.loads(text)) == found
+    with pytest.raises(ValueError, match="threshold"):
+        Guarantee.restore({k: v for k, v in json.loads(text).items() if k != "threshold"})
 
 
 @pytest.mark.parametrize("make", [risk_threshold, conformal_threshold])
@@ -128,7 +145,8 @@ def test_saved_and_restored(make, size):
     ],
 )
 def test_bad_input_is_named(make, score, labels, message):
-    with pytest.raises(ValueError, match=message):
+    name = "confidence" if make is risk_threshold else "score"
+    with pytest.raises(ValueError, match=f"^{name}: .*{message}"):
         make(score, labels)
 
 
@@ -153,6 +171,11 @@ def test_reliability_has_ten_bins_of_as_many_each_with_wilsons_intervals():
     assert count @ mean == pytest.approx(sure.sum())
     assert ((low < share) & (share < high)).all()
     assert reliability([], []) == []
+
+
+def test_reliability_of_one_question():
+    wrong = {"count": 1, "confidence": 0.2, "right": 0.0, "low": 0.0, "high": 0.793451}
+    assert reliability([0.2], [False]) == [pytest.approx(wrong, abs=1e-6)]
 
 
 class TestConformal:
@@ -261,11 +284,34 @@ class TestAdvised:
         known = _policy(np.random.default_rng(0), 18)
         found = advised_thresholds(*known, 0.05)
         assert not _decided(found, known)[0].any()
+        assert found[:4] == (1.0, 1.0, 1.0, 1.0)
         assert not found.guarantee.is_controlled
+
+    @pytest.mark.parametrize(
+        ("question", "low", "alone"),
+        [
+            ((0.6, True, 0, -np.inf, True, True, False), 0.0, 0.5),
+            ((0.6, False, 0, -np.inf, True, True, False), 0.6, 0.6),  # a wrong yes
+            ((0.6, False, 1, -np.inf, True, True, False), 0.0, 0.6),  # no
+            ((0.6, False, 2, -np.inf, True, True, False), 0.6, 0.6),  # no reply
+            ((0.6, False, 2, -np.inf, True, False, True), 0.0, 0.5),  # no reply, asked back
+            ((0.9, False, 1, -np.inf, True, True, False), 0.0, 0.9),
+            ((0.91, False, 1, -np.inf, True, True, False), 0.91, 0.91),  # clear, not asked
+            ((0.6, True, 1, 0.91, True, True, False), 0.0, 0.5),  # a right rewrite
+            ((0.6, True, 1, 0.91, False, True, False), 0.6, 0.6),  # a wrong one
+            ((0.6, True, 1, 0.9, False, True, False), 0.0, 0.5),
+        ],
+    )
+    def test_one_wrong_answer_of_nine_sets_the_threshold(self, question, low, alone):
+        others = [(0.5, True, 0, -np.inf, True, True, False)] * 8
+        found = advised_thresholds(*map(np.array, zip(*others, question, strict=True)), 0.1)
+        assert found[:4] == pytest.approx((alone, low, max(0.9, alone), max(0.9, low)))
+        assert found.guarantee.threshold == found.threshold
 
 
 def test_fewer_wrong_answers_take_a_higher_threshold():
     thresholds = [expected_threshold(share) for share in np.linspace(0.001, 0.3, 50)]
     assert np.all(np.diff(thresholds) <= 0)
     assert thresholds[0] > 0.97
+    assert expected_threshold(0.0) == 1.0
     assert expected_threshold(0.1) == pytest.approx(0.829)

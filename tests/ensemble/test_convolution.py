@@ -14,10 +14,12 @@ from uec_rag.ensemble.convolution import (
     EvidenceWeights,
     Rule,
     block_weights,
+    blocks,
     convolve_shared,
     corpus_evidence,
     direct_sum,
     make_rule,
+    standardise,
 )
 
 WORDS = Gaussian.certain(np.zeros((2, 0)), [Terms.from_keys([[1, 2], [3]])])
@@ -68,9 +70,15 @@ def test_in_the_direct_sum_similarity_is_the_weighted_sum_of_the_encoders_own(rn
         for q in queries
     ]
     pi, weights = convex(rng, 4, 2), block_weights([10.0, 30.0])
-    mu, sigma2 = moments(
-        direct_sum(queries, pi, weights), direct_sum(passages, Rule("uniform")(passages), weights)
-    )
+    mixed = direct_sum(queries, pi, weights)
+    stored = direct_sum(passages, Rule("uniform")(passages), weights)
+    mu, sigma2 = moments(mixed, stored)
+    assert mu.dtype == sigma2.dtype == np.float32
+    assert mixed.widths == dimensions
+    assert (mixed.profile is None) == (None in factors)
+    np.testing.assert_array_equal(mixed.coefficients, pi)
+    for part, passage in zip(blocks(stored.mean, dimensions, weights), passages, strict=True):
+        np.testing.assert_allclose(part, passage.mean, rtol=1e-5)
     own = [moments(q, c) for q, c in zip(queries, passages, strict=True)]
     factor = (pi * weights).T[:, :, None]
     np.testing.assert_allclose(
@@ -96,18 +104,32 @@ def test_the_shared_mean_has_unit_length_even_where_encoders_disagree_and_is_fin
         convolve_shared([one, Gaussian([[x, 0.0]], [[0.1, 0.1]])], half) for x in (-0.9, -1.0)
     )
     np.testing.assert_allclose(z.mean, [[1.0, 0.0]], rtol=1e-5)
+    np.testing.assert_array_equal(z.coefficients, half)
     assert z.variance[0, 0] == pytest.approx(0.05 / 0.05**2, rel=1e-4)  # and says it is unsure
     assert np.isfinite([none.mean, none.variance]).all()
 
 
 @pytest.mark.parametrize("factors", [None, 1])
 def test_words_are_scaled_as_the_vectors_are(rng, factors):
-    parts = [random_gaussian(rng, 2, 4, factors), WORDS]
-    pi = np.float32([[0.25, 0.75], [1.0, 0.0]])
-    (scaled,) = direct_sum(parts, pi, np.float32([0.5, 1.5])).terms
-    np.testing.assert_allclose(scaled.scale, np.sqrt(2 * 1.5) * pi[:, 1], rtol=1e-6)
-    alone = direct_sum(parts[1:], Rule("uniform")(parts[1:]), np.ones(1))
+    parts = [WORDS, random_gaussian(rng, 2, 4, factors)]
+    pi = np.float32([[0.75, 0.25], [0.0, 1.0]])
+    (scaled,) = direct_sum(parts, pi, np.float32([1.5, 0.5])).terms
+    np.testing.assert_allclose(scaled.scale, np.sqrt(2 * 1.5) * pi[:, 0], rtol=1e-6)
+    alone = direct_sum(parts[:1], Rule("uniform")(parts[:1]), np.ones(1))
     assert (alone.dimension, alone.widths, len(alone.terms)) == (0, (0,), 1)
+
+
+def test_there_is_a_coefficient_for_each_encoder():
+    one, half = Gaussian([[0.6, 0.8]], [[0.1, 0.1]]), np.float32([[0.5, 0.5]])
+    for convolve in (convolve_shared, lambda *given: direct_sum(*given, np.ones(2))):
+        with pytest.raises(ValueError, match="zip"):
+            convolve([one], half)
+
+
+def test_the_rule_of_the_trace_is_a_softmax_of_negative_variances():
+    low, high = Gaussian([[1.0], [1.0]], [[0.1], [2.0]]), Gaussian([[1.0], [1.0]], [[1.2], [2.0]])
+    pi = Rule("trace", temperature=0.5)([low, high])
+    np.testing.assert_allclose(pi, [[1 / (1 + np.exp(-2.2)), 1 / (1 + np.exp(2.2))], [0.5, 0.5]])
 
 
 NAMES = ["a", "b", "c"]
@@ -126,10 +148,11 @@ WEIGHTS = {"c": 2, "a": 1, "b": 1}
     ("spec", "temperature", "space", "expected"),
     [
         ("uniform", None, "direct", Rule("uniform")),
-        ("trace", 2.0, "direct", Rule("trace", 2.0)),
+        ("trace", 0.5, "direct", Rule("trace", 0.5)),
         ("trace", None, "direct", Rule("trace", 1.5)),  # the paper's
         ([1, 1, 2], None, "direct", Rule("fixed", weights=(1.0, 1.0, 2.0))),
         (np.array([1.0, 1.0, 2.0]), None, "direct", Rule("fixed", weights=(1.0, 1.0, 2.0))),
+        ([0, 0.25, 0.5], None, "direct", Rule("fixed", weights=(0.0, 0.25, 0.5))),
         (WEIGHTS, None, "shared", Rule("fixed", weights=(1.0, 1.0, 2.0))),
         (None, None, "direct", Rule("adaptive")),
         (None, 2.0, "shared", Rule("trace", 2.0)),
@@ -143,24 +166,26 @@ def test_a_rule_is_made_of_a_name_or_of_weights(parts, spec, temperature, space,
     if rule.name != "trace":
         weights = np.array(rule.weights or (1.0, 1.0, 1.0))
         np.testing.assert_allclose(pi, [weights / weights.sum()] * 5, rtol=1e-6)
+    assert make_rule(None, NAMES) == Rule("adaptive")
 
 
 @pytest.mark.parametrize(
     ("spec", "temperature", "space", "error", "message"),
     [
-        ("mean", None, "direct", ValueError, "coefficients: expected 'adaptive', 'trace', 'unif"),
-        (3, None, "direct", TypeError, "coefficients: expected"),
+        ("mean", None, "direct", ValueError, "expected 'adaptive', 'trace', 'unif"),
+        (3, None, "direct", TypeError, "expected"),
         ([1.0, 2.0], None, "direct", ValueError, "expected 3 weights >= 0, one per encoder"),
         ({"a": 1.0, "d": 2.0}, None, "direct", ValueError, "a weight for each of ['a', 'b', 'c']"),
         ([1.0, -1.0, 1.0], None, "direct", ValueError, "with a positive sum"),
         ([0.0, 0.0, 0.0], None, "direct", ValueError, "with a positive sum"),
         ([1e308, 1.0, np.nan], None, "direct", ValueError, "within the range of float32"),
         ("adaptive", None, "shared", ValueError, "use space='direct', or coefficients='trace'"),
-        *(("trace", t, "direct", ValueError, "temperature: expected") for t in (0.0, -1.0, np.nan)),
+        *(("trace", t, "direct", ValueError, "expected") for t in (0.0, -1.0, np.nan)),
     ],
 )
 def test_what_is_no_rule_is_refused(spec, temperature, space, error, message):
-    with pytest.raises(error, match=re.escape(message)):
+    name = "temperature" if spec == "trace" else "coefficients"
+    with pytest.raises(error, match=f"^{name}: .*{re.escape(message)}"):
         make_rule(spec, NAMES, temperature, space)
 
 
@@ -183,7 +208,9 @@ def feature(evidence, name):
 
 def test_features_by_hand():
     logits = np.array([4.0, 1.0, 1.0, 0.0])
-    found = evidence_of(logits / 2 - 1, slopes=[2.0], intercepts=[2.0])[0, 0]
+    queries = np.array([logits, logits[::-1]])
+    found = evidence_of(queries / 2 - 1, queries, slopes=[2.0, 1.0], intercepts=[2.0, 0.0])
+    assert found.dtype == np.float32
     p = np.exp(logits) / np.exp(logits).sum()
     expected = [
         -(p * np.log(p)).sum() / np.log(4),
@@ -192,15 +219,28 @@ def test_features_by_hand():
         1.5,
         np.log(logits.std()),
     ]
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(found, np.full((2, 2, 5), expected), rtol=1e-5)
+
+
+def test_evidence_of_two_passages_and_of_no_query():
+    found = evidence_of([0.0, np.log(3)])[0, 0]  # shares of 1/4 and 3/4
+    np.testing.assert_allclose(found[:2], [2 - 0.75 * np.log2(3), np.log1p(np.log(3))], rtol=1e-6)
+    assert evidence_of(np.zeros((0, 2)), np.zeros((0, 2))).shape == (0, 2, 5)
 
 
 def test_an_encoder_that_finds_all_passages_alike_has_entropy_one_and_no_gap():
     found = evidence_of(np.full(50, 0.8))
-    assert feature(found, "entropy")[0, 0] == pytest.approx(1)
+    assert feature(found, "entropy")[0, 0] == 1
+    assert feature(found, "top")[0, 0] == pytest.approx(np.log(0.01))
+    assert feature(found, "deviation")[0, 0] == pytest.approx(np.log(1e-3))
     assert feature(found, "gap")[0, 0] == pytest.approx(0, abs=1e-6)
     assert np.isfinite(found).all()
     assert np.isfinite(evidence_of([0.3])).all()  # a corpus of one passage
+
+
+def test_standardised_features_are_limited_to_six_deviations():
+    found = standardise(np.float32([[3, 99, -99]]), location=[1.0] * 3, spread=[4.0] * 3)
+    np.testing.assert_array_equal(found, np.float32([[0.5, 6, -6]]), strict=True)
 
 
 def test_without_weights_the_prior_divides_and_one_encoder_has_it_all():

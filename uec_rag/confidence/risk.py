@@ -184,7 +184,7 @@ def risk_threshold(
     """
     needed = queries_needed(risk, delta)
     values, right = _vectors("confidence", confidence, correct)
-    order = np.argsort(-values, kind="stable")
+    order = np.argsort(-values)
     values, wrong = values[order], np.cumsum(~right[order])
     # The number of queries strictly above each distinct confidence; below the lowest, all of them.
     above = np.append(np.flatnonzero(np.diff(values) < 0) + 1, len(values))
@@ -411,7 +411,7 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, flo
 
     values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     bins = []
-    for rows in np.array_split(np.argsort(values, kind="stable"), max(min(_BINS, len(values)), 1)):
+    for rows in np.array_split(np.argsort(values, kind="stable"), _BINS):
         if count := len(rows):
             found = int(right[rows].sum())
             low, high = binomtest(found, count).proportion_ci(method="wilson")

@@ -112,11 +112,10 @@ def convolve_shared(parts: Sequence[Gaussian], coefficients: FloatArray) -> Gaus
 
     `coefficients`: array, shape (n, K), as in `direct_sum`.
     """
-    weighed = zip(parts, coefficients.T, strict=True)
+    weighed = list(zip(parts, coefficients.T, strict=True))
     mean = sum((part.mean * pi[:, None] for part, pi in weighed), np.float32(0))
     norm = np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), np.float32(1e-12))
-    square = coefficients**2 / norm**2
-    variance = sum(p.variance * w[:, None] for p, w in zip(parts, square.T, strict=True))
+    variance = sum(part.variance * (pi[:, None] ** 2 / norm**2) for part, pi in weighed)
     return Gaussian(mean / norm, variance, coefficients)
 
 
@@ -164,7 +163,7 @@ class Rule(Record):
         if self.name == "trace":
             traces = np.stack([part.trace for part in parts], axis=1)
             return softmax(-traces / np.float32(self.temperature))
-        weights = np.asarray(self.weights or [1.0] * len(parts), dtype=np.float64)
+        weights = np.asarray(self.weights or [1.0] * len(parts))
         return np.tile((weights / weights.sum()).astype(np.float32), (len(parts[0]), 1))
 
 
@@ -297,7 +296,7 @@ def corpus_evidence(
     gap = np.log1p(first - following.mean(axis=2)) if count > 1 else np.zeros_like(first)
     top = np.maximum((first - mean) / spread, np.float32(0.01))
     of_members = [
-        np.clip(entropy / np.log(max(count, 2)), 0, 1),
+        np.minimum(entropy / np.log(max(count, 2)), 1),
         gap,
         np.log(top),
         mean,
