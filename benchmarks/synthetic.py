@@ -107,9 +107,9 @@ class Corpus:
         return self._parts(range(count), "query")
 
     def matrix(self, store: LocalStore) -> np.ndarray:
-        """The means as one matrix: the very one that the store searches, where it has one block."""
-        state = store.snapshot().state
-        return state.means(np.arange(len(state.rows)))
+        """The means as one matrix, in the order of the store's rows."""
+        segments = [part.segment for part in store.snapshot().state.parts]
+        return np.concatenate([np.concatenate(one.means, axis=1) for one in segments])
 
 
 def with_encodings(
