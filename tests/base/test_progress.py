@@ -51,3 +51,10 @@ def test_a_short_wait_is_shown_only_if_that_is_asked_for(monkeypatch, stderr, sh
     monkeypatch.setattr(sys, "stderr", stderr)
     Retriever(UEC([slow])).add(TEXTS, show_progress=show)
     assert ("Encoding texts" in stderr.getvalue()) == shows
+
+
+@pytest.mark.parametrize("show", [None, True])
+def test_a_program_without_stderr_needs_no_progress(monkeypatch, show):
+    monkeypatch.setattr(progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert len(Retriever(UEC([slow])).add(TEXTS, show_progress=show)) == len(TEXTS)

@@ -340,8 +340,7 @@ class Words:
     @cached_property
     def _size(self) -> tuple[int, float]:
         """The number of passages and their mean length."""
-        if self.frequencies is not None:
-            known = self.frequencies
+        if (known := self.frequencies) is not None:
             return known.passages, known.length / max(1, known.passages)
         left = [
             part.lengths if alive is None else part.lengths[alive]

@@ -69,9 +69,10 @@ def open_regular(path: str | Path, *, follow_symlinks: bool = False) -> Buffered
     state = os.stat(path, follow_symlinks=follow_symlinks)
     _check_regular(state, path)  # even opening a pipe or a tape has side effects
     # In case the file is replaced: do not wait for the other end of a pipe, nor follow a link.
-    # Of the flags, Windows has O_BINARY alone.
-    names = ("O_NONBLOCK", "O_BINARY", "O_RDONLY" if follow_symlinks else "O_NOFOLLOW")
-    handle = os.open(path, sum(getattr(os, name, 0) for name in names))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    if not follow_symlinks:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(path, flags)
     try:
         _check_regular(os.fstat(handle), path)
     except BaseException:

@@ -96,9 +96,8 @@ class SentenceTransformerEncoder(NotCopied):
 
     def _encode(self, texts: list[str], role: Role) -> Encoded:
         encode = self.model.encode_query if role == "query" else self.model.encode_document
-        recorded = (
-            nullcontext(0) if self.last_layer == "projection" else record_features(self.model)
-        )
+        is_plain = self.last_layer == "projection"
+        recorded = nullcontext(0) if is_plain else record_features(self.model)
         # Tokenizers modify their padding while they work, and are not thread-safe.
         with _ENCODING, recorded as width:
             made = encode(texts, prompt=self.prompts[role], show_progress_bar=False)

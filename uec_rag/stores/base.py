@@ -361,7 +361,7 @@ class DateText(str):
     (86400000000, 172800000000)
     """
 
-    @property
+    @cached_property
     def span(self) -> tuple[int, int]:
         """Its first microsecond since 1970 in UTC, and the first one after it, or after its day."""
         moment = datetime.datetime.fromisoformat(self)

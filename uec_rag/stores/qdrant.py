@@ -149,7 +149,9 @@ class QdrantStore(Store):
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None
         self._was_there, self._is_view = False, False
+        # Of a view:
         self._filter: Filter = {}
+        self._fixed: _Collection | None = None  # so that a search asks for it once
         # The number of passages, and the frequencies in each sparse block; shared by views.
         self._frequencies: list[tuple[int, list[Frequencies]]] = []
 
@@ -173,6 +175,8 @@ class QdrantStore(Store):
 
         FingerprintMismatch if they are of another ensemble than a fingerprint, or than before.
         """
+        if self._is_view:
+            return self._fixed
         if not self._was_there and not self._ask(self._client.collection_exists, self._name):
             return None
         config = self._ask(self._client.get_collection, self._name).config
@@ -230,7 +234,8 @@ class QdrantStore(Store):
         TypeError, ValueError if the filter is invalid.
         """
         view = copy(self)
-        view._is_view, view._filter = True, filters.all_of(self._filter or None, filter) or {}
+        view._fixed, view._is_view = self._collection(), True
+        view._filter = filters.all_of(self._filter or None, filter) or {}
         filters.parse(view._filter)
         return view
 
@@ -241,10 +246,8 @@ class QdrantStore(Store):
 
     def _selected(self, *, vectors: bool = False) -> Iterator[models.Record]:
         """Yield the points of a view."""
-        condition, points = (
-            filters.parse(self._filter),
-            self._points(self._where(), vectors=vectors),
-        )
+        condition = filters.parse(self._filter)
+        points = self._points(self._where(), vectors=vectors)
         return (one for one in points if filters.matches(condition, _passage_of(one)))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
