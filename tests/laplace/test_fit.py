@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from benchmarks.paper.analyses.base import standardise_log_trace
 from tests.helpers import WORDS, LinearHead, bag_of_words, noise, pairs
 from uec_rag.base.similarity import moments as similarity_moments
 from uec_rag.encoders import BlackBoxEncoder, Encoded
@@ -105,7 +106,7 @@ def test_a_weaker_encoder_gets_a_smaller_slope_and_a_larger_variance_and_noise_h
 def test_held_out_queries_are_usual(words, given, structure):
     checked, posterior = check_pairs(given), fit(words, given, structure=structure)
     held_out = [checked.queries[row] for row in split_queries(checked, seed=0)[1]]
-    standard = posterior.standardise_log_trace(gaussian(posterior, words, held_out))
+    standard = standardise_log_trace(posterior, gaussian(posterior, words, held_out))
     assert (standard.mean(), standard.std()) == (
         pytest.approx(0, abs=1e-3),
         pytest.approx(1, abs=1e-3),
@@ -125,9 +126,9 @@ def test_texts_unlike_those_it_was_fitted_on_are_less_certain(given, structure):
     encoder = BlackBoxEncoder(two_languages)
     posterior = fit(encoder, given, structure=structure)
     queries = [query for query, _ in given]
-    own = posterior.standardise_log_trace(gaussian(posterior, encoder, queries))
-    foreign = posterior.standardise_log_trace(
-        gaussian(posterior, encoder, [query.upper() for query in queries])
+    own = standardise_log_trace(posterior, gaussian(posterior, encoder, queries))
+    foreign = standardise_log_trace(
+        posterior, gaussian(posterior, encoder, [query.upper() for query in queries])
     )
     assert foreign.min() > own.max()
     assert foreign.mean() > own.mean() + 3

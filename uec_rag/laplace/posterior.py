@@ -78,13 +78,3 @@ class Posterior:
         leverage = ((features @ self.covariance) ** 2).sum(axis=1, keepdims=True)
         scales = as_matrix(scale * leverage, "scales")
         return Gaussian.from_checked(as_matrix(mean, "mean"), scales, self.profile, terms=terms)
-
-    def standardise_log_trace(self, gaussian: Gaussian) -> FloatArray:
-        """Return each text's log total variance, standardised for this encoder.
-
-        It is 0 for a typical query of the fit, and higher in unknown languages or domains.
-        """
-        s = self.summary
-        log_trace = np.log(np.maximum(gaussian.trace, np.float32(1e-30)))
-        standard: FloatArray = ((log_trace - s.log_trace_mean) / s.log_trace_sd).astype(np.float32)
-        return standard

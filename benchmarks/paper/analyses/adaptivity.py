@@ -23,6 +23,7 @@ from benchmarks.paper.analyses.base import (
     gaussians,
     mean_within,
     searched,
+    standardise_log_trace,
     within,
 )
 from benchmarks.paper.data import Collection, sample_collection
@@ -193,7 +194,7 @@ def ask(
     """
     queries = gaussians(encoders, posteriors, [*collection.queries.values()], "query")
     passages = gaussians(encoders, posteriors, [*collection.passages.values()], "passage")
-    standard = [p.standardise_log_trace(q) for p, q in zip(posteriors, queries, strict=True)]
+    standard = [*map(standardise_log_trace, posteriors, queries)]
     relevance = Relevance.of_collection(collection)
     return Asked(queries, passages, np.stack(standard, axis=1), relevance)
 

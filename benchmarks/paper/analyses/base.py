@@ -14,7 +14,7 @@ from benchmarks.paper.data import Collection
 from benchmarks.paper.plan import LANGUAGES, Group, Pair
 from benchmarks.paper.results import Json
 from benchmarks.paper.tasks import Retrieval
-from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.ensemble import UEC
 from uec_rag.laplace.fit import fit_posterior
@@ -142,3 +142,13 @@ def mean_within(values: NDArray[np.floating]) -> tuple[float, float]:
         for _ in range(_RESAMPLES)
     ]
     return float(values.mean()), float(np.std(means))
+
+
+def standardise_log_trace(posterior: Posterior, gaussian: Gaussian) -> FloatArray:
+    """Return each text's log total variance, standardised for an encoder.
+
+    It is 0 for a typical query of the fit, and higher in unknown languages or domains.
+    """
+    usual = posterior.summary
+    log_trace = np.log(np.maximum(gaussian.trace, np.float32(1e-30)))
+    return ((log_trace - usual.log_trace_mean) / usual.log_trace_sd).astype(np.float32)

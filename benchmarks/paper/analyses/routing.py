@@ -25,6 +25,7 @@ from benchmarks.paper.analyses.base import (
     image,
     mean_within,
     searched,
+    standardise_log_trace,
     subset,
     within,
 )
@@ -277,7 +278,7 @@ def _fit_and_ask(
         parts = uec.encode(texts, "query")
         plain = gaussians(encoders, raw, texts, "query")
         pairs = zip(fitted.posteriors or (), parts, strict=True)
-        z = np.stack([posterior.standardise_log_trace(part) for posterior, part in pairs], axis=1)
+        z = np.stack([standardise_log_trace(posterior, part) for posterior, part in pairs], axis=1)
         standard[own.collection.name] = z
         best = np.stack([cosine.max(axis=1) for cosine in own.cosines], axis=1)
         weighed = {

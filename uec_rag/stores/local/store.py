@@ -42,7 +42,7 @@ from uec_rag.stores.base import (
     dates_of,
     restore_dates,
 )
-from uec_rag.stores.filters import Compare, Condition, HasId, Join, holds, leaves, parse
+from uec_rag.stores.filters import ORDERS, Compare, Condition, HasId, Join, holds, leaves, parse
 from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.view import (
     Part,
@@ -178,11 +178,14 @@ class _Column:
         The position of each among them, by its JSON and whether it is a date.
     codes : int array, shape (rows,)
         The position of each row's value.
+    floats : array
+        The values that are numbers, and NaN for others.
     """
 
     values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     numbers: dict[tuple[bytes, bool], int] = field(default_factory=dict)
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    floats: NDArray[np.float64] = field(default_factory=lambda: np.full(1, np.nan))
 
     def extend(self, key: str, rows: int, database: Database) -> _Column:
         """Return the column of the first `rows` rows of an index."""
@@ -199,7 +202,8 @@ class _Column:
                     values.append({key: msgspec.json.decode(value)})
                     restore_dates(values[-1], [key] * name[1])
                 codes[row] = numbers[name]
-        return _Column(values, numbers, codes)
+        floats = [v if isinstance(v := one.get(key), int | float) else np.nan for one in values]
+        return _Column(values, numbers, codes, np.array(floats))
 
 
 class _Home(Texts):
@@ -249,9 +253,12 @@ class _Home(Texts):
             """Return which of some positions satisfy a condition."""
             found = np.zeros_like(among)
             match condition:
-                case Compare():
-                    column = self._column(condition.keys[0], view.state.next_row)
-                    fits = np.array([holds(condition, value) for value in column.values])
+                case Compare(keys, operator, asked):
+                    column = self._column(keys[0], view.state.next_row)
+                    if operator in ORDERS and len(keys) == 1 and isinstance(asked, int | float):
+                        fits = ORDERS[operator](column.floats, asked)  # each row may have its own
+                    else:
+                        fits = np.array([holds(condition, value) for value in column.values])
                     found = fits[column.codes[view.state.rows]]
                 case HasId(ids):
                     found[[*view.find(ids).values()]] = True
