@@ -13,11 +13,12 @@ import pytest
 from tests.helpers import data_of
 from uec_rag import Advice
 from uec_rag.confidence.advice import ask_advisor, prompt, read_reply, run_to_end
+from uec_rag.confidence.opinion import Case, Opinion
 
 
 def asked(advisor, questions, timeout=5.0):
-    texts = [[question] for question in questions]
-    return run_to_end(ask_advisor(advisor, questions, texts, timeout))
+    cases = [Case(question, [question]) for question in questions]
+    return [reply.said for reply in run_to_end(ask_advisor(advisor, cases, timeout))]
 
 
 @pytest.mark.parametrize(
@@ -26,8 +27,6 @@ def asked(advisor, questions, timeout=5.0):
         (Advice("clarify"), "clarify"),
         (True, "answer"),
         (np.False_, "no"),
-        (0.49, "no"),
-        (np.float32(0.5), "answer"),
         ({"verdict": "no", "options": None, "rewrite": None}, "no"),
         ('{"verdict": "answer"}', "answer"),
     ],
@@ -35,6 +34,21 @@ def asked(advisor, questions, timeout=5.0):
 def test_what_an_advisor_may_return(reply, verdict):
     [advice] = asked(lambda question, texts: reply, ["why?"])
     assert advice.verdict == verdict
+
+
+@pytest.mark.parametrize("share", [0, 0.49, np.float32(0.5), 1])
+def test_a_number_is_a_probability(share):
+    [opinion] = asked(lambda question, texts: share, ["why?"])
+    assert opinion == Opinion(contains=float(share))
+
+
+@pytest.mark.parametrize(
+    ("number", "named"), [(3, 2), (1, 0), (0, 0), (11, 0), (None, 0), ("3", 0), (3.0, 2)]
+)
+def test_an_advisor_may_name_a_passage(number, named):
+    told = json.dumps({"verdict": "answer", "passage": number})
+    [advice] = asked(lambda question, texts: told, ["why?"])
+    assert (advice.verdict, advice.named) == ("answer", named)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +134,8 @@ async def cancels_itself(question, texts):
 
 
 async def test_one_that_is_cancelled_does_not_cancel_the_search():
-    replies = await ask_advisor(cancels_itself, ["why?"], [["a"]], 60)
-    assert replies == ["it failed with CancelledError"]
+    [reply] = await ask_advisor(cancels_itself, [Case("why?", ["a"])], 60)
+    assert reply.said == "it failed with CancelledError"
 
 
 async def test_a_search_that_is_cancelled_cancels_its_advisor():
@@ -134,7 +148,7 @@ async def test_a_search_that_is_cancelled_cancels_its_advisor():
         finally:
             ended.set()
 
-    search = asyncio.create_task(ask_advisor(advisor, ["why?"], [["a"]], 60))
+    search = asyncio.create_task(ask_advisor(advisor, [Case("why?", ["a"])], 60))
     await begun.wait()
     search.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -402,7 +402,7 @@ class TestAdvisor:
                 assert one.decision.advice == "answer"
             else:
                 assert one.decision == before.decision
-        assert all(len(texts) == 4 for _, texts in reader.asked)
+        assert all(len(texts) == 10 for _, texts in reader.asked)
 
     def test_confidence_below_and_above_doubt_is_decided_without_it(self):
         gate = Gate(advisor=lambda question, texts: None)
@@ -431,7 +431,9 @@ class TestAdvisor:
             ValueError, match="ask: expected 'borderline' for a gate with a guarantee"
         ):
             replace(gate, ask="always")
-        with pytest.raises(ValueError, match="ask: expected 'borderline' or 'always', got 'never'"):
+        with pytest.raises(
+            ValueError, match="ask: expected 'borderline', 'always' or 'shadow', got 'never'"
+        ):
             Gate(ask="never")
 
     def test_a_rewrite_is_searched_in_the_same_filter_and_answered_if_it_is_certain(self, full):

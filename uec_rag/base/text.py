@@ -44,6 +44,8 @@ SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar
 HAS_SPACELESS = regex.compile(SPACELESS)
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _ASCII_WORD = regex.compile(r"\w+", regex.ASCII)  # equal to WORD for ASCII texts, but faster
+# A mark before white space or, in Chinese and Japanese, before anything; or a blank line.
+SENTENCE_END = regex.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
 _HEADING = regex.compile(r"[Hh]eader [1-6]|h[1-6]")
 _MARKDOWN_HEADING = regex.compile(r"\s*+#{1,6}[ \t]++(\S[^\r\n]*)")
 _LINK, _MARKS = regex.compile(r"!?\[([^\[\]]*+)\]\([^()]*+\)"), regex.compile("[`*~]+")

@@ -1,7 +1,8 @@
 """Advice from a reader, such as a language model, on whether the passages found answer a question.
 
 An advisor is asked at most once about a question, and only in doubt (`uec_rag.Gate`). Nothing that
-it says is executed or taken for more than a verdict, labels and a question to search for.
+it says is executed or taken for more than a verdict, probabilities, labels and a question to search
+for.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ import inspect
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
+from uec_rag.confidence.decision_models import decision_model
+from uec_rag.confidence.opinion import READ, Case, Opinion, read_answers
 from uec_rag.confidence.readings import shorten
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
@@ -47,6 +51,8 @@ class Advice(Record):
         For "clarify": what the question may mean, as short labels (`labels`).
     rewrite : str
         For "no": the question in the words that documents would use, to search for once more.
+    passage : int
+        For "answer": the number of the passage that has the answer, from 1; 0 if it is not said.
     is_bare : bool
         Whether it is a mere yes or no, which takes back no clarifying question.
 
@@ -59,7 +65,13 @@ class Advice(Record):
     verdict: Verdict
     options: tuple[str, ...] = ()
     rewrite: str = ""
+    passage: int = 0
     is_bare: bool = field(default=False, repr=False, compare=False)
+
+    @property
+    def named(self) -> int:
+        """The position of the passage that has the answer, if it is not the first; 0 otherwise."""
+        return max(0, self.passage - 1) if self.verdict == "answer" else 0
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -77,13 +89,51 @@ class Advice(Record):
         return "" if same or len(line) > _LONGEST_REWRITE else line
 
 
-Advisor: TypeAlias = Callable[[str, Sequence[str]], object]
-"""A callable, or coroutine function, from a question and the texts of its hits to an `Advice`.
+@dataclass(frozen=True)
+class Reply:
+    """The reply of an advisor about one question.
 
-A bool, or a number from 0 to 1 (of which 0.5 and above is a yes), is taken for the verdict "answer"
-or "no", which leaves a clarifying question, and a text for the reply of a language model
-(`read_reply`). Anything else, such as None, counts as not asked, and so does a call that raises.
-While an advisor runs, no advisor is asked from within: what it searches is decided without advice.
+    Attributes
+    ----------
+    said : Advice, Opinion or str
+        A verdict, probabilities, or why there is neither.
+    seconds : float
+        The time that it took.
+    rewrite : Advice or None
+        The advice of a second advisor, asked for a rewrite alone.
+    """
+
+    said: Advice | Opinion | str
+    seconds: float = field(default=0.0, compare=False)
+    rewrite: Advice | None = None
+
+    @property
+    def calls(self) -> int:
+        """The number of calls that it took."""
+        return 1 if self.rewrite is None else 2
+
+    def with_rewrite(self, second: Reply) -> Reply:
+        """Return the reply with the advice of a second advisor."""
+        said = second.said if isinstance(second.said, Advice) else Advice("no")
+        return replace(self, rewrite=said, seconds=self.seconds + second.seconds)
+
+    def question_to_search(self, question: str) -> str:
+        """Return the rewrite of a question that its hits do not answer; "" without one."""
+        said = self.said if self.rewrite is None else self.rewrite
+        return said.question_to_search(question) if isinstance(said, Advice) else ""
+
+
+Advisor: TypeAlias = Callable[..., object]
+"""A chat model's reader or a decision model, by the names of its parameters.
+
+- A callable, or coroutine function, from a question and the texts of its hits to an `Advice`. A
+  bool is taken for the verdict "answer" or "no", which leaves a clarifying question; a number from
+  0 to 1 for P(the texts answer the question), an `Opinion`; and a text for the reply of a language
+  model (`read_reply`).
+- A decision model (`uec_rag.confidence.decision_models.decision_model`).
+
+Anything else, such as None, counts as not asked, and so does a call that raises. While an advisor
+runs, no advisor is asked from within: what it searches is decided without advice.
 """
 
 PROMPT = """\
@@ -96,8 +146,8 @@ Passages:
 {passages}
 
 Reply with one JSON object and nothing else:
-{{"verdict": "answer", "clarify" or "no", "options": [...], "rewrite": "..."}}
-"answer": the passages contain the answer.
+{{"verdict": "answer", "clarify" or "no", "passage": 0, "options": [...], "rewrite": "..."}}
+"answer": the passages contain the answer. In "passage", give the number of the one that does.
 "clarify": the question may mean several things, which the passages answer differently. In \
 "options", name them by two to four short labels.
 "no": the passages do not contain the answer. In "rewrite", ask the question once more, in the \
@@ -117,7 +167,7 @@ def read_reply(reply: str) -> Advice | None:
     Examples
     --------
     >>> read_reply('Sure: {"verdict": "no", "rewrite": "How is leave requested?"}')
-    Advice(verdict='no', options=(), rewrite='How is leave requested?')
+    Advice(verdict='no', options=(), rewrite='How is leave requested?', passage=0)
     >>> read_reply("It depends.")
     """
     written = reply[:_MOST_READ]
@@ -126,53 +176,62 @@ def read_reply(reply: str) -> Advice | None:
         found = json.loads(written[written.find("{") : written.rfind("}") + 1], parse_int=float)
     except (ValueError, RecursionError):
         return None
-    return _as_advice(found)
+    advice = _as_advice(found)
+    return advice if isinstance(advice, Advice) else None
 
 
-def _as_advice(reply: object) -> Advice | None:
-    """Convert what an advisor returned to advice; None if it is none."""
+def _as_advice(reply: object) -> Advice | Opinion | None:
+    """Convert what an advisor returned to advice or an opinion; None if it is neither."""
     if isinstance(reply, str):
         return read_reply(reply)
-    if isinstance(reply, int | float | np.number | np.bool_) and 0 <= reply <= 1:
-        return Advice("answer" if reply >= 0.5 else "no", is_bare=True)
+    if isinstance(reply, bool | np.bool_):
+        return Advice("answer" if reply else "no", is_bare=True)
+    if isinstance(reply, int | float | np.number) and 0 <= reply <= 1:
+        return Opinion(contains=float(reply))
     known = vars(reply) if isinstance(reply, Advice) else reply
     if not isinstance(known, Mapping):
         return None
     names = ("verdict", "options", "rewrite")
     try:
-        return Advice.restore({name: known[name] for name in names if known.get(name)})
+        advice = Advice.restore({name: known[name] for name in names if known.get(name)})
     except ValueError:
         return None
+    passage = known.get("passage")
+    is_number = isinstance(passage, int | float) and 1 <= passage <= READ
+    return replace(advice, passage=int(cast(float, passage))) if is_number else advice
 
 
-async def ask_advisor(
-    advisor: Advisor, questions: Sequence[str], texts: Sequence[Sequence[str]], timeout: float
-) -> list[Advice | str]:
-    """Ask an advisor about several questions, at most eight at a time.
-
-    Returns
-    -------
-    list of Advice or str
-        The advice on each question, or the reason why there is none.
-    """
+async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -> list[Reply]:
+    """Ask an advisor about several questions, at most eight at a time."""
     if _is_advising.get():
-        return ["it was asked from within an advisor"] * len(questions)
-    places = asyncio.Semaphore(_MOST_AT_ONCE)
+        return [Reply("it was asked from within an advisor")] * len(cases)
+    places, model = asyncio.Semaphore(_MOST_AT_ONCE), decision_model(advisor)
 
-    async def ask_one(question: str, passages: Sequence[str]) -> Advice | str:
+    def call(case: Case) -> object:
+        if model is None:
+            return advisor(case.question, case.texts)
+        return model(case.state, case.questions)
+
+    def read(reply: object, case: Case) -> Advice | Opinion | None:
+        return _as_advice(reply) if model is None else read_answers(reply, case)
+
+    async def ask_one(case: Case) -> Reply:
         async with places:
+            begun = time.monotonic()
             # A task of its own, so that an advisor that is cancelled does not cancel the search.
-            task = asyncio.create_task(_advice(advisor, question, passages))
+            task = asyncio.create_task(_advice(partial(call, case), partial(read, case=case)))
             try:
                 await asyncio.wait([task], timeout=timeout)
             finally:
                 task.cancel()  # if it takes too long, or the search is cancelled
-            if not task.done():
-                return f"it took more than {timeout:g} seconds"
-            return "it failed with CancelledError" if task.cancelled() else task.result()
+            said: Advice | Opinion | str = f"it took more than {timeout:g} seconds"
+            if task.done():
+                cancelled = task.cancelled()
+                said = "it failed with CancelledError" if cancelled else task.result()
+            return Reply(said, time.monotonic() - begun)
 
-    replies = [*await asyncio.gather(*map(ask_one, questions, texts))]
-    if failures := [reply for reply in replies if isinstance(reply, str)]:
+    replies = [*await asyncio.gather(*map(ask_one, cases))]
+    if failures := [reply.said for reply in replies if isinstance(reply.said, str)]:
         _log.warning(
             "The advisor gave no advice on %s (most recently, %s); the gate decides without.",
             pluralize(len(failures), "question"),
@@ -181,21 +240,23 @@ async def ask_advisor(
     return replies
 
 
-async def _advice(advisor: Advisor, question: str, passages: Sequence[str]) -> Advice | str:
+async def _advice(
+    call: Callable[[], object], read: Callable[[object], Advice | Opinion | None]
+) -> Advice | Opinion | str:
     """Call an advisor in a thread of its own, and await in this event loop what is asynchronous.
 
-    Returns its advice, or the reason why there is none.
+    Returns what it says, or the reason why there is nothing.
     """
     _is_advising.set(True)
     try:
-        reply = await _in_thread(partial(advisor, question, passages))
+        reply = await _in_thread(call)
         if inspect.isawaitable(reply):
             reply = await reply
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
         reply = raised  # a service may fail in any way; the gate does without
     if isinstance(reply, BaseException):
         return f"it failed with {type(reply).__name__}"  # the message may hold a URL or a key
-    return _as_advice(reply) or "it returned no verdict"
+    return read(reply) or "it returned no verdict"
 
 
 async def _in_thread(call: Callable[[], object]) -> object:

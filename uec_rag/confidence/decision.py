@@ -11,6 +11,7 @@ from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
 from uec_rag.confidence.languages import ENGLISH, Code, sentence
+from uec_rag.confidence.opinion import Opinion, OpinionModel, odds_of, share_of
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     clarifying_question,
@@ -59,7 +60,11 @@ class Decision:
         The kind of reason; see `Code`.
     advice : str
         The verdict of an advisor: "answer", "clarify" or "no", or "none: " and why it has none; ""
-        if none was asked.
+        if none was asked. Behind a verdict from probabilities, the answers that were not valid.
+    advice_probability : float or None
+        P(the passages contain the answer) by an advisor alone; None if it gave none.
+    advice_calls, advice_tokens : int
+        Calls of advisors, and tokens that these read and wrote, where known.
     searched_as : str
         The advisor's rewrite of the question, whose hits are those of this decision; "" if they are
         those of the question.
@@ -85,6 +90,9 @@ class Decision:
     size: int = field(default=0, compare=False)
     code: Code | Literal[""] = field(default="", compare=False)
     advice: str = ""
+    advice_probability: float | None = field(default=None, compare=False)
+    advice_calls: int = field(default=0, compare=False)
+    advice_tokens: int = field(default=0, compare=False)
     searched_as: str = ""
     language: str = field(default=ENGLISH, compare=False)
 
@@ -143,9 +151,10 @@ class Decision:
             "candidates": [*self.candidates],
         } | self.advice_metadata()
 
-    def advice_metadata(self) -> dict[str, str]:
+    def advice_metadata(self) -> dict[str, Any]:
         """Return the metadata on an advisor; empty if none was asked."""
-        fields = {"advice": self.advice, "searched_as": self.searched_as}
+        names = ("advice", "advice_probability", "advice_calls", "advice_tokens", "searched_as")
+        fields = {name: getattr(self, name) for name in names}
         return {key: value for key, value in fields.items() if value}
 
 
@@ -261,6 +270,55 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
     meant = meant or decision.readings
     reason = clarifying_question(meant, language)
     return replace(told, action="clarify", readings=meant, reason=reason, code="underspecified")
+
+
+_VERDICTS: dict[Action, str] = {"answer": "answer", "clarify": "clarify", "abstain": "no"}
+
+
+def apply_opinion(
+    decision: Decision, opinion: Opinion, model: OpinionModel, threshold: float
+) -> Decision:
+    """Decide again by the confidence of a search and a second opinion on it together.
+
+    P(the corpus answers) moves with the confidence. Where the opinion says which reading is meant,
+    P(underspecified) is halfway between both in log odds, and the readings are ordered by it.
+
+    Parameters
+    ----------
+    decision : Decision
+        The decision about the hits that were read.
+    opinion : Opinion
+    model : OpinionModel
+    threshold : float
+        The confidence above which to answer.
+
+    Examples
+    --------
+    >>> model = OpinionModel(confidence=0.5, contains=1.0, bias=0.0)
+    >>> found = decide_one(0.4)
+    >>> [apply_opinion(found, Opinion(share), model, 0.5).action for share in (0.9, 0.2)]
+    ['answer', 'abstain']
+    """
+    missing = "; ".join(f"not given: {one}" for one in opinion.missing)
+    odds, unclear, sure = opinion.log_odds, opinion.unclear, decision.confidence
+    if odds is None and unclear is None:
+        return replace(decision, advice=f"none: {missing}")
+    if odds is not None:
+        sure = model.probability(decision.confidence, odds)
+    unsaid, readings = decision.underspecified, decision.readings
+    if unclear is not None:
+        unsaid = share_of((odds_of(unsaid) + odds_of(unclear)) / 2)
+        told = zip(opinion.readings, readings, strict=False)
+        first = sorted(told, key=lambda pair: -pair[0])
+        readings = (*(reading for _, reading in first), *readings[len(first) :])
+    scale = sure / max(decision.confidence, 1e-7)
+    in_corpus = min(max(decision.in_corpus * min(scale, 1.0), sure), 1.0)
+    known = replace(
+        decision, confidence=sure, underspecified=unsaid, readings=readings, in_corpus=in_corpus
+    )
+    made = decide_again(known, threshold)
+    advice = "; ".join(filter(None, (_VERDICTS[made.action], missing)))
+    return replace(made, advice=advice, advice_probability=opinion.probability)
 
 
 def _reading(label: str, readings: Sequence[Reading], count: int) -> Reading:

@@ -8,15 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from uec_rag.base.text import SENTENCE_END
 from uec_rag.documents.document import body_of
 from uec_rag.documents.text import has_words
 from uec_rag.stores.base import Passage
 
 MOST_PAIRS = 300
 """The number of questions that an ensemble is fitted on without labels."""
-
-# The end of a sentence: a mark before white space or, in Chinese and Japanese, before anything.
-_END = re.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
 
 
 def split_first_sentence(text: str) -> tuple[str, str]:
@@ -29,7 +27,7 @@ def split_first_sentence(text: str) -> tuple[str, str]:
     >>> split_first_sentence("Bread wants time. Let it rise.")
     ('Bread wants time.', 'Let it rise.')
     """
-    end = _END.search(text)
+    end = SENTENCE_END.search(text)
     if end is None:
         return " ".join(text.split()), ""
     return " ".join(text[: end.end()].split()), text[end.end() :].strip()
@@ -63,12 +61,32 @@ def make_questions(passages: Sequence[Passage], most: int) -> dict[str, list[str
     dict of str to list of str
         The texts that answer each question, without their titles and the question.
     """
+    made = _questions(passages, most)
+    return {question: [answer for _, answer in pairs] for question, pairs in made.items()}
+
+
+def questions_of(passages: Sequence[Passage], most: int) -> dict[str, list[str]]:
+    """Generate questions from passages in random order, each with the ids of those that answer it.
+
+    Examples
+    --------
+    >>> text = "Bread wants time. Let the dough rise for some hours, or overnight in the cold."
+    >>> questions_of([Passage("bread", text, {})], 60)
+    {'Bread wants time.': ['bread']}
+    """
+    shuffled = random.Random(0).sample([*passages], len(passages))
+    made = _questions(shuffled, most)
+    return {question: [id_ for id_, _ in pairs] for question, pairs in made.items()}
+
+
+def _questions(passages: Sequence[Passage], most: int) -> dict[str, list[tuple[str, str]]]:
+    """Generate questions, each with ids and texts of the passages that answer it."""
     titles = Counter(title for passage in passages for title in _titles(passage))
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
-    made: dict[str, list[str]] = {}
+    made: dict[str, list[tuple[str, str]]] = {}
     for passage in passages:
         if (pair := _question_of(passage, telling)) is not None:
-            made.setdefault(pair[0], []).append(pair[1])
+            made.setdefault(pair[0], []).append((passage.id, pair[1]))
     return dict([one for one in made.items() if len(one[1]) <= _MOST_ANSWERS][:most])
 
 

@@ -20,22 +20,27 @@ from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import read_json, replace_file
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.confidence.advice import Advice, Advisor, ask_advisor, run_to_end
-from uec_rag.confidence.decision import Decision, apply_advice, decide_again
+from uec_rag.confidence.advice import Advice, Advisor, Reply, ask_advisor, run_to_end
+from uec_rag.confidence.decision import Decision, apply_advice, apply_opinion, decide_again
+from uec_rag.confidence.decision_models import decision_model
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import Guarantee, advised_thresholds, drift, expected_threshold
+from uec_rag.confidence.opinion import READ, Opinion, OpinionModel, shipped_opinion_model
+from uec_rag.confidence.risk import Guarantee, drift, expected_threshold
+from uec_rag.retrieval.advice_log import AdviceLog
+from uec_rag.retrieval.advised import (
+    DOUBT,
+    MOST_ASKED,
+    UNDERSPECIFIED,
+    case_of,
+    fit_opinion,
+    with_guarantee,
+)
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
-
-DOUBT = (0.05, 0.85)
-"""The confidences between which an advisor is asked, without labels."""
-
-UNDERSPECIFIED = (0.5, 0.9)
-"""P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
 
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
 
@@ -59,7 +64,7 @@ class Pending(Generic[_T]):
     decisions : sequence of n Decision
         The decisions at the gate's threshold.
     found : sequence of n T
-        What was found for each question.
+        What was found for each question: a `Result`, or a list of hits.
     questions : sequence of n str
         Each with the turns before it, one per line.
     texts : sequence of n sequences of str
@@ -91,47 +96,89 @@ class Pending(Generic[_T]):
         """Run `finish`; an asynchronous advisor is asked in this event loop."""
         return await asyncio.to_thread(self.settle, await self.consult())
 
-    async def consult(self) -> list[Advice | str]:
-        """Ask the advisor, in this event loop if it is asynchronous, else in threads.
+    async def consult(self) -> list[Reply]:
+        """Ask the advisor about each of `rows`, and then the rewriter where it declines.
 
-        Returns the advice on each of `rows`, or the reason why there is none.
+        An asynchronous one is asked in this event loop, others in threads.
         """
         gate, rows = self.gate, self.rows
         if not rows or gate.advisor is None:
             return []
-        return await ask_advisor(
-            gate.advisor,
-            [self.questions[row] for row in rows],
-            [self.texts[row][: gate.k] for row in rows],
-            gate.timeout,
-        )
+        cases = [case_of(self.decisions[r], self.questions[r], self.texts[r]) for r in rows]
+        replies = await ask_advisor(gate.advisor, cases, gate.timeout)
+        if gate.rewriter is None or gate.ask == "shadow":
+            return replies
+        declined = [
+            at
+            for at, (row, reply) in enumerate(zip(rows, replies, strict=True))
+            if gate.advised(self.decisions[row], reply).action == "abstain"
+        ]
+        written = await ask_advisor(gate.rewriter, [cases[at] for at in declined], gate.timeout)
+        for at, second in zip(declined, written, strict=True):
+            replies[at] = replies[at].with_rewrite(second)
+        return replies
 
-    def settle(self, replies: Sequence[Advice | str]) -> list[tuple[Decision, _T]]:
+    def settle(self, replies: Sequence[Reply]) -> list[tuple[Decision, _T]]:
         """Decide on all questions, given what `consult` returned.
 
         What was found is that of the rewrite if this is answered.
         """
-        final = [*zip(self.decisions, self.found, strict=True)]
+        gate, final = self.gate, [*zip(self.decisions, self.found, strict=True)]
         advised = dict(zip(self.rows, replies, strict=True))
+        made = {row: gate.advised(self.decisions[row], reply) for row, reply in advised.items()}
         rewrites = {
             row: line
-            for row, advice in advised.items()
-            if isinstance(advice, Advice)
-            and (line := advice.question_to_search(self.questions[row].rpartition("\n")[2]))
+            for row, reply in advised.items()
+            if made[row].action == "abstain"
+            and (line := reply.question_to_search(self.questions[row].rpartition("\n")[2]))
         }
-        if rewrites and self.search is not None:
+        if rewrites and self.search is not None and gate.ask != "shadow":
             again = self.search([*rewrites.values()])
             for (row, line), (decision, found) in zip(rewrites.items(), again, strict=True):
-                if decision.confidence > self.gate.rewritten:
-                    final[row] = apply_advice(decision, Advice("answer"), line), found
-                    del advised[row]
-        for row, advice in advised.items():
-            decision, found = final[row]
-            if isinstance(advice, str):
-                final[row] = replace(decision, advice=f"none: {advice}"), found
-            else:
-                final[row] = apply_advice(decision, advice), found
+                if decision.confidence > gate.rewritten:
+                    counts = made.pop(row)
+                    taken = apply_advice(decision, Advice("answer"), line)
+                    costs = counts.advice_calls, counts.advice_tokens
+                    taken = replace(taken, advice_calls=costs[0], advice_tokens=costs[1])
+                    final[row] = taken, found
+        for row, decision in made.items():
+            known, found = final[row]
+            if gate.ask == "shadow":
+                decision = replace(
+                    known,
+                    advice=decision.advice,
+                    advice_probability=decision.advice_probability,
+                    advice_calls=decision.advice_calls,
+                    advice_tokens=decision.advice_tokens,
+                )
+            elif decision.action == "answer" and not isinstance(said := advised[row].said, str):
+                found = with_first(found, said.named)
+            final[row] = decision, found
+        self._write_log(replies, made, final)
         return final
+
+    def _write_log(
+        self,
+        replies: Sequence[Reply],
+        made: Mapping[int, Decision],
+        final: Sequence[tuple[Decision, _T]],
+    ) -> None:
+        """Log the questions that the advisor was asked about, if there is a log."""
+        log, rows = self.gate.log, self.rows
+        if log is None or not rows:
+            return
+        after = [made.get(row, final[row][0]) for row in rows]
+        asked, before = [self.questions[row] for row in rows], [self.decisions[row] for row in rows]
+        log.write(asked, before, after, replies, is_shadow=self.gate.ask == "shadow")
+
+
+def with_first(found: _T, position: int) -> _T:
+    """Return a `Result`, or a list of hits, with the hit at a position as the first."""
+    if isinstance(found, Result):
+        return cast(_T, found.with_first(position))
+    hits = cast(list[Any], found)
+    first = hits[position : position + 1]
+    return cast(_T, [*first, *hits[:position], *hits[position + 1 :]]) if position else found
 
 
 @dataclass(frozen=True)
@@ -144,28 +191,42 @@ class Gate(Record):
         The confidence above which to answer.
     guarantee : Guarantee or None
         The limit on wrong answers that `from_labels` found the thresholds for.
-    advisor : callable or None
-        LLM or callable consulted once per borderline question; see
-        `uec_rag.confidence.advice.Advisor`. It
-        is not saved. If it says "answer", the question is answered from its hits; if "clarify",
-        the user is asked which of its options, or of the readings, is meant; if "no", its rewrite
-        is searched for, and answered if it is not in doubt itself. If it fails, or if there is
-        none, `threshold` decides.
+    advisor : callable, decision model or None
+        Reads ten passages once per borderline question; see `uec_rag.confidence.advice.Advisor`. It
+        is not saved. A verdict decides: if it is "answer", the question is answered from its hits;
+        if "clarify", the user is asked which of its options, or of the readings, is meant; if "no",
+        its rewrite is searched for, and answered if it is not in doubt itself. A probability, of a
+        decision model, becomes one with the confidence (`opinion`), which `threshold` is compared
+        with. The passage that it names becomes the first hit. If it fails, or if there is none,
+        `threshold` decides alone.
+    rewriter : callable or None
+        A second advisor, such as a chat model, that is asked for a rewrite where the first has
+        declined. It is not saved.
+    opinion : OpinionModel or None
+        How confidence and an advisor's probability become one; `fit_from` learns it of an index. By
+        default, that of `uec_rag.confidence.opinion.shipped_opinion_model`, which is cautious.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
         the first and P(underspecified) above 0.5; but not if the user is asked which of
         several things is meant, and P(underspecified) is above nine tenths.
     rewritten : float
         The confidence above which a rewrite is answered.
-    ask : {"borderline", "always"}
+    ask : {"borderline", "always", "shadow"}
         When an advisor is asked: in doubt, or also before each answer. "always" finds answers that
         are confident and wrong, such as those on the topic of the documents that they do not have,
-        for a call for nearly each question. It has no guarantee.
+        for a call for nearly each question. It has no guarantee. "shadow" asks in doubt, but
+        decides without it, so that `log` shows what it would change.
+    advised_threshold : float or None
+        The probability above which a question with a second opinion is answered; `threshold` by
+        default. `from_labels` sets it.
+    log : path, AdviceLog or None
+        A file that gets a line of JSON for each question that an advisor was asked about. It is not
+        saved.
     timeout : float
         Seconds after which an advisor counts as not asked.
     k : int
-        A query counts as answered correctly if one of its first k hits is relevant; an advisor
-        reads as many. With a guarantee, a search for fewer hits returns as many, too.
+        A query counts as answered correctly if one of its first k hits is relevant. With a
+        guarantee, a search for fewer hits returns as many, too.
     is_advised : bool
         Whether the guarantee is that of the gate with its advisor. It also holds without one; the
         gate then answers fewer questions, as `report` says.
@@ -213,7 +274,11 @@ class Gate(Record):
     advisor: Advisor | None = field(default=None, repr=False, compare=False)
     doubt: tuple[float, float] = DOUBT
     rewritten: float = DOUBT[1]
-    ask: Literal["borderline", "always"] = "borderline"
+    rewriter: Advisor | None = field(default=None, repr=False, compare=False)
+    opinion: OpinionModel | None = None
+    advised_threshold: float | None = None
+    log: AdviceLog | None = field(default=None, compare=False)
+    ask: Literal["borderline", "always", "shadow"] = "borderline"
     timeout: float = 30.0
     k: int = JUDGED
     is_advised: bool = False
@@ -225,6 +290,9 @@ class Gate(Record):
     def __post_init__(self) -> None:
         if self.max_wrong is not None:
             object.__setattr__(self, "threshold", self._expected_threshold(self.max_wrong))
+        if isinstance(self.log, str | os.PathLike):
+            object.__setattr__(self, "log", AdviceLog(os.fspath(self.log)))
+        check_type(self.log, AdviceLog | None, "log", "a path or an AdviceLog")
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
         low, high = self.doubt
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
@@ -233,10 +301,12 @@ class Gate(Record):
                 check_share(value, name, "a number from 0 to 1")
         if low > high:
             raise ValueError(f"doubt: expected the lower confidence first, got {self.doubt}.")
-        if self.ask not in ("borderline", "always"):
-            raise ValueError(f"ask: expected 'borderline' or 'always', got {self.ask!r:.60}.")
+        if self.ask not in ("borderline", "always", "shadow"):
+            expected = "'borderline', 'always' or 'shadow'"
+            raise ValueError(f"ask: expected {expected}, got {self.ask!r:.60}.")
         check_k(self.k)
         _check_advisor(self.advisor)
+        _check_advisor(self.rewriter, "rewriter")
         if self.guarantee is None:
             return
         if self.ask == "always":
@@ -274,6 +344,8 @@ class Gate(Record):
         max_risk: float | None = None,
         certainty: float = 0.95,
         advisor: Advisor | None = None,
+        rewriter: Advisor | None = None,
+        opinion: OpinionModel | None = None,
         k: int = 4,
         filter: Filter | None = None,
     ) -> Gate:
@@ -304,6 +376,8 @@ class Gate(Record):
             The advisor of the gate, which is asked about each of these queries. The guarantee is
             that of the gate as it runs, with the advisor's errors, rewrites and failures. Not
             possible with `max_risk`.
+        rewriter, opinion : optional
+            As in the class; `opinion` may come from `fit_from`, but not from these labels.
         k : int
             Number of hits per query that an answer may use.
         filter : mapping or callable, optional
@@ -316,8 +390,12 @@ class Gate(Record):
             passed with `max_wrong` or `advisor`.
         """
         check_target(max_wrong, max_risk, certainty, advisor)
-        searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, filter=filter)
-        return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, advisor=advisor)
+        read = 0 if advisor is None else READ
+        searched = LabelledSearch.from_queries(
+            retriever, queries, relevant_ids, k=k, filter=filter, read=read
+        )
+        advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter, "opinion": opinion}
+        return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, **advice)
 
     @classmethod
     def from_search(
@@ -328,6 +406,8 @@ class Gate(Record):
         *,
         max_wrong: float | None = None,
         advisor: Advisor | None = None,
+        rewriter: Advisor | None = None,
+        opinion: OpinionModel | None = None,
     ) -> Gate:
         """Make the gate of `from_labels` from labelled questions that are searched already."""
         made = cls(
@@ -339,7 +419,38 @@ class Gate(Record):
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
             return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
-        return _with_advisor(made, searched, advisor, WRONG if max_wrong is None else max_wrong)
+        made = replace(made, rewriter=rewriter, opinion=opinion)
+        most = WRONG if max_wrong is None else max_wrong
+        return cast(Gate, with_guarantee(made, searched, advisor, most))
+
+    def fit_from(self, retriever: Searchable, most: int = MOST_ASKED) -> Gate:
+        """Learn, without labels, how far to trust the advisor's probabilities on an index.
+
+        The advisor is asked about questions made of the passages, once with and once without those
+        that answer them: at most ``2 * most`` calls, whose number of tokens is logged before. What
+        is learned is kept with the gate, and `report` tells what the advisor adds.
+
+        Parameters
+        ----------
+        retriever : Retriever
+            The index.
+        most : int
+            Largest number of questions.
+
+        Returns
+        -------
+        Gate
+            With another `opinion`.
+
+        Raises
+        ------
+        ValueError
+            If there is no advisor, if fewer than 20 questions can be made whose answers are found,
+            or if the advisor gives no probabilities.
+        """
+        if self.advisor is None:
+            raise ValueError("advisor: fit_from learns of an advisor; make Gate(advisor=...).")
+        return cast(Gate, fit_opinion(self, self.advisor, retriever, check_k(most, "most")))
 
     def search(
         self, retriever: Searchable, queries: Sequence[str], k: int = 4, **options: Any
@@ -390,7 +501,7 @@ class Gate(Record):
             found = search(rewrites)
             return [*zip(self._at_threshold(found), found, strict=True)]
 
-        texts = [[hit.text for hit in one.passages[: self.k]] for one in result]
+        texts = [[hit.text for hit in one.passages] for one in result]
         decisions = self._at_threshold(result)
         return Pending(self, decisions, [*result], questions, texts, search and again)
 
@@ -429,9 +540,28 @@ class Gate(Record):
             )
         return self._decide([decision], threshold)[0]
 
+    def advised(self, decision: Decision, reply: Reply) -> Decision:
+        """Decide again, given what the advisor says of the hits of a question."""
+        said, tokens = reply.said, 0
+        if isinstance(said, str):
+            made = replace(decision, advice=f"none: {said}")
+        elif isinstance(said, Opinion):
+            model, tokens = self.opinion or shipped_opinion_model(), said.tokens
+            made = apply_opinion(decision, said, model, self._threshold_with_opinion)
+        else:
+            made = apply_advice(decision, said)
+        return replace(made, advice_calls=reply.calls, advice_tokens=tokens)
+
+    @property
+    def _threshold_with_opinion(self) -> float:
+        known = self.advised_threshold
+        return self.threshold if known is None else known
+
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
-        low, high = self.doubt[0], max(self.doubt[1], self.threshold)
+        low, high = self.doubt
+        if self.advised_threshold is None:
+            high = max(high, self.threshold)
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False
@@ -440,6 +570,10 @@ class Gate(Record):
         unsure = decision.confidence <= high or decision.underspecified > unclear
         unsure |= self.ask == "always" and decision.action == "answer"
         return low < decision.confidence and unsure
+
+    def depth(self, k: int) -> int:
+        """Return how many hits are searched for, for those that are judged and read as well."""
+        return max(k, self.k, READ if self.advisor is not None else 0)
 
     def hits_needed(self, k: int) -> int:
         """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
@@ -458,10 +592,10 @@ class Gate(Record):
         return same and self.basis in ("", retriever._method(filter).basis)
 
     def metadata(self) -> dict[str, Any]:
-        """Return the state as a JSON object, without the advisor."""
-        state = Record.metadata(replace(self, advisor=None))
-        del state["advisor"]
-        return state
+        """Return the state as a JSON object, without the advisors and the log."""
+        state = Record.metadata(replace(self, advisor=None, rewriter=None, log=None))
+        here = ("advisor", "rewriter", "log")
+        return {name: value for name, value in state.items() if name not in here}
 
     @classmethod
     def restore(cls, metadata: Mapping[str, Any]) -> Self:
@@ -525,59 +659,11 @@ class Gate(Record):
                 f" An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
                 f"is answered above {self.rewritten:.3f}."
             )
+            if self.opinion is not None:
+                said += f" {self.opinion.report}"
         elif self.is_advised:
             said += " That is with its advisor; without one, as now, it answers fewer."
         return said
-
-
-def _with_advisor(gate: Gate, searched: LabelledSearch, advisor: Advisor, max_wrong: float) -> Gate:
-    """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
-    result, k, unclear = searched.result, gate.k, searched.result.decisions
-    texts = [[hit.text for hit in hits[:k]] for hits in result.passages]
-    replies = run_to_end(ask_advisor(advisor, result.queries, texts, gate.timeout))
-    rewrites = {
-        query: line
-        for query, reply in zip(result.queries, replies, strict=True)
-        if isinstance(reply, Advice) and (line := reply.question_to_search(query))
-    }
-    found = searched.retriever.search([*rewrites.values()], k, filter=searched.filter)
-    again = dict(zip(rewrites, found, strict=True))
-    sure = np.array([again[q].confidence_at(k) if q in again else -np.inf for q in result.queries])
-    pairs = zip(result.queries, searched.relevant, strict=True)
-    right = np.array([query not in again or any(again[query].finds(ids)) for query, ids in pairs])
-    unsaid, (doubtful, vague) = np.array([d.underspecified for d in unclear]), UNDERSPECIFIED
-    kinds = [2 if isinstance(reply, str) else int(reply.verdict != "answer") for reply in replies]
-    thresholds = advised_thresholds(
-        searched.confidence,
-        # What is asked back, whatever the advisor says, is never answered wrongly.
-        searched.right | (searched.asks_back & (unsaid > vague)),
-        np.array(kinds, dtype=np.intp),
-        sure,
-        right,
-        unsaid <= doubtful,
-        searched.asks_back,
-        max_wrong,
-    )
-    made = replace(
-        gate,
-        advisor=advisor,
-        is_advised=True,
-        threshold=thresholds.threshold,
-        doubt=(thresholds.low, thresholds.high),
-        rewritten=thresholds.rewritten,
-    )
-    known = {line: again[query] for query, line in rewrites.items()}
-    pending = made.pending(
-        result, result.queries, lambda lines: SearchResult([*map(known.__getitem__, lines)])
-    )
-    settled = pending.settle([replies[row] for row in pending.rows])
-    is_right = [
-        any(one.finds(ids)) for (_, one), ids in zip(settled, searched.relevant, strict=True)
-    ]
-    answered = np.array([decision.action == "answer" for decision, _ in settled])
-    wrong = int((answered & ~np.array(is_right)).sum())
-    kept = replace(thresholds.guarantee, answered=int(answered.sum()), wrong=wrong)
-    return replace(made, guarantee=kept)
 
 
 def check_gate(gate: object) -> Gate | None:
@@ -607,11 +693,12 @@ def check_target(
     _check_advisor(advisor)
 
 
-def _check_advisor(advisor: object) -> None:
-    if advisor is not None and not callable(advisor):
+def _check_advisor(advisor: object, argument: str = "advisor") -> None:
+    if advisor is not None and not callable(advisor) and decision_model(advisor) is None:
         raise TypeError(
-            "advisor: expected a callable(question, texts) -> Advice, got "
-            f"{type(advisor).__name__}."
+            f"{argument}: expected a callable(question, texts) -> Advice, or a decision model, "
+            f"got {type(advisor).__name__}. For a chat model, use chat_advisor of "
+            "uec_rag.langchain or llm_advisor of uec_rag.llama_index."
         )
 
 

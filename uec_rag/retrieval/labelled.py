@@ -127,7 +127,7 @@ class LabelledSearch:
     def right(self) -> NDArray[np.bool_]:
         """True for each query that one of its first k hits answers, shape (n,)."""
         pairs = zip(self.result, self.relevant, strict=True)
-        return np.array([any(hits.finds(ids)) for hits, ids in pairs], dtype=bool)
+        return np.array([any(hits.first(self.k).finds(ids)) for hits, ids in pairs], dtype=bool)
 
     @classmethod
     def from_queries(
@@ -138,6 +138,7 @@ class LabelledSearch:
         *,
         k: int = 4,
         filter: Filter | None = None,
+        read: int = 0,
     ) -> Self:
         """Search labelled queries.
 
@@ -145,6 +146,8 @@ class LabelledSearch:
         ----------
         retriever, queries, relevant_ids, k, filter
             As in `Gate.from_labels`, with the same errors.
+        read : int
+            Number of hits that an advisor reads, if these are more.
         """
         check_k(k)
         if not isinstance(getattr(retriever, "store", None), Store):
@@ -155,7 +158,7 @@ class LabelledSearch:
         retriever.passages(filter)  # checks the filter
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         view = retriever.with_gate(None)
-        result = view.search(queries, k, filter=filter)
+        result = view.search(queries, max(k, read), filter=filter)
         warn_of_lost(view.store, wanted)
         return cls(view, result, wanted, k, view.corpus, filter)
 

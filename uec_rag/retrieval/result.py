@@ -142,6 +142,28 @@ class Result:
         """Return the result with the first k hits and unchanged confidence and decision."""
         return self if k >= len(self.passages) else self._take(range(k))
 
+    def with_first(self, position: int) -> Result:
+        """Return the result with the hit at a position as the first, as an advisor names it."""
+        if not 0 < position < len(self.passages):
+            return self
+        others = [at for at in range(len(self.passages)) if at != position]
+        taken = self._take([position, *others])
+        taken.relevance[0] = self.relevance.max()
+        return taken
+
+    def scaled(self, factor: float) -> Result:
+        """Return the result with relevance as its decision's confidence, which a factor changed.
+
+        The relevance of no hit exceeds the confidence, and their sum is at least the confidence.
+        """
+        if factor == 1 or not self.passages:
+            return self
+        sure = self.decision.confidence
+        each = np.minimum(self.relevance * np.float32(factor), np.float32(sure))
+        each[0] = max(each[0], sure - each[1:].sum())
+        at_k = np.minimum(self.confidence_at_k * np.float32(factor), self.decision.in_corpus)
+        return replace(self, relevance=each, confidence_at_k=at_k.astype(np.float32))
+
     def _take(self, positions: Sequence[int]) -> Result:
         at = [*positions]
         return replace(

@@ -451,7 +451,7 @@ class Retriever:
         asked = parse_queries(queries, options.get("history"), options.get("within"))
         if (where := options.get("filter")) is not None:
             parse(where)  # so that a wrong one costs no encoding
-        most = k if gate is None else max(k, gate.k)
+        most = k if gate is None else gate.depth(k)
         result = self._run(asked, most, options)
         if gate is None:
             return result, None
@@ -980,11 +980,13 @@ def _joined(
     pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], k: int
 ) -> SearchResult:
     """Return the first k hits of each question, or of its rewrite, with the final decisions."""
-    most = pending.gate.hits_needed(k)
-    results = [
-        replace(found, query=asked.query, decision=decision).first(most)
-        for asked, (decision, found) in zip(pending.found, settled, strict=True)
-    ]
+    most, results = pending.gate.hits_needed(k), list[Result]()
+    rows = zip(pending.decisions, pending.found, settled, strict=True)
+    for before, asked, (decision, found) in rows:
+        one = replace(found, query=asked.query, decision=decision).first(most)
+        if decision.advice_probability is not None:
+            one = one.scaled(decision.confidence / max(before.confidence, 1e-7))
+        results.append(one)
     return SearchResult(results)
 
 

@@ -1,0 +1,240 @@
+"""What a gate with an advisor learns of an index: from labels, with a guarantee, or without labels.
+
+Without labels, a decision model is asked about questions made of the passages, once with and once
+without those that answer them (`fit_opinion`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.confidence.advice import Advice, Advisor, Reply, ask_advisor, run_to_end
+from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.opinion import READ, Case, Opinion, auroc, shipped_opinion_model
+from uec_rag.confidence.risk import advised_thresholds, conformal_threshold
+from uec_rag.documents.questions import questions_of
+from uec_rag.retrieval.labelled import FEWEST, LabelledSearch, Searchable
+from uec_rag.retrieval.learn import sample_passages
+from uec_rag.retrieval.result import SearchResult
+
+Gate: TypeAlias = Any
+"""A `uec_rag.Gate`, whose module imports this one."""
+
+DOUBT = (0.05, 0.85)
+"""The confidences between which an advisor is asked, without labels."""
+
+UNDERSPECIFIED = (0.5, 0.9)
+"""P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
+
+MOST_ASKED = 60
+"""The number of questions made of an index that a decision model is asked about, twice each."""
+
+_SAID = 4  # bytes of a request for a token, about
+_log = logging.getLogger("uec_rag")
+
+
+def case_of(decision: Decision, question: str, texts: Sequence[str]) -> Case:
+    """Return what an advisor is to judge: a question with its turns, and the texts of its hits."""
+    titles = tuple(reading.title for reading in decision.readings)
+    return Case(question, texts[:READ], titles, decision.underspecified)
+
+
+def fit_opinion(gate: Gate, advisor: Advisor, retriever: Searchable, most: int) -> Gate:
+    """Learn how confidence and an advisor's probability become one, as `Gate.fit_from` says."""
+    view, passages = retriever.with_gate(None), sample_passages(retriever.store)
+    cases, sure, right = list[Case](), list[float](), list[bool]()
+    for question, ids in questions_of(passages, most).items():
+        for among in (None, {"$not": {"$id": ids}}):
+            [result] = view.search([question], READ, filter=among)
+            # A sentence of a passage is no answer to itself.
+            texts = [hit.text.replace(question, " ").strip() for hit in result.passages]
+            if any(texts):
+                cases.append(case_of(result.decision, question, texts))
+                sure.append(result.confidence_at(gate.k))
+                right.append(any(result.finds(ids)))
+    if sum(right) < FEWEST:
+        raise ValueError(
+            f"retriever: expected passages of which {FEWEST} questions can be made whose answers "
+            f"are found, got {sum(right)} of {len(passages):,} passages. A question is a title in "
+            "the metadata, a heading, or the first sentence of a passage. Use Gate.from_labels, or "
+            "the gate as it is."
+        )
+    _log.warning(
+        "uec_rag: asking the advisor %s times about %s questions made of the passages: about %s "
+        "tokens, once.",
+        len(cases),
+        len(cases) // 2,
+        f"{sum(case.size for case in cases) // _SAID:,}",
+    )
+    replies = run_to_end(ask_advisor(advisor, cases, gate.timeout))
+    odds = [reply.said.log_odds if isinstance(reply.said, Opinion) else None for reply in replies]
+    given = [row for row, one in enumerate(odds) if one is not None]
+    truth = np.array(right)[given]
+    if min(truth.sum(), (~truth).sum()) < FEWEST:
+        failures = [reply.said for reply in replies if not isinstance(reply.said, Opinion)]
+        raise ValueError(
+            f"advisor: expected probabilities for {FEWEST} questions with and without their answer "
+            f"or more, got them for {len(given)} of {len(cases)}"
+            + (f" (most recently: {failures[-1]!s:.200})" if failures else "")
+            + ". Pass a decision model, or a function that returns a number from 0 to 1."
+        )
+    own, heard = np.array(sure)[given], np.array([odds[row] for row in given], dtype=np.float64)
+    made = (gate.opinion or shipped_opinion_model()).fit(own, heard, truth, gate.threshold)
+    together = made.log_odds(own, heard)
+    return replace(
+        gate,
+        opinion=replace(
+            made,
+            questions=len(given) // 2,
+            before=round(auroc(own, truth), 4),
+            after=round(auroc(together, truth), 4),
+        ),
+    )
+
+
+def with_guarantee(
+    gate: Gate, searched: LabelledSearch, advisor: Advisor, max_wrong: float
+) -> Gate:
+    """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
+    result, k = searched.result, gate.k
+    asked = zip(result.decisions, result.queries, result.passages, strict=True)
+    cases = [case_of(one, query, [hit.text for hit in hits]) for one, query, hits in asked]
+    replies = run_to_end(ask_advisor(advisor, cases, gate.timeout))
+    replies = _with_rewrites(gate, cases, replies)
+    rewrites = {
+        query: line
+        for query, reply in zip(result.queries, replies, strict=True)
+        if (line := reply.question_to_search(query))
+    }
+    found = searched.retriever.search([*rewrites.values()], k, filter=searched.filter)
+    again = dict(zip(rewrites, found, strict=True))
+    sure = np.array([again[q].confidence_at(k) if q in again else -np.inf for q in result.queries])
+    pairs = zip(result.queries, searched.relevant, strict=True)
+    right = np.array([query not in again or any(again[query].finds(ids)) for query, ids in pairs])
+    choose = _by_verdicts
+    if any(isinstance(reply.said, Opinion) for reply in replies):
+        choose = _by_probabilities
+    made = choose(
+        replace(gate, advisor=advisor, is_advised=True), searched, replies, sure, right, max_wrong
+    )
+    known = {line: again[query] for query, line in rewrites.items()}
+    pending = made.pending(
+        result, result.queries, lambda lines: SearchResult([*map(known.__getitem__, lines)])
+    )
+    settled = pending.settle([replies[row] for row in pending.rows])
+    is_right = [
+        any(one.first(k).finds(ids))
+        for (_, one), ids in zip(settled, searched.relevant, strict=True)
+    ]
+    answered = np.array([decision.action == "answer" for decision, _ in settled])
+    wrong = int((answered & ~np.array(is_right)).sum())
+    assert made.guarantee is not None
+    return replace(
+        made, guarantee=replace(made.guarantee, answered=int(answered.sum()), wrong=wrong)
+    )
+
+
+def _with_rewrites(gate: Gate, cases: Sequence[Case], replies: Sequence[Reply]) -> list[Reply]:
+    """Ask the gate's rewriter about the questions that its advisor may decline."""
+    if gate.rewriter is None:
+        return [*replies]
+    declined = [at for at, reply in enumerate(replies) if _may_decline(reply.said)]
+    some = [cases[at] for at in declined]
+    written = dict(
+        zip(declined, run_to_end(ask_advisor(gate.rewriter, some, gate.timeout)), strict=True)
+    )
+    return [
+        reply.with_rewrite(written[at]) if at in written else reply
+        for at, reply in enumerate(replies)
+    ]
+
+
+def _may_decline(said: Advice | Opinion | str) -> bool:
+    if isinstance(said, Opinion):
+        return (said.probability or 0.0) < DOUBT[1]
+    return isinstance(said, str) or said.verdict == "no"
+
+
+def _by_verdicts(
+    gate: Gate,
+    searched: LabelledSearch,
+    replies: Sequence[Reply],
+    sure: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    max_wrong: float,
+) -> Gate:
+    """Choose thresholds for an advisor that gives verdicts; see `advised_thresholds`."""
+    unsaid = np.array([one.underspecified for one in searched.result.decisions])
+    doubtful, vague = UNDERSPECIFIED
+    said = [reply.said for reply in replies]
+    kinds = [int(one.verdict != "answer") if isinstance(one, Advice) else 2 for one in said]
+    thresholds = advised_thresholds(
+        searched.confidence,
+        # What is asked back, whatever the advisor says, is never answered wrongly.
+        searched.right | (searched.asks_back & (unsaid > vague)),
+        np.array(kinds, dtype=np.intp),
+        sure,
+        right,
+        unsaid <= doubtful,
+        searched.asks_back,
+        max_wrong,
+    )
+    return replace(
+        gate,
+        threshold=thresholds.threshold,
+        doubt=(thresholds.low, thresholds.high),
+        rewritten=thresholds.rewritten,
+        guarantee=thresholds.guarantee,
+    )
+
+
+def _by_probabilities(
+    gate: Gate,
+    searched: LabelledSearch,
+    replies: Sequence[Reply],
+    sure: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    max_wrong: float,
+) -> Gate:
+    """Choose thresholds for an advisor that gives probabilities.
+
+    It is asked in a fixed range of confidence, so that the score of a question, its confidence or
+    the probability that both make, does not depend on the threshold. A rewrite that is answered
+    wrongly counts as such at each threshold. The threshold without advice is at least that of the
+    confidence alone, so that the limit is also kept if there is no advisor.
+    """
+    score, harmful = np.full(len(replies), -np.inf), np.zeros(len(replies), dtype=bool)
+    for row, (result, ids) in enumerate(zip(searched.result, searched.relevant, strict=True)):
+        known = replace(result.decision, confidence=float(searched.confidence[row]))
+        made, shown = known, result
+        said = replies[row].said
+        if gate.is_doubted(known) and not isinstance(said, str):
+            made = gate.advised(known, replies[row])
+            shown = result.with_first(said.named)
+        if made.action != "clarify":
+            is_verdict = made.advice_probability is None and made is not known
+            score[row] = float(made.action == "answer") if is_verdict else made.confidence
+            harmful[row] = not any(shown.first(gate.k).finds(ids))
+    again = np.where(~right & (sure > DOUBT[1]), sure, -np.inf)
+    harm = np.maximum(np.where(harmful, score, -np.inf), again)
+    guarantee = conformal_threshold(harm, np.isfinite(harm), max_wrong)
+    low = max(guarantee.threshold, 0.0)
+    if guarantee.wrong == np.isfinite(harm).sum() and len(harm) >= guarantee.needed:
+        low = 0.0  # all that is harmful may be answered
+    low = min(low, 1.0)
+    alone = np.where(searched.asks_back, -np.inf, searched.confidence)
+    least = conformal_threshold(alone, ~searched.right, max_wrong).threshold
+    threshold = min(max(low, least), 1.0)
+    return replace(
+        gate,
+        threshold=threshold,
+        advised_threshold=low,
+        rewritten=max(gate.rewritten, low),
+        guarantee=replace(guarantee, threshold=threshold),
+    )
