@@ -359,7 +359,7 @@ class OpinionModel(Record):
         self, confidence: NDArray[np.float64], odds: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Compute the log odds that the passages answer each of n questions."""
-        return self.confidence * log_odds(confidence) + self.contains * odds + self.bias
+        return self.confidence * _bounded(confidence) + self.contains * odds + self.bias
 
     def probability(self, confidence: float, odds: float) -> float:
         """Compute P(the passages answer a question)."""
@@ -386,7 +386,7 @@ class OpinionModel(Record):
         threshold : float
             The confidence above which the gate answers.
         """
-        known = np.column_stack([log_odds(confidence), odds])
+        known = np.column_stack([_bounded(confidence), odds])
         start, counts = np.array([self.confidence, self.contains]), np.ones(len(right))
         weights, bias = fit_logistic(known, right, counts, start, _STRENGTH, _STRENGTH)
         made = replace(self, confidence=float(weights[0]), contains=float(weights[1]), bias=bias)
@@ -402,6 +402,10 @@ class OpinionModel(Record):
         if len(scores) <= allowed or scores[allowed] <= limit:
             return self
         return replace(self, bias=self.bias - float(scores[allowed]) + limit - 1e-6)
+
+
+def _bounded(confidence: NDArray[np.float64]) -> NDArray[np.float64]:
+    return log_odds(np.clip(confidence, _LEAST, 1 - _LEAST))
 
 
 def auroc(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:

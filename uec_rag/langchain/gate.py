@@ -108,10 +108,13 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         not fitted; `UECRetriever.over(...).fit_from(documents).index.uec` is.
     gate : Gate, optional
         A gate from `Gate.from_labels`; by default, that of the retriever's index.
-    advisor : BaseChatModel or callable(question, texts) -> Advice, optional
-        LLM or callable consulted once per borderline question (`Gate.advisor`); a chat model
-        receives the prompt of `chat_advisor`. If it says that the documents found do not answer the
-        question, its rewrite of it is searched for.
+    advisor : BaseChatModel, decision model or callable(question, texts) -> Advice, optional
+        Reads the documents once per borderline question (`Gate.advisor`). A chat model receives the
+        prompt of `chat_advisor`; if it says that the documents do not answer the question, its
+        rewrite of it is searched for. A decision model (`BaseDecisionModel`, `TypeSafeClassifier`,
+        `OpenAIDecisions`, `uec_rag.confidence.decision_models.SystemOne`) gives a probability.
+    rewriter : BaseChatModel or callable, optional
+        Rewrites questions that a decision model declines.
 
     Examples
     --------
@@ -144,6 +147,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
+    rewriter: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -151,9 +155,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _complete(self) -> Self:
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
-        gate = self._active_gate
-        if self.advisor is not None and (gate is None or gate.advisor is not self.advisor):
-            self.gate = replace(gate or Gate(), advisor=self.advisor)
+        gate = self._active_gate or Gate()
+        if self.advisor is not None and gate.advisor is not self.advisor:
+            self.gate = gate = replace(gate, advisor=self.advisor)
+        if self.rewriter is not None and gate.rewriter is not self.rewriter:
+            self.gate = replace(gate, rewriter=self.rewriter)
         return self
 
     @property

@@ -1,0 +1,271 @@
+"""A gate with a decision model: what its probabilities change, what is learned, what is logged."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from langchain_core.language_models import FakeListChatModel
+
+from uec_rag import UEC, Advice, Gate, Retriever
+from uec_rag.confidence.opinion import OpinionModel
+from uec_rag.langchain import UECGate, UECRetriever
+from uec_rag.retrieval.advice_log import AdviceLog, question_hash, read_log
+
+ALWAYS = {"doubt": (0.0, 1.0), "opinion": OpinionModel(confidence=0.3, contains=1.0, bias=0.0)}
+GOODS = (
+    "lamp",
+    "chair",
+    "kettle",
+    "carpet",
+    "mirror",
+    "ladder",
+    "teapot",
+    "pillow",
+    "saddle",
+    "oboe",
+)
+FACTS = {
+    "Warranty on the {}": "It lasts {} years from the day of the purchase, also on spare parts.",
+    "Price of the {}": "It costs {} euros, and twice as much with a case made of oak.",
+    "Weight of the {}": "It weighs {} kilograms without the box in which we send it.",
+}
+PASSAGES = [
+    (f"{goods}-{number}", title.format(goods), text.format(number * 7 + at))
+    for at, goods in enumerate(GOODS)
+    for number, (title, text) in enumerate(FACTS.items())
+]
+
+
+@pytest.fixture(scope="module")
+def index():
+    made = Retriever(UEC(["bm25"]), fit=False)
+    ids, titles, texts = zip(*PASSAGES, strict=True)
+    made.add(texts, ids, [{"title": title} for title in titles])
+    return made
+
+
+class Model:
+    """A decision model that knows which text answers, as far as `sharp` says, and is called."""
+
+    def __init__(self, wanted=lambda question, text: False, sharp=0.95):
+        self.wanted, self.sharp, self.requests = wanted, sharp, []
+
+    def __call__(self, state, questions):
+        self.requests.append((state, questions))
+        question = state["question"]
+        right = [n for n, text in state["passages"].items() if self.wanted(question, text)]
+        yes = self.sharp if right else 1 - self.sharp
+        names = [*questions["passage"]["criteria"]]
+        told = dict.fromkeys(names, (1 - self.sharp) / (len(names) - 1))
+        told[right[0] if right else "none"] = self.sharp
+        return {
+            "answers": {
+                "contains": {"type": "noul", "noul": yes},
+                "passage": {
+                    "type": "choice",
+                    "choice": max(told, key=told.get),
+                    "probabilities": told,
+                },
+            },
+            "usage": {"input_tokens": 100, "output_tokens": 2},
+        }
+
+
+def knows(question, text):
+    """Whether a text stands below the title that a question is."""
+    return any(title == question and text == body for _, title, body in PASSAGES)
+
+
+QUESTION = "Warranty on the kettle"
+ANSWER = next(id_ for id_, title, _ in PASSAGES if title == QUESTION)
+
+
+def test_ten_passages_are_read_and_the_named_one_becomes_the_first_of_k(index):
+    last = index.search(["kettle"], 10)[0].passages[9]
+    model = Model(lambda question, text: text == last.text)
+    [one] = Gate(advisor=model, **ALWAYS).search(index, ["kettle"], k=3)
+    [(state, _)] = model.requests
+    assert len(state["passages"]) == 10
+    assert one.ids[0] == last.id
+    assert (len(one.ids), one.decision.action) == (3, "answer")
+    assert max(one.relevance) <= one.decision.confidence + 1e-6
+    assert one.relevance.sum() >= one.decision.confidence - 1e-6
+
+
+def test_the_decision_is_made_from_both_probabilities(index):
+    [before] = index.search([QUESTION])
+    shares = []
+    for sharp in (0.99, 0.7, 0.3, 0.01):
+        gate = Gate(advisor=lambda question, texts, sharp=sharp: sharp, **ALWAYS)
+        [one] = gate.search(index, [QUESTION])
+        shares.append(one.decision.confidence)
+        assert (one.decision.action == "answer") == (one.decision.confidence > 0.5)
+        assert one.metadata(0)["uec_advice_probability"] == pytest.approx(sharp)
+    assert shares == sorted(shares, reverse=True)
+    assert before.decision.confidence > shares[-1]
+    assert all(0 < share < 1 for share in shares)
+
+
+def test_what_it_costs_is_in_the_metadata(index):
+    [one] = Gate(advisor=Model(knows), **ALWAYS).search(index, [QUESTION])
+    told = one.metadata(0)
+    assert (told["uec_advice_calls"], told["uec_advice_tokens"]) == (1, 102)
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_a_shadow_asks_and_decides_as_before(index, tmp_path):
+    plain = index.search([QUESTION, "Who painted the chapel?"])
+    log = AdviceLog(str(tmp_path / "log.jsonl"), with_text=True)
+    gate = Gate(advisor=Model(), **ALWAYS, ask="shadow", log=log)
+    shadowed = gate.search(index, plain.queries)
+    for one, before in zip(shadowed, plain, strict=True):
+        assert one.ids[:4] == before.ids
+        assert (one.decision.action, one.decision.confidence) == (
+            before.decision.action,
+            before.decision.confidence,
+        )
+    rows = [*read_log(tmp_path / "log.jsonl")]
+    assert {row.text for row in rows} <= {*plain.queries}
+    first = rows[0]
+    assert (first.is_shadow, first.calls, first.tokens) == (True, 1, 102)
+    assert (first.before, first.after) == ("answer", "abstain")
+    assert first.probability < 0.1
+
+
+def test_a_log_has_a_line_a_question_and_no_text(index, tmp_path):
+    path = tmp_path / "log.jsonl"
+    gate = Gate(advisor=Model(knows), **ALWAYS, log=path)
+    for _ in range(2):
+        gate.search(index, [QUESTION])
+    rows = [*read_log(path)]
+    assert [row.question for row in rows] == [question_hash(QUESTION)] * 2
+    assert "kettle" not in path.read_text(encoding="utf-8").casefold()
+    assert rows[0].confidence != rows[0].confidence_before
+
+
+def test_after_a_no_the_rewriter_is_asked_and_only_then(index):
+    asked = []
+
+    def rewriter(question, texts):
+        asked.append(question)
+        return Advice("no", rewrite=QUESTION)
+
+    gate = Gate(advisor=Model(), rewriter=rewriter, **ALWAYS, rewritten=0.3)
+    [one] = gate.search(index, ["how long may I bring the tea kettle back?"])
+    assert len(asked) == 1
+    assert (one.decision.searched_as, one.ids[0]) == (QUESTION, ANSWER)
+    assert one.decision.advice_calls == 2
+    gate.search(index, [QUESTION])
+    assert (
+        Gate(advisor=Model(knows), rewriter=rewriter, **ALWAYS)
+        .search(index, [QUESTION])
+        .decisions[0]
+        .action
+        == "answer"
+    )
+    assert len(asked) == 2  # not for the one that the passages answer
+
+
+def test_it_learns_without_labels_how_far_to_trust_a_model(index, caplog):
+    model = Model(knows, 0.9)
+    gate = Gate(advisor=model).fit_from(index)
+    assert len(model.requests) == 2 * len(PASSAGES) <= 120
+    assert "asking the advisor 60 times about 30 questions" in caplog.text
+    assert "tokens" in caplog.text
+    assert gate.opinion.questions == 30
+    assert gate.opinion.after > 0.99
+    assert "the AUROC is" in gate.report
+    wrong = Gate(advisor=Model(lambda question, text: not knows(question, text))).fit_from(index)
+    assert wrong.opinion.contains < 0.3 * gate.opinion.contains  # it says the opposite
+
+
+def test_what_it_learned_is_saved_and_loaded(index, tmp_path):
+    gate = Gate(advisor=Model(knows)).fit_from(index, most=25)
+    gate.save(tmp_path / "gate.json")
+    again = Gate.load(tmp_path / "gate.json", advisor=gate.advisor)
+    assert again.opinion == gate.opinion
+    questions = [title for _, title, _ in PASSAGES]
+    assert [*map(str, again.search(index, questions).decisions)] == [
+        *map(str, gate.search(index, questions).decisions)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gate", "error"),
+    [
+        (Gate(), "advisor: fit_from learns of an advisor"),
+        (Gate(advisor=lambda question, texts: True), "for 0 of 60.*returns a number from 0 to 1"),
+    ],
+)
+def test_without_probabilities_there_is_nothing_to_learn(index, gate, error):
+    with pytest.raises(ValueError, match=error):
+        gate.fit_from(index)
+
+
+def test_of_few_passages_nothing_is_learned():
+    few = Retriever(UEC(["bm25"]), fit=False)
+    few.add(["Cats purr."])
+    with pytest.raises(ValueError, match="expected passages of which 20 questions"):
+        Gate(advisor=Model()).fit_from(few)
+
+
+def labelled(index, unanswerable):
+    """Questions in other words than titles, some of them without an answer."""
+    asked = [
+        (f"the {title.split()[0].lower()} of a {title.split()[-1]}?", [id_])
+        for id_, title, _ in PASSAGES
+    ]
+    asked += [(f"the {word} of a {goods}?", []) for goods in GOODS for word in unanswerable]
+    return [question for question, _ in asked], [ids for _, ids in asked]
+
+
+@pytest.mark.parametrize("sharp", [0.95, 0.6])
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_with_labels_the_limit_holds_for_all_that_it_does(index, sharp, rewrites):
+    queries, wanted = labelled(index, ("colour", "maker"))
+    of_question = dict(zip(queries, wanted, strict=True))
+    rng = np.random.default_rng(1)
+    lies = {question for question in queries if rng.random() < 0.1}
+
+    def right(question, text):
+        known = any(text == body for id_, _, body in PASSAGES if id_ in of_question[question])
+        return known != (question in lies)
+
+    model = Model(right, sharp)
+    rewriter = (lambda question, texts: Advice("no", rewrite=QUESTION)) if rewrites else None
+    options = {"max_wrong": 0.1, "advisor": model, "rewriter": rewriter}
+    made = Gate.from_labels(index, queries, wanted, **options)
+    found = index.with_gate(made).search(queries)
+    answered = [one.decision.action == "answer" for one in found]
+    wrong = [
+        given and not any(one.finds(ids))
+        for given, one, ids in zip(answered, found, wanted, strict=True)
+    ]
+    assert (sum(answered), sum(wrong)) == (made.guarantee.answered, made.guarantee.wrong)
+    assert sum(wrong) <= 0.1 * len(queries)
+    without = replace(made, advisor=None, rewriter=None)
+    alone = index.with_gate(without).search(queries)
+    assert sum(
+        one.decision.action == "answer" and not any(one.finds(ids))
+        for one, ids in zip(alone, wanted, strict=True)
+    ) <= 0.1 * len(queries)
+
+
+def test_in_langchain_one_decides_and_a_chat_model_rewrites():
+    retriever = UECRetriever.from_texts(
+        [text for *_, text in PASSAGES],
+        UEC(["bm25"]),
+        metadatas=[{"title": title} for _, title, _ in PASSAGES],
+        fit=False,
+    )
+    chat = FakeListChatModel(responses=[json.dumps({"verdict": "no", "rewrite": QUESTION})])
+    gate = UECGate(
+        retriever=retriever,
+        gate=Gate(**ALWAYS, rewritten=0.3),
+        advisor=Model(),
+        rewriter=chat,
+    )
+    found = gate.invoke("how long may I bring the tea kettle back?")
+    assert found["decision"] == "answer"
+    assert found["documents"][0].metadata["uec_searched_as"] == QUESTION
