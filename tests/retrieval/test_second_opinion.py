@@ -74,7 +74,7 @@ class Model:
 
 def knows(question, text):
     """Whether a text stands below the title that a question is."""
-    return any(title == question and text == body for _, title, body in PASSAGES)
+    return any(title == question and text.endswith(body) for _, title, body in PASSAGES)
 
 
 QUESTION = "Warranty on the kettle"
@@ -83,7 +83,7 @@ ANSWER = next(id_ for id_, title, _ in PASSAGES if title == QUESTION)
 
 def test_ten_passages_are_read_and_the_named_one_becomes_the_first_of_k(index):
     last = index.search(["kettle"], 10)[0].passages[9]
-    model = Model(lambda question, text: text == last.text)
+    model = Model(lambda question, text: text == last.searched)
     [one] = Gate(advisor=model, **ALWAYS).search(index, ["kettle"], k=3)
     [(state, _)] = model.requests
     assert len(state["passages"]) == 10
@@ -229,7 +229,7 @@ def test_with_labels_the_limit_holds_for_all_that_it_does(index, sharp, rewrites
     lies = {question for question in queries if rng.random() < 0.1}
 
     def right(question, text):
-        known = any(text == body for id_, _, body in PASSAGES if id_ in of_question[question])
+        known = any(text.endswith(body) for id_, _, body in PASSAGES if id_ in of_question[question])
         return known != (question in lies)
 
     model = Model(right, sharp)

@@ -104,7 +104,7 @@ def with_guarantee(
     """Return a gate that keeps a guarantee with an advisor, which is asked each question."""
     result, k = searched.result, gate.k
     asked = zip(result.decisions, result.queries, result.passages, strict=True)
-    cases = [case_of(one, query, [hit.text for hit in hits]) for one, query, hits in asked]
+    cases = [case_of(one, query, [hit.searched for hit in hits]) for one, query, hits in asked]
     replies = run_to_end(ask_advisor(advisor, cases, gate.timeout))
     replies = _with_rewrites(gate, cases, replies)
     rewrites = {

@@ -501,7 +501,7 @@ class Gate(Record):
             found = search(rewrites)
             return [*zip(self._at_threshold(found), found, strict=True)]
 
-        texts = [[hit.text for hit in one.passages] for one in result]
+        texts = [[hit.searched for hit in one.passages] for one in result]
         decisions = self._at_threshold(result)
         return Pending(self, decisions, [*result], questions, texts, search and again)
 
