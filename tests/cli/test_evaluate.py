@@ -1,5 +1,9 @@
 """`uec-rag evaluate`: measures of an index, printed and as JSON."""
 
+import pytest
+
+from uec_rag import Gate, Retriever
+
 
 def test_the_command_prints_and_refuses(run, index, tmp_path):
     table = tmp_path / "questions.csv"
@@ -12,3 +16,36 @@ def test_the_command_prints_and_refuses(run, index, tmp_path):
     assert "no such file" in run("evaluate", index, tmp_path / "none.csv", code=2).stderr
     table.write_text("query,relevant_ids\nyeast,nowhere.md\n")
     assert "not in the index" in run("evaluate", index, table, code=2).stderr
+
+
+def test_advisors_are_compared_by_their_logs(run, index, tmp_path):
+    table, asked = tmp_path / "questions.csv", ["yeast and flour", "the anchor", "who?", "why?"]
+    table.write_text(
+        "query,relevant_ids\n" + "yeast and flour,bread.md\nthe anchor,boats.md\n" + "who?,\n"
+    )
+    logs = []
+    for name, share in {"knows": 0.99, "guesses": 0.5}.items():
+        logs += ["--log", tmp_path / f"{name}.jsonl"]
+        gate = Gate(
+            advisor=lambda question, texts, share=share: 1 - share if "?" in question else share,
+            doubt=(0.0, 1.0),
+            log=logs[-1],
+        )
+        for _ in range(2):
+            gate.search(Retriever.load(index, fit=False), asked)
+    told = run("evaluate", index, table, *logs, "--json", json_output=True)["advisors"]
+    assert [*told] == ["knows.jsonl", "guesses.jsonl"]
+    known = told["knows.jsonl"]
+    assert (known["calls"], known["answerable"] > 0, known["after"]) == (1.0, True, 1.0)
+    shown = run("evaluate", index, table, *logs).stdout
+    assert "knows.jsonl" in shown
+    assert "after" in shown
+    (tmp_path / "empty.jsonl").touch()
+    assert (
+        "is empty"
+        in run("evaluate", index, table, "--log", tmp_path / "empty.jsonl", code=2).stderr
+    )
+    gate_told = run("gate", index, table, "--max-wrong", "0.6", *logs, "--json", json_output=True)
+    assert gate_told["advisors"]["guesses.jsonl"]["after"] == pytest.approx(
+        told["guesses.jsonl"]["after"]
+    )

@@ -229,7 +229,9 @@ def test_with_labels_the_limit_holds_for_all_that_it_does(index, sharp, rewrites
     lies = {question for question in queries if rng.random() < 0.1}
 
     def right(question, text):
-        known = any(text.endswith(body) for id_, _, body in PASSAGES if id_ in of_question[question])
+        known = any(
+            text.endswith(body) for id_, _, body in PASSAGES if id_ in of_question[question]
+        )
         return known != (question in lies)
 
     model = Model(right, sharp)

@@ -41,6 +41,7 @@ _EXPECTED = (ValueError, TypeError, KeyError, ImportError, OSError)
 """The errors that this package raises, with messages for users; any other is a defect."""
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Logs: TypeAlias = Annotated[list[Path] | None, typer.Option(metavar="FILE")]
 
 
 def plain(text: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,7 +12,7 @@ from rich.table import Table
 from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits
 from uec_rag.base.errors import require
-from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, print_text
+from uec_rag.cli.console import Index, Json, Logs, open_index, out, plain, print_json, print_text
 from uec_rag.documents.labels import find_labels, read_questions
 
 
@@ -20,6 +20,7 @@ def evaluate(
     index: Index,
     questions: Path,
     k: Annotated[int, typer.Option("-k", min=1, max=1000)] = 10,
+    log: Logs = None,
     json: Json = False,
 ) -> None:
     """Measure an index: its ranking, and the calibration of its confidence.
@@ -34,14 +35,19 @@ def evaluate(
         A table, as 'uec-rag gate' takes it.
     k
         Hits per question.
+    log
+        A log of a gate's advisor, to compare with others; may be repeated.
     """
     asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
+    from uec_rag.evaluation.advisors import describe_log
     from uec_rag.evaluation.evaluate import evaluate as measure
 
     retriever = open_index(index)
     labels = find_labels(asked, retriever.passages(), questions.name)
     found = measure(retriever, labels, k=k)
+    if log:
+        found["advisors"] = {path.name: describe_log(path, labels) for path in log}
     if json:
         print_json(six_digits(found))
         return
@@ -62,6 +68,19 @@ def evaluate(
         f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "
         f"That is without the {facts['asked_back']} questions that are asked back."
     )
+    if log:
+        print_advisors(found["advisors"])
+
+
+def print_advisors(described: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a table of what advisors changed and cost, by the name of their log."""
+    names = [*next(iter(described.values()))]
+    table = Table("advisor", *names, box=None, pad_edge=False)
+    for name, row in described.items():
+        table.add_row(
+            plain(name), *("-" if row[key] is None else f"{row[key]:.3g}" for key in names)
+        )
+    out.print(table)
 
 
 def _mean(interval: Sequence[float], sign: str = "") -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from uec_rag.cli.console import Index, Json, open_index, print_json, print_text, say
+from uec_rag.cli.console import Index, Json, Logs, open_index, print_json, print_text, say
 
 
 def gate(
@@ -16,6 +16,7 @@ def gate(
     max_wrong: Annotated[float | None, typer.Option(show_default="0.1")] = None,
     max_risk: float | None = None,
     k: Annotated[int, typer.Option("-k", min=1)] = 4,
+    log: Logs = None,
     json: Json = False,
 ) -> None:
     """Set the confidence above which to answer, from questions as users ask them.
@@ -38,15 +39,24 @@ def gate(
         Instead: at most this share of the answers is wrong, with 95% certainty.
     k
         Hits per question that an answer may use.
+    log
+        A log of a gate's advisor, to tell what it is worth on these labels; may be repeated.
     """
+    from uec_rag.cli.evaluate import print_advisors
+    from uec_rag.evaluation.advisors import describe_log
     from uec_rag.evaluation.labels import save_gate, search_labels
     from uec_rag.retrieval.gate import check_target
 
     check_target(max_wrong, max_risk, 0.95)
     retriever = open_index(index)
-    made = save_gate(retriever, search_labels(retriever, questions, k), max_wrong, max_risk)
+    searched = search_labels(retriever, questions, k)
+    labels = dict(zip(searched.result.queries, searched.relevant, strict=True))
+    advisors = {path.name: describe_log(path, labels) for path in log or ()}
+    made = save_gate(retriever, searched, max_wrong, max_risk)
     if json:
-        print_json({**made.metadata(), "report": made.report})
+        print_json({**made.metadata(), "report": made.report, "advisors": advisors})
     else:
         print_text(made.report)
+        if advisors:
+            print_advisors(advisors)
         say(f'Saved in {index}. Use it: uec-rag ask {index} "your question"')
