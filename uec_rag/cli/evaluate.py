@@ -73,14 +73,10 @@ def evaluate(
 
 
 def print_advisors(described: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print a table of what advisors changed and cost, by the name of their log."""
-    names = [*next(iter(described.values()))]
-    table = Table("advisor", *names, box=None, pad_edge=False)
+    """Print what advisors changed and cost, by the name of their log."""
     for name, row in described.items():
-        table.add_row(
-            plain(name), *("-" if row[key] is None else f"{row[key]:.3g}" for key in names)
-        )
-    out.print(table)
+        told = [f"{key} {value:.3g}" for key, value in row.items() if value is not None]
+        print_text(f"{name}: {', '.join(told)}")
 
 
 def _mean(interval: Sequence[float], sign: str = "") -> str:
