@@ -74,7 +74,8 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
         (decide_one(0.9), "answered", "The documents seem to answer this."),
         (decide_one(0.9, 0.9), "underspecified", "What exactly do you mean?"),
         (decide_one(0.9, 0.9, TWO), "underspecified", "Do you mean the printer or the scanner?"),
-        (decide_one(0.08, in_corpus=0.1), "no_answer", SENTENCES["no_answer"]),
+        (decide_one(0.02, in_corpus=0.03), "no_answer", SENTENCES["no_answer"]),
+        (decide_one(0.08, in_corpus=0.1), "uncertain", SENTENCES["uncertain"]),
         (Decision.empty(), "nothing_found", SENTENCES["nothing_found"]),
         (decide_again(decide_one(0.9), 0.95), "uncertain", SENTENCES["uncertain"]),
         (apply_advice(decide_one(0.4), Advice("no")), "no_answer", SENTENCES["no_answer"]),
@@ -88,7 +89,7 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
         (
             decide_one(0.4, in_corpus=0.6, unfamiliar="the question is in Thai"),
             "uncertain",
-            "These passages may not answer the question. Note: the question is in Thai.",
+            "Nothing found answers this with enough certainty. Note: the question is in Thai.",
         ),
     ],
 )

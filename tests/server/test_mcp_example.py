@@ -8,6 +8,6 @@ async def test_an_agent_of_langchain_does_what_the_decision_says(index):
         "Staff may park in the yard behind the mill. (from parking.md)"
     )
     said = await mcp_agent.ask(str(index), "Which capital has France?")
-    assert said == "The documents do not seem to answer this."
+    assert said == "Nothing found seems to answer this."
     said = await mcp_agent.ask(str(index), "the note on the archive")
     assert said.startswith("Do you mean Title of n")

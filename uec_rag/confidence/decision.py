@@ -21,8 +21,11 @@ from uec_rag.confidence.replies import (
 
 Action = Literal["answer", "clarify", "abstain"]
 
-PLAUSIBLE = 0.3
-"""The value of P(the corpus answers the query) below which the reason says that it does not."""
+PLAUSIBLE = 0.05
+"""P(the corpus answers the query) below which nothing that was found is near.
+
+Above it, a question whose passage was found in other words may be among those that get no answer.
+"""
 
 _OFF_TOPIC = 1e-3  # P(the corpus answers the query) below which it is off the subject, as "Thanks!"
 _COST = 0.5  # of asking back in vain, if that of leaving an answerable question unanswered is 1

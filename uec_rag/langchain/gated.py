@@ -154,7 +154,8 @@ def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[s
     """Return what the model reads, and what programs get."""
     output = read_decision(query, found)
     hits = [(document.page_content, document.metadata) for document in output["documents"]]
-    return tool_reply(output["decision"], output["reason"], output["readings"], hits), output
+    told = output["decision"], output["reason_code"], output["reason"]
+    return tool_reply(*told, output["readings"], hits), output
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:

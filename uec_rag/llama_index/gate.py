@@ -27,7 +27,7 @@ from uec_rag.retrieval.adapters import as_judge, in_thread, judge, pending_on
 from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import KEY
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, WHAT_TO_DO, tool_reply
+from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply, what_to_do
 
 NOTICE = "uec-gate"
 """The id of the node that tells an LLM not to answer."""
@@ -102,8 +102,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
     1
     >>> strict = UECGatePostprocessor(gate=Gate(0.9))
     >>> print(strict.postprocess_nodes(nodes)[0].text)
-    Do not answer, either from these passages or from memory: the documents do not contain the
-    answer. Reply with this alone: "These passages may not answer the question."
+    Do not answer, from these passages or from memory. Reply with this alone: "Nothing found answers
+    this with enough certainty."
     """
 
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = Field(default=None, exclude=True)
@@ -138,7 +138,9 @@ def _with_notice(found: tuple[Decision, list[NodeWithScore]]) -> list[NodeWithSc
 
 def _notice(decision: Decision) -> NodeWithScore:
     """Convert a decision to a node, since an engine accepts only nodes from a postprocessor."""
-    text = f"{WHAT_TO_DO[decision.action]} Reply with this alone: {quote(decision.reason)}"
+    asks = decision.action == "clarify"
+    told = what_to_do("clarify") if asks else "Do not answer, from these passages or from memory."
+    text = f"{told} Reply with this alone: {quote(decision.reason)}"
     fields = response_metadata(decision)
     node = TextNode(
         id_=NOTICE,
@@ -316,6 +318,6 @@ def retriever_tool(
 def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> dict[str, Any]:
     decision, nodes = outcome
     hits = [(text_of(node), node.metadata) for node in nodes]
-    text = tool_reply(decision.action, decision.reason, decision.choices, hits)
+    text = tool_reply(decision.action, decision.code, decision.reason, decision.choices, hits)
     found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
     return decision.metadata() | found | {"text": text}

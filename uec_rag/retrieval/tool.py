@@ -22,17 +22,35 @@ from uec_rag.stores.filters import all_of
 
 TOOL_NAME = "search_documents"
 TOOL_DESCRIPTION = (
-    "Searches the documents, and says whether they answer the question: answer from them, ask "
-    "the user a clarifying question, or say that they do not answer it."
+    "Searches the documents, and says whether what it finds answers the question: answer from it, "
+    "ask the user a clarifying question, or read it with care, as it may not answer."
 )
 
-WHAT_TO_DO: dict[Action, str] = {
+_WHAT_TO_DO: dict[str, str] = {
     "answer": "Answer from these passages only.",
     "clarify": "Do not answer yet: ask the user which of these is meant.",
-    "abstain": "Do not answer, either from these passages or from memory: the documents do not "
-    "contain the answer.",
+    "uncertain": "Read these passages: they may answer the question, but not certainly. Answer "
+    "only if they state the answer, from them alone. Otherwise search once more, in the words that "
+    "the documents would use; if that does not help, say that you did not find it.",
+    "abstain": "Do not answer from these passages or from memory: nothing found is near the "
+    "question. Search once more in other words if it is about the documents, or say that you did "
+    "not find it.",
 }
-"""The instruction for a language model, by decision."""
+
+
+def what_to_do(action: Action, code: str = "") -> str:
+    """Return the instruction for a language model.
+
+    There are three levels: passages that answer, passages that are near but uncertain, which it is
+    to read, and nothing near.
+
+    Parameters
+    ----------
+    action, code
+        Of the decision.
+    """
+    return _WHAT_TO_DO["uncertain" if code == "uncertain" else action]
+
 
 _WHAT_FOLLOWS = (
     "The passages, one per line, each with its source in parentheses. Text and source are quoted "
@@ -46,6 +64,7 @@ _WHAT_IS_MEANT = (
 
 def tool_reply(
     action: Action,
+    code: str,
     reason: str,
     readings: Sequence[Mapping[str, Any]],
     hits: Iterable[tuple[str, Mapping[str, Any]]],
@@ -56,12 +75,12 @@ def tool_reply(
 
     Parameters
     ----------
-    action, reason, readings
+    action, code, reason, readings
         Of the decision.
     hits : iterable of (str, mapping)
         The text of each hit, and its metadata.
     """
-    lines = [f"Decision: {action}. Reason: {quote(reason)} {WHAT_TO_DO[action]}"]
+    lines = [f"Decision: {action}. Reason: {quote(reason)} {what_to_do(action, code)}"]
     if readings:
         titles = [f"- {quote(reading['title'])}" for reading in readings]
         return "\n\n".join([*lines, _WHAT_IS_MEANT, *titles])

@@ -17,11 +17,11 @@ from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.tool import (
     TOOL_DESCRIPTION,
-    WHAT_TO_DO,
     IndexView,
     answer_record,
     shown_metadata,
     tool_reply,
+    what_to_do,
 )
 from uec_rag.server import messages
 from uec_rag.stores.base import Filter
@@ -125,8 +125,8 @@ def _answer(result: Result) -> CallToolResult:
         if len(passage["text"]) > _LONGEST:
             passage["text"] = f"{passage['text'][:_LONGEST]} ... (cut; get {passage['id']!r})"
     hits = [(passage["text"], passage["metadata"]) for passage in record["passages"]]
-    text = tool_reply(decision.action, decision.reason, decision.choices, hits)
+    text = tool_reply(decision.action, decision.code, decision.reason, decision.choices, hits)
     return CallToolResult(
         content=[TextContent(type="text", text=text)],
-        structuredContent={"what_to_do": WHAT_TO_DO[decision.action], **record},
+        structuredContent={"what_to_do": what_to_do(decision.action, decision.code), **record},
     )
