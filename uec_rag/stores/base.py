@@ -199,9 +199,21 @@ class Store(ABC):
     can_list: bool = True
     can_look_up: bool = True
 
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__
+        return made
+
     def __deepcopy__(self, memo: object) -> Self:
         """Return the store itself, which copies of what searches it share."""
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            f"store: {type(self).__name__} does not pickle: its passages are elsewhere, and its "
+            "connection works in this process alone. Make the index again where it is needed; or "
+            "save it, and load it there with its store: Retriever.load(path, store=...)."
+        )
 
     @property
     def contents(self) -> str:
