@@ -17,12 +17,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    SkipValidation,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision

@@ -140,11 +140,7 @@ def retriever_tool(
         return _reply(query, await retriever.ainvoke(query, config))
 
     return StructuredTool.from_function(
-        search,
-        asearch,
-        name=name,
-        description=description,
-        response_format="content_and_artifact",
+        search, asearch, name=name, description=description, response_format="content_and_artifact"
     )
 
 

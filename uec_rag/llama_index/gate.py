@@ -32,14 +32,7 @@ from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, turns, with_findings
-from uec_rag.retrieval.adapters import (
-    as_judge,
-    in_thread,
-    judge,
-    keep_findings,
-    noting,
-    pending_on,
-)
+from uec_rag.retrieval.adapters import as_judge, in_thread, judge, keep_findings, noting, pending_on
 from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import KEY
@@ -224,11 +217,7 @@ class UECQueryEngine(BaseQueryEngine):
     'abstain'
     """
 
-    def __init__(
-        self,
-        query_engine: BaseQueryEngine,
-        gate: Gate | None = None,
-    ) -> None:
+    def __init__(self, query_engine: BaseQueryEngine, gate: Gate | None = None) -> None:
         advice = "; for a retriever: UECQueryEngine.from_args"
         expected = "a LlamaIndex query engine"
         check_type(query_engine, BaseQueryEngine, "query_engine", expected, advice)

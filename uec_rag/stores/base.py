@@ -23,13 +23,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import (
-    as_list,
-    check_k,
-    check_texts,
-    check_type,
-    check_unicode,
-)
+from uec_rag.base.checks import as_list, check_k, check_texts, check_type, check_unicode
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.properties import cached_property

@@ -24,11 +24,7 @@ import safetensors.numpy as safetensors
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
-from uec_rag.base.errors import (
-    IndexCorrupted,
-    as_corrupted,
-    corruption,
-)
+from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
@@ -44,13 +40,7 @@ from uec_rag.stores.base import (
 )
 from uec_rag.stores.filters import ORDERS, Compare, Condition, HasId, Join, holds, leaves, parse
 from uec_rag.stores.local.database import Database
-from uec_rag.stores.local.view import (
-    Part,
-    Segment,
-    State,
-    Texts,
-    View,
-)
+from uec_rag.stores.local.view import Part, Segment, State, Texts, View
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor between two sizes
@@ -348,10 +338,7 @@ class LocalStore(Store):
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        read_only: bool = False,
+        self, path: str | os.PathLike[str] | None = None, *, read_only: bool = False
     ) -> None:
         self.folder = None if path is None else Path(path).absolute()
         if self.folder is not None:
@@ -694,8 +681,7 @@ class LocalStore(Store):
         [(there,)] = home.database.ask(living)
         if read < len(view) or there > len(view):
             raise corruption(
-                path,
-                f"holds {there} passages, and vectors of {len(view)}; build the index again.",
+                path, f"holds {there} passages, and vectors of {len(view)}; build the index again."
             )
 
     def compact(self) -> None:

@@ -26,14 +26,7 @@ from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows
-from uec_rag.stores.base import (
-    Filter,
-    Passage,
-    Schema,
-    Store,
-    Top,
-    copy_passage,
-)
+from uec_rag.stores.base import Filter, Passage, Schema, Store, Top, copy_passage
 from uec_rag.stores.filters import matches, parse
 
 _MANY = 4096  # passages that are read at a time
