@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from tests.helpers import VAGUE
+from tests.helpers import VAGUE, namesakes
 from uec_rag import UEC, Advice, Gate
 from uec_rag.confidence.decision import apply_advice, decide_one
 from uec_rag.confidence.readings import Reading
@@ -36,13 +36,14 @@ LOANS = [
     "Apply at the counter with a passport.",
 ]
 SOURCES = [{"source": f"{name}.txt"} for name in ("car", "boat", "home", "student", "apply")]
-QUESTIONS = ["How long does the loan last?", "How long does the boat loan last?", "Who is Hamlet?"]
+QUESTIONS = ["How long does the loan last?", "How long does the boat loan last?", VAGUE, "Hamlet?"]
 GATES = [Gate(0.5), Gate(0.01), Gate(0.99), Gate(0.5, advisor=lambda *_: Advice("clarify"))]
 
 
 @pytest.fixture(scope="module")
 def loans():
-    return UECRetriever.from_texts(LOANS, UEC(["bm25"]), SOURCES, k=5)
+    texts, titled = namesakes()
+    return UECRetriever.from_texts([*LOANS, *texts], UEC(["bm25"]), [*SOURCES, *titled], k=6)
 
 
 def through(way, documents):
@@ -69,6 +70,12 @@ def test_a_gate_decides_the_same_on_hits_that_were_stored(loans, question, gate,
     handed_on = through(way, asked[0]["documents"])  # the gate's decision goes on, too
     node = retrieval_node(RunnableLambda(lambda _: handed_on))
     assert node.invoke({"question": question})["readings"] == asked[0]["readings"]
+
+
+def test_these_questions_get_all_decisions_and_readings(loans):
+    results = loans.index.search(QUESTIONS)
+    assert {decision.action for decision in results.decisions} == {"answer", "clarify", "abstain"}
+    assert {1, 3} <= {len(decision.readings) for decision in results.decisions}
 
 
 def test_a_postprocessor_decides_the_same_on_nodes_that_were_stored(loans):
@@ -113,8 +120,3 @@ def test_any_decision_is_read_as_it_was_told(decision, said, way, threshold):
     gate = Gate(threshold)
     assert gate.decide_again(back) == gate.decide_again(decision)
     assert back == decision
-
-
-def test_of_a_question_with_several_meanings_each_hit_has_the_readings(loans):
-    [first, *_] = loans.invoke(VAGUE)
-    assert loans.index.search([VAGUE])[0].decision.choices in ([], first.metadata["uec_readings"])
