@@ -132,11 +132,12 @@ def index_of(uec, texts, ids=None, metadatas=None, store=None):
     return index
 
 
-_ALWAYS = "score sigma2 relevance confidence in_corpus underspecified decision reason reason_code"
-METADATA_KEYS = {f"uec_{name}" for name in _ALWAYS.split()}
-"""What a search adds to a document's or a node's metadata."""
+_OF_HITS = "score sigma2 relevance"
+_OF_QUESTIONS = "confidence in_corpus underspecified decision reason reason_code search"
+METADATA_KEYS = {f"uec_{name}" for name in f"{_OF_HITS} {_OF_QUESTIONS}".split()}
+"""What a search adds to a document's or a node's metadata, besides the readings that there are."""
 
-_MORE = "mu model_variance disagreement readings weights encoders"
+_MORE = "mu model_variance disagreement weights encoders"
 DETAILS = METADATA_KEYS | {f"uec_{name}" for name in _MORE.split()}
 """What it adds where it is asked for details."""
 

@@ -79,6 +79,18 @@ async def test_it_routes_to_a_branch_of_its_own(gate, found):
     assert await asyncio.gather(*(chain.ainvoke(question) for question in QUESTIONS)) == wanted
 
 
+async def test_what_is_said_instead_of_an_answer_is_a_stream_too(retriever):
+    say = {key: RunnableLambda(lambda found: found["reason"]) for key in ("clarify", "abstain")}
+    gate = UECGate(retriever=retriever)
+    chain = gate.route(answer=RunnableLambda(lambda found: "so"), **say)
+    for question in [VAGUE, "Who wrote Hamlet?"]:
+        said = gate.invoke(question)["reason"]
+        events = [event async for event in chain.astream_events(question, version="v2")]
+        streamed = [e["data"]["chunk"] for e in events if e["event"] == "on_chain_stream"]
+        assert streamed[-1] == said
+        assert [part async for part in chain.astream(question)] == [said]
+
+
 async def test_a_mapping_is_handed_on_with_all_its_keys(gate, found):
     given = {"question": QUESTIONS[0], "topic": "mills", "user": 7}
     for one in (gate.invoke(given), await gate.ainvoke(given)):

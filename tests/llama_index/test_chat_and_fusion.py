@@ -1,14 +1,18 @@
 """With LlamaIndex's own engines and retrievers around ours."""
 
 import pytest
+from llama_index.core import Document, StorageContext
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.llms import MockLLM
+from llama_index.core.node_parser import HierarchicalNodeParser, get_leaf_nodes
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
-from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
+from llama_index.core.schema import MetadataMode
 
 from tests.llama_index.conftest import Saying, always
+from uec_rag import Gate
 from uec_rag.confidence.languages import SENTENCES
-from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine
+from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
 from uec_rag.llama_index.gate import NOTICE
 
 LLM = MockLLM(max_tokens=3)
@@ -76,3 +80,24 @@ async def test_fused_nodes_pass_the_gate(fusion, question):
     for response in (engine.query(question), await engine.aquery(question)):
         assert response.metadata["uec_confidence"] == surest
         assert str(response) == ANSWER
+
+
+@pytest.mark.parametrize("levels", [[48, 16], [96, 48, 16]])
+async def test_a_parent_that_all_leaves_are_merged_into_has_their_decision(fitted, texts, levels):
+    parser = HierarchicalNodeParser.from_defaults(chunk_sizes=levels, chunk_overlap=0)
+    nodes = parser.get_nodes_from_documents([Document(text=texts[3], metadata={"page": 7})])
+    leaves, storage = get_leaf_nodes(nodes), StorageContext.from_defaults()
+    storage.docstore.add_documents(nodes)
+    ours = UECRetriever.from_nodes(leaves, fitted, similarity_top_k=len(leaves))
+    merging = AutoMergingRetriever(ours, storage)
+    [whole] = merging.retrieve(texts[3])
+    assert whole.node_id not in {leaf.node_id for leaf in leaves}
+    engine = UECQueryEngine.from_args(merging, LLM, gate=Gate(0.0))
+    known = ours.retrieve(texts[3])[0].metadata
+    for response in (engine.query(texts[3]), await engine.aquery(texts[3])):
+        assert response.metadata["uec_confidence"] == known["uec_confidence"]
+        assert str(response) == ANSWER
+        [source] = response.source_nodes
+        assert source.node_id == whole.node_id
+        assert source.metadata.items() >= {"page": 7, "uec_decision": "answer"}.items()
+        assert "uec_" not in source.get_content(MetadataMode.LLM)

@@ -9,7 +9,7 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, retriever_tool
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.result import HitMetadata
+from uec_rag.retrieval.result import tell
 
 TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 
@@ -17,11 +17,9 @@ TWO = (Reading("the printer", ("a",), 0.5), Reading("the scanner", ("c",), 0.4))
 def found(decision, confidence, *names, readings=()):
     """Nodes as a retriever delivers them."""
     known = Decision(decision, f"because of {confidence}", tuple(readings), confidence)
-    told = {"decision": decision, "confidence": confidence, "reason": known.reason}
     nodes = [TextNode(id_=name, text=name) for name in names]
     for node in nodes:
-        fields = {f"uec_{key}": value for key, value in told.items()}
-        node.__dict__["metadata"] = HitMetadata(fields, known)  # as it is
+        tell(node.metadata, known)
     return [NodeWithScore(node=node, score=0.5) for node in nodes]
 
 

@@ -1,12 +1,21 @@
+import inspect
+
 import pytest
-from llama_index.core.base.response.schema import Response
+from llama_index.core import Settings
+from llama_index.core.base.response.schema import (
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload, LlamaDebugHandler
+from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
 
-from tests.llama_index.conftest import always
+from tests.llama_index.conftest import Saying, always
 from uec_rag import Advice
-from uec_rag.llama_index import UECQueryBundle, UECQueryEngine
+from uec_rag.llama_index import UECQueryBundle, UECQueryEngine, UECRetriever
 from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
@@ -73,3 +82,61 @@ async def test_an_engine_that_transforms_the_question_is_gated(retriever, llm, q
 def test_a_retriever_in_place_of_an_engine_is_refused_with_a_hint(retriever):
     with pytest.raises(TypeError, match=r"got UECRetriever; for a retriever: UECQueryEngine.from_"):
         UECQueryEngine(retriever)
+
+
+async def _joined(response):
+    """The parts of a stream, as one text."""
+    if isinstance(response, AsyncStreamingResponse):
+        return "".join([part async for part in response.async_response_gen()])
+    assert isinstance(response, StreamingResponse)
+    return "".join(response.response_gen)
+
+
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+@pytest.mark.parametrize("is_wrapped", [False, True])
+async def test_where_answers_are_streams_so_is_what_is_said_instead(
+    retriever, question, action, is_wrapped
+):
+    inner = RetrieverQueryEngine.from_args(retriever, llm=MockLLM(max_tokens=3), streaming=True)
+    if is_wrapped:
+        inner = TransformQueryEngine(inner, HyDEQueryTransform(llm=MockLLM()))
+    engine = UECQueryEngine(inner, always(action))
+    plain = UECQueryEngine.from_args(retriever, llm=MockLLM(max_tokens=3), gate=always(action))
+    for response in (engine.query(question), await engine.aquery(question)):
+        assert response.metadata["uec_decision"] == action
+        assert bool(response.source_nodes) == (action != "abstain")
+        assert await _joined(response) == str(plain.query(question))
+
+
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_a_chat_that_streams_says_it_too(retriever, question, action):
+    engine = UECQueryEngine.from_args(
+        retriever, llm=MockLLM(max_tokens=3), gate=always(action), streaming=True
+    )
+    said = str(engine.query(question))
+    chat = CondenseQuestionChatEngine.from_defaults(engine, llm=Saying(question))
+    assert str(chat.chat(question)) == said
+    assert "".join(chat.stream_chat(question).response_gen) == said
+    streamed = await chat.astream_chat(question)
+    assert "".join([part async for part in streamed.async_response_gen()]) == said
+
+
+@pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
+async def test_callbacks_get_the_events_of_llama_index(retriever, question, action, monkeypatch):
+    seen = LlamaDebugHandler(print_trace_on_end=False)
+    monkeypatch.setattr(Settings, "_callback_manager", CallbackManager([seen]))
+    under = UECRetriever(retriever.index)
+    theirs = RetrieverQueryEngine.from_args(under, llm=MockLLM())
+    for ask in ("query", "aquery"):
+        sent = []
+        for engine in (theirs, UECQueryEngine(theirs, always(action))):
+            seen.flush_event_logs()
+            response = getattr(engine, ask)(question)
+            response = await response if inspect.isawaitable(response) else response
+            pairs = seen.get_event_pairs()
+            sent.append([start.event_type for start, _ in pairs])
+        last = {start.event_type: end.payload for start, end in pairs}[CBEventType.QUERY]
+        assert last[EventPayload.RESPONSE] is response
+        expected, ours = sent
+        assert expected[:2] == [CBEventType.QUERY, CBEventType.RETRIEVE]
+        assert ours == (expected if action == "answer" else expected[:2])

@@ -10,6 +10,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from tests.helpers import noise
 from uec_rag import UEC
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
+from uec_rag.retrieval.query import Diversity
 
 GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
 
@@ -92,10 +93,31 @@ async def test_the_asynchronous_twins_do_the_same(fitted, nodes, question):
     assert await store.aget_nodes() == []
 
 
+async def test_a_vector_alone_is_searched_and_diverse_nodes_are_those_of_the_index(
+    store, fitted, texts
+):
+    index, german = store.index, {"lang": "de"}
+    vector = fitted.embed([texts[3]], "query").mean[0].tolist()
+    asked = {"query_embedding": vector, "similarity_top_k": 3, "filters": GERMAN}
+    expected = index.search_vector(vector, 3, filter=german)
+    for found in (
+        store.query(VectorStoreQuery(**asked)),
+        await store.aquery(VectorStoreQuery(query_str=" ", **asked)),
+    ):
+        assert found.ids == expected.ids[0]
+        assert found.similarities == pytest.approx(expected.scores[0].tolist())
+        assert not [key for key in found.nodes[0].metadata if key == "uec_decision"]
+    for given in ({"query_str": texts[3]}, {"query_embedding": vector}):
+        query = VectorStoreQuery(**given, mode="mmr", similarity_top_k=3, mmr_threshold=0.2)
+        diversity = Diversity(12, 0.2)
+        search = index.search_vector if "query_embedding" in given else index.search
+        [one] = given.values()
+        one = one if "query_embedding" in given else [one]
+        assert store.query(query).ids == search(one, 3, diversity=diversity).ids[0]
+
+
 NONSENSE = {
-    "expected query_str; for a vector": (
-        lambda store: store.query(VectorStoreQuery(query_embedding=[0.1] * 56))
-    ),
+    "expected query_str or query_embedding": lambda store: store.query(VectorStoreQuery()),
     r"clear\(\) removes all": UECVectorStore.delete_nodes,
     "mode: .*; for other weights of words": lambda store: ask(store, "badefi", mode="hybrid"),
 }
@@ -141,5 +163,4 @@ def test_what_is_pickled_or_copied_is_whole_or_refused(nodes, texts):
     assert back.get_text_embedding(texts[0]) == embedding.get_text_embedding(texts[0])
     assert (back.embed_batch_size, back.model_name) == (7, embedding.model_name)
     assert ask(copy.deepcopy(store), texts[3]) == ask(store, texts[3])
-    with pytest.raises(TypeError, match="cannot pickle"):
-        pickle.dumps(store)
+    assert ask(pickle.loads(pickle.dumps(store)), texts[3]) == ask(store, texts[3])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import pickle
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,3 +289,24 @@ def are_ascending(numbers: NDArray[Any], starts: NDArray[np.int64] | None = None
     if starts is not None:
         rises[starts[(starts > 0) & (starts < len(numbers))] - 1] = True
     return bool(rises.all())
+
+
+class _Nowhere:
+    def write(self, content: object) -> None:
+        """Forget what is written."""
+
+
+def check_pickles(part: object, name: str, instead: str) -> None:
+    """Raise a TypeError that says what to do `instead` if a part of an object does not pickle.
+
+    Cloudpickle (joblib, Ray, Dask) and dill, which pickle more, are left to say it themselves.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if {"cloudpickle", "dill"} & {*frame.f_globals.get("__name__", "").split(".")}:
+            return
+        frame = frame.f_back
+    try:
+        pickle.Pickler(cast(Any, _Nowhere())).dump(part)
+    except Exception as error:
+        raise TypeError(f"{name} does not pickle ({error}). {instead}") from error

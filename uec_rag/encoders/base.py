@@ -117,7 +117,7 @@ class Encoder(Protocol):
 
 
 class NotCopied:
-    """A mixin for encoders that are never copied: weights, sessions and locks are shared."""
+    """A mixin of what copies share: weights, sessions and locks, and a gate's advisor."""
 
     def __copy__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, Protocol, TypeGuard, cast
 
+from uec_rag.base.checks import check_pickles
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
@@ -106,6 +107,12 @@ class BlackBoxEncoder(IdentityHead):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the source and the name."""
+        check_pickles(
+            self.source,
+            f"encoder: what {self.name!r} embeds with",
+            "Define a function at the top of a module; or save the index, and load it where it is "
+            f"needed, with encoders={{{self.name!r}: ...}}.",
+        )
         return partial(BlackBoxEncoder, name=self.name), (self.source,)
 
     @property

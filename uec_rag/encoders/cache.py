@@ -82,6 +82,10 @@ class CachedEncoder(NotCopied):
                     "(key BLOB PRIMARY KEY, embedding BLOB NOT NULL, features BLOB)"
                 )
 
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle it without the texts that it has in memory."""
+        return self.__dict__ | {"_recent": {}}
+
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts, from the cache if possible.
 

@@ -121,6 +121,11 @@ def _check_name(name: str) -> None:
 
 def _pickle(encoder: OnnxEncoder) -> tuple[Callable[..., Encoder], tuple[str | None]]:
     """Pickle an encoder as the name that another process loads it by."""
+    if encoder.spec is None:
+        raise TypeError(
+            f"encoder: {encoder.name!r} does not pickle, since it was not loaded by a name; save "
+            f"the index, and load it where it is needed, with encoders={{{encoder.name!r}: ...}}."
+        )
     return load_encoder, (encoder.spec,)
 
 

@@ -40,12 +40,11 @@ def passages_of(documents: Sequence[Document]) -> list[Passage]:
 def with_uncertainty(result: SearchResult, details: bool = False) -> list[Document]:
     """Convert the hits of one query to documents, with the keys of `Result.metadata`."""
     [found] = result
-    decision = found.decision if found.judged else None
     documents = []
     for rank, hit in enumerate(found.passages):
         document = Document(id=hit.id, page_content=hit.text)
         # The constructor would convert it to a plain dict.
-        document.metadata = HitMetadata({**hit.metadata, **found.metadata(rank, details)}, decision)
+        document.metadata = HitMetadata(hit.metadata | found.metadata(rank, details))
         documents.append(document)
     return documents
 

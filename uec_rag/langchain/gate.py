@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeGuard, cast
@@ -16,12 +17,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
 from langchain_core.vectorstores import VectorStoreRetriever
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    SkipValidation,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
@@ -37,9 +33,10 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import as_judge, judge, pending_on
+from uec_rag.retrieval.adapters import as_judge, judge, keep_findings, noting, pending_on
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.result import HitMetadata, own_metadata
 
 
 def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
@@ -54,7 +51,11 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
     >>> advisor("What purrs?", ["Cats purr."])
     '{"verdict": "answer"}'
     """
-    return lambda question, texts: model.invoke(prompt(question, texts, template)).text
+    return partial(_ask, model, template)
+
+
+def _ask(model: BaseChatModel, template: str, question: str, texts: Sequence[str]) -> str:
+    return model.invoke(prompt(question, texts, template)).text
 
 
 def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
@@ -277,13 +278,17 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
-        pending = rule(retriever.invoke(asked, config, **options))
+        with noting() as noted:
+            found = retriever.invoke(asked, config, **options)
+        pending = rule(keep_findings(found, noted, _text_of, _merged))
         return _output(input, *pending.finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         prepared = await asyncio.to_thread(self._prepare, input, config, options)
         retriever, asked, rule = prepared
-        pending = await asyncio.to_thread(rule, await retriever.ainvoke(asked, config, **options))
+        with noting() as noted:
+            found = await retriever.ainvoke(asked, config, **options)
+        pending = await asyncio.to_thread(rule, keep_findings(found, noted, _text_of, _merged))
         return _output(input, *await pending.afinish())
 
     def _prepare(
@@ -308,16 +313,27 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             asked = {"input": question, **cast(Mapping[str, Any], input)} if in_chain else question
 
             def search(rewrite: str) -> list[Document]:
-                return cast(list[Document], retriever.invoke(rewrite, config))
+                with noting() as noted:
+                    found = cast(list[Document], retriever.invoke(rewrite, config))
+                return keep_findings(found, noted, _text_of, _merged)
 
         whose = f"those of this {type(retriever).__name__} have none"
         expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."
-        text_of = attrgetter("page_content")
         return (
             retriever,
             asked,
-            lambda hits: pending_on(hits, gate, text, text_of, expected, search),
+            lambda hits: pending_on(hits, gate, text, _text_of, expected, search),
         )
+
+
+_text_of = attrgetter("page_content")
+
+
+def _merged(document: Document, told: dict[str, Any]) -> Document:
+    """Return a document that has taken the place of hits, with what was found of these."""
+    merged = document.model_copy()
+    merged.metadata = HitMetadata(own_metadata(document.metadata) | told)
+    return merged
 
 
 def _output(input: Question, found: tuple[Decision, list[Document]]) -> Gated:

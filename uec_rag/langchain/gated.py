@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, turns
 from uec_rag.retrieval.adapters import decision_on
-from uec_rag.retrieval.result import KEY
+from uec_rag.retrieval.result import tell
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 _Query = Annotated[str, "The question to look up, phrased so that it can stand alone."]
@@ -40,8 +40,8 @@ class Gated(TypedDict, total=False):
         The kind of reason: answered, underspecified, uncertain, no_answer, off_topic or
         nothing_found.
     candidates : list of Document
-        If the decision is "clarify", the hits that the question may mean; all hits if these are
-        not known, as after serialisation.
+        If the decision is "clarify", the hits that the question may mean; all hits if none of
+        these is among them.
     readings : list of dict
         If the decision is "clarify", the readings of the question, each with "title", "ids" and
         "probability"; empty if not known. Pass the chosen one as `within` to the next search.
@@ -72,10 +72,8 @@ _TOLD = Gated.__annotations__.keys() - {"within", "filter"}
 
 def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
     """Join a question, its documents and the decision, which is also set in their metadata."""
-    told = {"decision": decision.action, "reason": decision.reason, "reason_code": decision.code}
     for document in documents:
-        for key, value in {**told, **decision.advice_metadata()}.items():
-            document.metadata[f"{KEY}{key}"] = value
+        tell(document.metadata, decision)
     rivals = documents if decision.action == "clarify" else ()
     known = [document for document in rivals if document.id in decision.candidates]
     return Gated(
@@ -84,7 +82,7 @@ def to_gated(question: str, documents: Sequence[Document], decision: Decision) -
         decision=decision.action,
         reason=decision.reason,
         reason_code=decision.code,
-        candidates=list(known if decision.candidates else rivals),
+        candidates=list(known or rivals),
         readings=decision.choices,
         clarifying_question=decision.clarifying_question,
         confidence=decision.confidence,
@@ -142,11 +140,7 @@ def retriever_tool(
         return _reply(query, await retriever.ainvoke(query, config))
 
     return StructuredTool.from_function(
-        search,
-        asearch,
-        name=name,
-        description=description,
-        response_format="content_and_artifact",
+        search, asearch, name=name, description=description, response_format="content_and_artifact"
     )
 
 

@@ -41,8 +41,10 @@ from uec_rag.retrieval.adapters import (
     Hits,
     OverIndex,
     as_index,
+    in_thread,
     index_over,
     load_index,
+    note,
     take_options,
 )
 from uec_rag.retrieval.query import Diversity
@@ -161,6 +163,11 @@ class UECVectorStore(OverIndex, VectorStore):
     ) -> None:
         self._index = as_index(embedding, store, words=words, fit=fit)
 
+    @property
+    def embeddings(self) -> UECEmbeddings:
+        """The ensemble, as what makes the vectors of searches by vector."""
+        return UECEmbeddings(self.index.uec)
+
     @classmethod
     def from_texts(
         cls,
@@ -224,6 +231,7 @@ class UECVectorStore(OverIndex, VectorStore):
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """Run `add_texts` on documents; their ids count unless `ids` are passed."""
         checked = check_documents(documents, Document, _KIND, "add_texts")
+        kwargs.pop("current_time", None)  # which LangChain's time-weighted retriever hands on
         return super().add_documents(checked, **kwargs)
 
     def delete(self, ids: Sequence[str] | None = None) -> bool:  # type: ignore[override]
@@ -269,6 +277,46 @@ class UECVectorStore(OverIndex, VectorStore):
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.scores[0].tolist(), strict=True))
 
+    def _similarity_search_with_relevance_scores(  # type: ignore[override]
+        self, query: str, k: int = 4, filter: Filter | None = None
+    ) -> list[tuple[Document, float]]:
+        """Return each document with its `uec_relevance`; the public method has a threshold, too."""
+        result = self._search(query, k, filter)
+        return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
+
+    _asimilarity_search_with_relevance_scores = in_thread(_similarity_search_with_relevance_scores)
+
+    def similarity_search_by_vector(  # type: ignore[override]
+        self, embedding: Sequence[float], k: int = 4, filter: Filter | None = None
+    ) -> list[Document]:
+        """Run `similarity_search` for a vector of `embeddings`; see `Retriever.search_vector`."""
+        return _documents(self.index.search_vector(embedding, k, filter=filter))
+
+    def max_marginal_relevance_search(  # type: ignore[override]
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: Filter | None = None,
+    ) -> list[Document]:
+        """Find documents that are relevant and diverse; see `Diversity`."""
+        diversity = Diversity(fetch_k, lambda_mult)
+        return _documents(self.index.search([query], k, filter=filter, diversity=diversity))
+
+    def max_marginal_relevance_search_by_vector(  # type: ignore[override]
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        filter: Filter | None = None,
+    ) -> list[Document]:
+        """Run `max_marginal_relevance_search` for a vector of `embeddings`."""
+        diversity = Diversity(fetch_k, lambda_mult)
+        found = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
+        return _documents(found)
+
     def _search(self, query: str, k: int, filter: Filter | None) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
         return self.index.search([query], k, filter=filter).with_copies(k)
@@ -288,6 +336,7 @@ class UECVectorStore(OverIndex, VectorStore):
 
 def _documents(result: SearchResult) -> list[Document]:
     """Convert the hits of the first query to documents as they were added."""
+    note(result, [passage.text for passage in result.passages[0]])
     return [to_document(passage) for passage in result.passages[0]]
 
 

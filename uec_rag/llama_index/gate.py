@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Self
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
+from llama_index.core.base.response.schema import (
+    RESPONSE_TYPE,
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
+from llama_index.core.callbacks.base import EventContext
+from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
@@ -22,8 +31,8 @@ from uec_rag.base.checks import check_type, quote
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import hits, passages_of, turns
-from uec_rag.retrieval.adapters import as_judge, in_thread, judge, pending_on
+from uec_rag.llama_index.nodes import Whole, hits, passages_of, turns, with_findings
+from uec_rag.retrieval.adapters import as_judge, in_thread, judge, keep_findings, noting, pending_on
 from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import KEY
@@ -69,10 +78,14 @@ def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
     >>> llm_advisor(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."])
     'text text'
     """
-    return lambda question, texts: llm.complete(prompt(question, texts, template)).text
+    return partial(_ask, llm, template)
 
 
-class UECGatePostprocessor(BaseNodePostprocessor):
+def _ask(llm: LLM, template: str, question: str, texts: Sequence[str]) -> str:
+    return llm.complete(prompt(question, texts, template)).text
+
+
+class UECGatePostprocessor(Whole, BaseNodePostprocessor):
     """Replaces nodes by a notice if a query should not be answered, in any LlamaIndex engine.
 
     The notice (`notice`) is the first node and tells the LLM what to say. The decision is in its
@@ -108,6 +121,8 @@ class UECGatePostprocessor(BaseNodePostprocessor):
 
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = Field(default=None, exclude=True)
     embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = Field(default=None, exclude=True)
+
+    _own = "gate", "embedding"
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -168,8 +183,8 @@ class UECQueryEngine(BaseQueryEngine):
     Otherwise, the LLM is not called: the response is a clarifying question, with the nodes that the
     query may mean as sources, or an abstention, without sources. `response.metadata` always has
     `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`,
-    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_clarifying_question`. These responses
-    are not streamed. Use `UECQueryBundle` for a query in a conversation.
+    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_clarifying_question`. If the engine
+    streams, so are these responses. Use `UECQueryBundle` for a query in a conversation.
 
     Parameters
     ----------
@@ -204,11 +219,7 @@ class UECQueryEngine(BaseQueryEngine):
     'abstain'
     """
 
-    def __init__(
-        self,
-        query_engine: BaseQueryEngine,
-        gate: Gate | None = None,
-    ) -> None:
+    def __init__(self, query_engine: BaseQueryEngine, gate: Gate | None = None) -> None:
         advice = "; for a retriever: UECQueryEngine.from_args"
         expected = "a LlamaIndex query engine"
         check_type(query_engine, BaseQueryEngine, "query_engine", expected, advice)
@@ -244,22 +255,38 @@ class UECQueryEngine(BaseQueryEngine):
         return {"query_engine": self._engine}
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        [(decision, nodes)] = self._pending(
-            query_bundle, self._engine.retrieve(query_bundle)
-        ).finish()
-        if decision.action != "answer":
-            return _refusal(decision, nodes)
-        return _note_decision(self._engine.synthesize(query_bundle, nodes), decision)
+        with self._event(query_bundle) as event:
+            found = self._retrieve(query_bundle)
+            [(decision, nodes)] = self._pending(query_bundle, found).finish()
+            if decision.action == "answer":
+                response = self._engine.synthesize(query_bundle, nodes)
+            else:
+                response = self._refusal(decision, nodes, is_async=False)
+            return _note_decision(response, decision, event)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        # Not every engine can retrieve asynchronously.
-        find = getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
-        found = await find(query_bundle)
-        pending = await asyncio.to_thread(self._pending, query_bundle, found)
-        [(decision, nodes)] = await pending.afinish()
-        if decision.action != "answer":
-            return _refusal(decision, nodes)
-        return _note_decision(await self._engine.asynthesize(query_bundle, nodes), decision)
+        with self._event(query_bundle) as event:
+            # Not every engine can retrieve asynchronously.
+            find = getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
+            with noting() as noted:
+                found = keep_findings(await find(query_bundle), noted, text_of, _merged)
+            pending = await asyncio.to_thread(self._pending, query_bundle, found)
+            [(decision, nodes)] = await pending.afinish()
+            if decision.action == "answer":
+                response = await self._engine.asynthesize(query_bundle, nodes)
+            else:
+                response = self._refusal(decision, nodes, is_async=True)
+            return _note_decision(response, decision, event)
+
+    def _event(self, query_bundle: QueryBundle) -> AbstractContextManager[EventContext]:
+        """Tell the callbacks of a query, as LlamaIndex's engines do."""
+        asked: dict[str, Any] = {EventPayload.QUERY_STR: query_bundle.query_str}
+        return self.callback_manager.event(CBEventType.QUERY, payload=asked)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        with noting() as noted:
+            found = self._engine.retrieve(query_bundle)
+        return keep_findings(found, noted, text_of, _merged)
 
     def _pending(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
@@ -269,18 +296,45 @@ class UECQueryEngine(BaseQueryEngine):
         asked = Query.parse(query_bundle.query_str, before).lines
         # A rewrite may be about another reading than the one that was chosen.
         chosen = getattr(query_bundle, "within", None) is not None
-        search = None if chosen else (lambda text: self._engine.retrieve(QueryBundle(text)))
+        search = None if chosen else (lambda text: self._retrieve(QueryBundle(text)))
         return pending_on_nodes(nodes, self._gate, asked, search)
 
+    def _refusal(
+        self, decision: Decision, nodes: list[NodeWithScore], *, is_async: bool
+    ) -> RESPONSE_TYPE:
+        """Return a clarifying question or the reason to abstain, without an LLM.
 
-def _refusal(decision: Decision, nodes: list[NodeWithScore]) -> Response:
-    """Return a clarifying question or the reason to abstain, without an LLM."""
-    text = decision.clarifying_question or decision.reason
-    return Response(text, competing_nodes(nodes, decision), response_metadata(decision))
+        It is a stream where the engine's answers are.
+        """
+        text = decision.clarifying_question or decision.reason
+        shown = competing_nodes(nodes, decision)
+        if not _streams(self._engine):
+            return Response(text, shown)
+        if is_async:
+            return AsyncStreamingResponse(_astream(text), shown)
+        return StreamingResponse((part for part in [text]), shown)
 
 
-def _note_decision(response: RESPONSE_TYPE, decision: Decision) -> RESPONSE_TYPE:
+def _streams(engine: object) -> bool:
+    """Return whether an engine, or the one that it wraps, streams its answers."""
+    while (inner := getattr(engine, "_query_engine", None)) is not None:
+        engine = inner
+    return bool(getattr(getattr(engine, "_response_synthesizer", None), "_streaming", False))
+
+
+async def _astream(text: str) -> AsyncGenerator[str, None]:
+    yield text
+
+
+def _merged(hit: NodeWithScore, told: dict[str, Any]) -> NodeWithScore:
+    return NodeWithScore(node=with_findings(hit.node, told), score=hit.score)
+
+
+def _note_decision(
+    response: RESPONSE_TYPE, decision: Decision, event: EventContext
+) -> RESPONSE_TYPE:
     response.metadata = {**(response.metadata or {}), **response_metadata(decision)}
+    event.on_end(payload={EventPayload.RESPONSE: response})
     return response
 
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from llama_index.core.llms import ChatMessage
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    BaseComponent,
+    BaseNode,
+    MetadataMode,
+    NodeWithScore,
+    QueryBundle,
+    TextNode,
+)
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,
@@ -26,6 +33,7 @@ from uec_rag.base.errors import warn
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
+from uec_rag.retrieval.adapters import note
 from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage, make_passages
@@ -93,21 +101,20 @@ def hits(result: SearchResult, details: bool = False) -> list[NodeWithScore]:
     `result`: result of a single query. `details`: whether to add details of score and decision.
     """
     [outcome] = result
-    decision = outcome.decision if outcome.judged else None
-    out = []
-    for rank, passage in enumerate(outcome.passages):
-        node, told = node_of(passage), outcome.metadata(rank, details)
-        kind = _Hit if type(node) is TextNode else type(node)
-        hit = kind.model_construct(
-            **dict(node)
-            | {
-                "metadata": HitMetadata({**node.metadata, **told}, decision),
-                "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, *told],
-                "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, *told],
-            }
-        )
-        out.append(NodeWithScore(node=hit, score=float(outcome.scores[rank])))
-    return out
+    nodes = [*map(node_of, outcome.passages)]
+    note(result, [node.get_content(MetadataMode.NONE) for node in nodes])
+    told = [with_findings(node, outcome.metadata(at, details)) for at, node in enumerate(nodes)]
+    scores = outcome.scores.tolist()
+    return [NodeWithScore(node=node, score=score) for node, score in zip(told, scores, strict=True)]
+
+
+def with_findings(node: BaseNode, told: dict[str, Any]) -> BaseNode:
+    """Return a copy of a node with metadata that LLMs and embedding models do not see."""
+    kind = _Hit if type(node) is TextNode else type(node)
+    hidden = "excluded_llm_metadata_keys", "excluded_embed_metadata_keys"
+    hiding = {name: [*getattr(node, name), *told] for name in hidden}
+    metadata = HitMetadata(own_metadata(node.metadata) | told)
+    return kind.model_construct(**dict(node) | hiding | {"metadata": metadata})
 
 
 def _without_findings(hit: BaseNode, kind: type[BaseNode]) -> BaseNode:
@@ -166,6 +173,23 @@ def turns(history: object) -> list[str]:
         )
     messages = [ChatMessage(one) if isinstance(one, str) else one for one in history]
     return turns_of((message.role.value, message.content or "") for message in messages)
+
+
+class Whole(BaseComponent):
+    """A component that is pickled whole, or not at all.
+
+    LlamaIndex leaves out what does not pickle, so that another ensemble, or no gate, would take its
+    place.
+    """
+
+    _own: ClassVar[tuple[str, ...]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        before = {**self.__dict__}
+        state: dict[str, Any] = super().__getstate__()
+        kept = state["__dict__"] | {name: before[name] for name in self._own}
+        self.__dict__.update(before)  # from which LlamaIndex removes what it leaves out
+        return state | {"__dict__": kept}
 
 
 _OPERATORS = {

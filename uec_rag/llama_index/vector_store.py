@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self, TypeAlias
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.schema import BaseNode
@@ -19,13 +19,16 @@ from pydantic import PrivateAttr, field_serializer
 
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import hits, node_of, passage_filter, passages_of, with_text
+from uec_rag.llama_index.nodes import Whole, hits, node_of, passage_filter, passages_of, with_text
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.adapters import OverIndex, as_index, in_thread
+from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Passage, Store
 
+_Search: TypeAlias = Callable[..., Any]
 
-class UECEmbedding(BaseEmbedding):
+
+class UECEmbedding(Whole, BaseEmbedding):
     """The mean vectors of an ensemble as a LlamaIndex embedding.
 
     Vectors have no variance. A `UECVectorStore` with the same ensemble nevertheless gets the
@@ -67,6 +70,7 @@ class UECEmbedding(BaseEmbedding):
     """
 
     uec: UEC
+    _own = ("uec",)
 
     def __init__(self, uec: UEC | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs | {"uec": UEC() if uec is None else uec})
@@ -158,8 +162,21 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         self._index = as_index(uec, store)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the store with its index; LlamaIndex would pickle it without, which is refused."""
+        """Pickle and copy the store with its index, which LlamaIndex would leave out."""
         return type(self), (self.index,)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """Return a store over an index, which `to_dict` leaves out: ``from_dict(data, uec=index)``.
+
+        `data`: what `to_dict` returned. ValueError without the index.
+        """
+        if "uec" not in kwargs:
+            raise ValueError(
+                "uec: expected the index, which to_dict leaves out: from_dict(data, uec=index); "
+                "for a saved one UECVectorStore(Retriever.load(path))."
+            )
+        return cls(**kwargs)
 
     @property
     def client(self) -> Retriever:
@@ -236,44 +253,58 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes with the highest s_hat.
 
-        The search is for `query_str`. A vector is ignored: LlamaIndex passes the first one computed
-        for a question to all retrievers, so it may be of another index's model.
+        The search is for `query_str`, or without one for `query_embedding`, which has no
+        confidence. Beside a text, a vector is ignored: LlamaIndex passes the first one computed for
+        a question to all retrievers, so it may be of another index's model.
 
         Parameters
         ----------
         query : VectorStoreQuery
-            In mode "default", with `query_str`, `similarity_top_k`, `filters`, `node_ids` and
-            `doc_ids`.
+            In mode "default", or "mmr" with `mmr_threshold`; with `query_str` or
+            `query_embedding`, `similarity_top_k`, `filters`, `node_ids` and `doc_ids`.
         **kwargs
-            Options of other stores, which are ignored.
+            `mmr_threshold`, and `mmr_prefetch_factor`, 4 by default. Options of other stores are
+            ignored.
 
         Raises
         ------
         ValueError
-            If there is another mode, k < 1, or no text.
+            If there is another mode, k < 1, or neither text nor vector.
         """
-        index, arguments = self._parse_query(query)
-        return _as_result(index.search(**arguments), query.similarity_top_k)
+        search, _, asked, options = self._parse_query(query, kwargs)
+        return _as_result(search(asked, **options), query.similarity_top_k)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
-        index, arguments = await asyncio.to_thread(self._parse_query, query)
-        return _as_result(await index.asearch(**arguments), query.similarity_top_k)
+        _, asearch, asked, options = await asyncio.to_thread(self._parse_query, query, kwargs)
+        return _as_result(await asearch(asked, **options), query.similarity_top_k)
 
-    def _parse_query(self, query: VectorStoreQuery) -> tuple[Retriever, dict[str, Any]]:
-        """Return the index to search, and the arguments of its search."""
-        if query.mode != VectorStoreQueryMode.DEFAULT:
+    def _parse_query(
+        self, query: VectorStoreQuery, options: Mapping[str, Any]
+    ) -> tuple[_Search, _Search, Sequence[Any], dict[str, Any]]:
+        """Return the search, its asynchronous twin, what it is for, and its options."""
+        k, diversity = query.similarity_top_k, None
+        if query.mode == VectorStoreQueryMode.MMR:
+            given = options.get("mmr_threshold", query.mmr_threshold)
+            fetch_k = options.get("mmr_prefetch_k") or k * options.get("mmr_prefetch_factor", 4)
+            diversity = Diversity(int(fetch_k), 0.5 if given is None else given)
+        elif query.mode != VectorStoreQueryMode.DEFAULT:
             raise ValueError(
-                f'mode: expected "default", got {query.mode!r}; for other weights of words and '
-                "vectors, use a store over Retriever.with_weights(...)."
+                f'mode: expected "default" or "mmr", got {query.mode!r}; for other weights of '
+                "words and vectors, use a store over Retriever.with_weights(...)."
             )
+        where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
+        chosen = {"k": k, "filter": where, "diversity": diversity}
+        vector = query.query_embedding
+        if vector is not None and not (query.query_str or "").strip():
+            search = self.index.search_vector
+            return search, in_thread(search), vector, chosen
         if query.query_str is None:
-            raise ValueError("query: expected query_str; for a vector, use index.search_vector.")
+            raise ValueError("query: expected query_str or query_embedding, got neither.")
         # A view, whose ensemble does not encode again what the embedding has encoded.
         index = self.index.snapshot()
         index.uec = self.index.uec.with_cache()
-        where = passage_filter(query.filters, node_ids=query.node_ids, doc_ids=query.doc_ids)
-        return index, {"queries": [query.query_str], "k": query.similarity_top_k, "filter": where}
+        return index.search, index.asearch, [query.query_str], chosen
 
     async_add = in_thread(add)
     adelete = in_thread(delete)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.gate import Gate, Pending
-from uec_rag.retrieval.result import SearchResult, surest_decision
+from uec_rag.retrieval.result import KEY, SearchResult, surest_decision
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Passage, Store
@@ -207,7 +209,7 @@ def judge(
     return SearchResult([found.select(order)])
 
 
-_H = TypeVar("_H")  # a document of LangChain, or a node of LlamaIndex
+_H = TypeVar("_H", bound=Any)  # a document of LangChain, or a node of LlamaIndex
 
 
 class Hits(list[_H]):
@@ -235,6 +237,50 @@ def decision_on(hits: Sequence[Any], expected: str) -> Decision:
     if decision is None:
         raise ValueError(f"none has uec_decision and uec_confidence in its metadata; {expected}")
     return decision
+
+
+Noted: TypeAlias = list[tuple[str, Mapping[str, Any]]]
+_noted: ContextVar[Noted | None] = ContextVar("_noted", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[Noted]:
+    """Note the text and metadata of all hits of the block, also of those in threads.
+
+    Retrievers that merge hits into a longer passage take this from elsewhere, without what was
+    found: LlamaIndex's `AutoMergingRetriever`, or LangChain's `ParentDocumentRetriever`.
+    """
+    noted: Noted = []
+    token = _noted.set(noted)
+    try:
+        yield noted
+    finally:
+        _noted.reset(token)
+
+
+def note(result: SearchResult, texts: Sequence[str]) -> None:
+    """Note the hits of a question, given their texts, where the caller of the search wants it."""
+    if (noted := _noted.get()) is not None and result[0].judged:
+        noted += [(" ".join(text.split()), result[0].metadata(at)) for at, text in enumerate(texts)]
+
+
+def keep_findings(
+    hits: list[_H],
+    noted: Noted,
+    text_of: Callable[[_H], str],
+    add: Callable[[_H, dict[str, Any]], _H],
+) -> list[_H]:
+    """Add the metadata of noted hits to the longer passages that have taken their place.
+
+    A passage gets those of the most relevant hit whose text is a part of its own.
+    """
+    kept = []
+    for hit in hits:
+        text = "" if f"{KEY}decision" in hit.metadata else " ".join(text_of(hit).split())
+        found = [metadata for part, metadata in noted if part in text]
+        best = max(found, key=lambda told: told[f"{KEY}relevance"], default=None)
+        kept.append(hit if best is None else add(hit, {**best}))
+    return hits if isinstance(hits, Hits) else kept
 
 
 def pending_on(

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from uec_rag.base.checks import check_k, check_share, check_type
+from uec_rag.base.checks import check_k, check_pickles, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import read_json, replace_file
 from uec_rag.base.properties import cached_property
@@ -26,6 +26,7 @@ from uec_rag.confidence.decision_models import decision_model
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.opinion import READ, Opinion, OpinionModel, shipped_opinion_model
 from uec_rag.confidence.risk import Guarantee, drift, expected_threshold
+from uec_rag.encoders.base import NotCopied
 from uec_rag.retrieval.advice_log import AdviceLog
 from uec_rag.retrieval.advised import (
     DOUBT,
@@ -182,7 +183,7 @@ def with_first(found: _T, position: int) -> _T:
 
 
 @dataclass(frozen=True)
-class Gate(Record):
+class Gate(NotCopied, Record):
     """A rule that decides for each query whether to answer, ask for clarification or abstain.
 
     Attributes
@@ -319,6 +320,16 @@ class Gate(Record):
                 "advisor: this gate was calibrated without one, so its guarantee would not hold "
                 "with one; pass it to Gate.from_labels(..., advisor=...), or use a plain threshold."
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle it with its advisor; TypeError if that does not pickle."""
+        instead = (
+            "Define it at the top of a module; or save the gate, and load it where it is needed: "
+            "Gate.load(path, advisor=...)."
+        )
+        check_pickles(self.advisor, "advisor: it", instead)
+        check_pickles(self.rewriter, "rewriter: it", instead)
+        return self.__dict__
 
     def _expected_threshold(self, max_wrong: float) -> float:
         """Check `max_wrong` and what is given beside it, and return its threshold."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,8 +15,9 @@ from uec_rag.base.checks import check_k, check_share, one_line
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Action, Decision, decide_again
-from uec_rag.confidence.languages import ENGLISH, Code, language_of
+from uec_rag.confidence.languages import ENGLISH, Code, check_language, language_of
 from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.readings import Reading
 from uec_rag.stores.base import Passage, copy_value
 
 
@@ -202,29 +204,21 @@ class Result:
             Position of the hit, from 0.
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_model_variance`,
-            `uec_disagreement`, `uec_encoders`, `uec_matched_terms`, `uec_weights`,
-            `uec_readings`, `uec_sources` of its copies if there are any, and `uec_unfamiliar` if
-            the question is unlike those of the fit.
+            `uec_disagreement`, `uec_encoders`, `uec_matched_terms`, `uec_weights`, `uec_sources`
+            of its copies if there are any, and `uec_unfamiliar` if the question is unlike those of
+            the fit.
         """
         decision, numbers = self.decision, self.numbers(rank)
         plain = ("score", "sigma2", "relevance")
         fields = numbers if details else {key: numbers[key] for key in plain if key in numbers}
         if self.judged:
-            fields |= {
-                "confidence": decision.confidence,
-                "in_corpus": decision.in_corpus,
-                "underspecified": decision.underspecified,
-                "decision": decision.action,
-                "reason": decision.reason,
-                "reason_code": decision.code,
-                **decision.advice_metadata(),
-            }
+            fields |= told_of(decision)
             if decision.action == "clarify":
                 hit = self.passages[rank].id
                 titles = [one.title for one in decision.readings if hit in one.ids]
                 fields["reading"] = titles[0] if titles else ""
         if self.judged and details:
-            fields |= {"readings": [*map(asdict, decision.readings)], "weights": self.weights}
+            fields["weights"] = self.weights
             if decision.unfamiliar:
                 fields["unfamiliar"] = decision.unfamiliar
             if self.copies and self.copies[rank]:
@@ -488,22 +482,12 @@ class HitMetadata(dict[str, Any]):
     first of equal ones. A document found by two queries has different `uec_` values in each, but is
     the same document.
 
-    Parameters
-    ----------
-    fields : mapping
-    decision : Decision, optional
-        The whole decision on the query, including what the keys omit; lost on serialisation.
-
     Examples
     --------
     >>> one, other = ({"page": 1, "uec_score": score} for score in (0.8, 0.6))
     >>> HitMetadata(one) == HitMetadata(other), HitMetadata(one) == {"page": 1}
     (True, False)
     """
-
-    def __init__(self, fields: Mapping[str, Any], decision: Decision | None = None) -> None:
-        super().__init__(fields)
-        self.decision = decision
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, HitMetadata):
@@ -530,11 +514,24 @@ def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
 
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=0)]
+
+
+@dataclass(frozen=True)
+class _Search(Record):
+    """What only gates need to know of the search that a decision is of; as in `Decision`."""
+
+    threshold: float | None = 0.5
+    unfamiliar: str = ""
+    basis: str = ""
+    hits: _Count = 0
+    size: _Count = 0
+    language: str = ""
 
 
 @dataclass(frozen=True)
 class _Told(Record):
-    """The parts of a decision in the metadata of a hit, under `KEY` and these names."""
+    """A decision in the metadata of a hit, under `KEY` and these names."""
 
     decision: Action
     reason: str
@@ -542,21 +539,49 @@ class _Told(Record):
     in_corpus: _Share = 1.0
     underspecified: _Share = 0.0
     reason_code: Code | Literal[""] = ""
+    readings: tuple[Reading, ...] = ()
+    advice: str = ""
+    searched_as: str = ""
+    search: _Search = _Search()
+
+
+_SELDOM = "readings", "advice", "searched_as"  # which are left out where there are none
+
+
+def told_of(decision: Decision) -> dict[str, Any]:
+    """Return what hits tell of a decision, as JSON values from which it can be read again."""
+    numbers = decision.confidence, decision.in_corpus, decision.underspecified
+    advice = decision.advice, decision.searched_as
+    search = _Search(*(getattr(decision, field.name) for field in fields(_Search)))
+    said, code, readings = (decision.action, decision.reason), decision.code, decision.readings
+    told = _Told(*said, *numbers, code, readings, *advice, search).metadata()
+    return {name: value for name, value in told.items() if value or name not in _SELDOM}
+
+
+def tell(metadata: dict[str, Any], decision: Decision) -> None:
+    """Replace the decision in the metadata of a hit."""
+    for name in _SELDOM:
+        metadata.pop(f"{KEY}{name}", None)
+    metadata.update((f"{KEY}{name}", value) for name, value in told_of(decision).items())
 
 
 def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
-    """Read and check the decision on a hit; None if there is none, or it is damaged.
-
-    Metadata that were serialised have neither readings nor what the decision rests on.
-    """
-    known: Decision | None = getattr(metadata, "decision", None)
-    if known is not None:
-        return known
-    there = {name for name in _Told.__dataclass_fields__ if f"{KEY}{name}" in metadata}
+    """Read and check the decision on a hit; None if there is none, or it is damaged."""
+    names = [field.name for field in fields(_Told) if f"{KEY}{field.name}" in metadata]
     try:
-        told = _Told.restore({name: metadata[f"{KEY}{name}"] for name in there})
+        told = _Told.restore({name: metadata[f"{KEY}{name}"] for name in names})
+        language = check_language(told.search.language or language_of(told.reason))
     except ValueError:
         return None
     numbers = told.confidence, told.in_corpus, told.underspecified
-    reason, language = one_line(told.reason), language_of(told.reason) or ENGLISH
-    return Decision(told.decision, reason, (), *numbers, code=told.reason_code, language=language)
+    readings = tuple(replace(reading, title=one_line(reading.title)) for reading in told.readings)
+    others: dict[str, Any] = {
+        **vars(told.search),
+        "language": language or ENGLISH,
+        "code": told.reason_code,
+        "advice": one_line(told.advice),
+        "searched_as": one_line(told.searched_as),
+    }
+    if others["threshold"] is None:  # JSON has no infinity
+        others["threshold"] = math.inf
+    return Decision(told.decision, one_line(told.reason), readings, *numbers, **others)

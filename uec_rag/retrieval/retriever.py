@@ -164,6 +164,15 @@ class Retriever:
         """Return the index itself, which copies of what searches it share."""
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the path of a folder, or the passages of an index in memory and of a view."""
+        state = self.__dict__ | {"_settings": None, "_known_corpus": {}}
+        if self._is_snapshot:  # whose store has all that it needs of the folder but these
+            home, labels = LocalStore(), self._home.setting("labels")
+            home.change_settings({"labels": labels})
+            state |= {"_home": home, "_gate": (self.gate,), "_reload": None}
+        return state
+
     @property
     def folder(self) -> Path | None:
         """The folder of the index; None if it is in memory."""
@@ -578,7 +587,12 @@ class Retriever:
         return Method(fitted, model, basis, calibration is None, check_language(self.language))
 
     def search_vector(
-        self, embedding: Sequence[float], k: int = 4, *, filter: Filter | None = None
+        self,
+        embedding: Sequence[float],
+        k: int = 4,
+        *,
+        filter: Filter | None = None,
+        diversity: Diversity | None = None,
     ) -> SearchResult:
         """Find the k passages with the highest s_hat for a query given as a vector.
 
@@ -593,6 +607,8 @@ class Retriever:
             space, all means have length 1, and a vector of any other length but 0 is normalised.
         k : int
         filter : Filter, optional
+        diversity : Diversity, optional
+            As in `search`.
 
         Raises
         ------
@@ -613,7 +629,9 @@ class Retriever:
         if len(fitted.weights) == 1:
             mean = mean / np.float32(length)
         query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
-        hits = self.store.search(query, k, beta=fitted.options.beta, filter=filter)
+        most = k if diversity is None else max(k, diversity.fetch_k)
+        store = self.store if diversity is None else self.store.snapshot()
+        hits = store.search(query, most, beta=fitted.options.beta, filter=filter)
         mu, pi = hits.mu[0], np.full((1, count), 1 / count, dtype=np.float32)
         chance = np.clip(mu, 0, 1)
         best = float(chance.max(initial=0.0))
@@ -622,13 +640,16 @@ class Retriever:
         numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
         shares = fitted.shares(pi)[0]
         made = Result("", told, fitted.names, pi[0], shares, found, *numbers, hits.exact, False)
-        return SearchResult([made])
+        one = SearchResult([made])
+        if diversity is None:
+            return one
+        return diversify(store.vectors, one, k, diversity.lambda_mult)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._fit_once()
         view = type(self).__new__(type(self))
-        view.__dict__ |= self.__dict__  # a copy would have passages of its own
+        view.__dict__ |= self.__dict__  # a copy would have settings of its own
         view.store, view._is_snapshot = self.store.snapshot(), True
         return view
 

@@ -23,13 +23,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import (
-    as_list,
-    check_k,
-    check_texts,
-    check_type,
-    check_unicode,
-)
+from uec_rag.base.checks import as_list, check_k, check_texts, check_type, check_unicode
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.properties import cached_property
@@ -199,9 +193,21 @@ class Store(ABC):
     can_list: bool = True
     can_look_up: bool = True
 
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        made.__dict__ |= self.__dict__
+        return made
+
     def __deepcopy__(self, memo: object) -> Self:
         """Return the store itself, which copies of what searches it share."""
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            f"store: {type(self).__name__} does not pickle: its passages are elsewhere, and its "
+            "connection works in this process alone. Make the index again where it is needed; or "
+            "save it, and load it there with its store: Retriever.load(path, store=...)."
+        )
 
     @property
     def contents(self) -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,11 +24,7 @@ import safetensors.numpy as safetensors
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
-from uec_rag.base.errors import (
-    IndexCorrupted,
-    as_corrupted,
-    corruption,
-)
+from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
@@ -44,13 +40,7 @@ from uec_rag.stores.base import (
 )
 from uec_rag.stores.filters import ORDERS, Compare, Condition, HasId, Join, holds, leaves, parse
 from uec_rag.stores.local.database import Database
-from uec_rag.stores.local.view import (
-    Part,
-    Segment,
-    State,
-    Texts,
-    View,
-)
+from uec_rag.stores.local.view import Part, Segment, State, Texts, View
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor between two sizes
@@ -348,10 +338,7 @@ class LocalStore(Store):
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        read_only: bool = False,
+        self, path: str | os.PathLike[str] | None = None, *, read_only: bool = False
     ) -> None:
         self.folder = None if path is None else Path(path).absolute()
         if self.folder is not None:
@@ -360,6 +347,12 @@ class LocalStore(Store):
         self._state, self._settings = State(), dict[str, Any]()
         self._transaction: _Transaction | None = None
         self._refresh()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path of the folder, or what is in memory."""
+        if self.folder is not None:
+            return _reopen, (self.folder, self.read_only)
+        return _in_memory, (self.snapshot(), self.settings)
 
     @property
     def read_only(self) -> bool:
@@ -688,8 +681,7 @@ class LocalStore(Store):
         [(there,)] = home.database.ask(living)
         if read < len(view) or there > len(view):
             raise corruption(
-                path,
-                f"holds {there} passages, and vectors of {len(view)}; build the index again.",
+                path, f"holds {there} passages, and vectors of {len(view)}; build the index again."
             )
 
     def compact(self) -> None:
@@ -712,7 +704,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
     settings : mapping
         The settings of the store that the view is of, and others to record in the copy.
     """
-    home, state, settings = cast(_Home, view.texts), view.state, dict(settings)
+    texts, rows, state, settings = view.texts, view.rows.tolist(), view.state, dict(settings)
     if state.parts:
         settings["schema"] = state.schema.metadata()
     with store._step() as (connection, turn):
@@ -720,27 +712,34 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         living = old.rows if old.alive is None else old.rows[old.alive]
         _mark_dead(connection, living.tolist(), turn.version)
         shift = old.next_row  # rows are never used again, since others may read them
-        records = ((row + shift, *others) for row, *others in home.records(view.rows.tolist()))
+        stored = (
+            texts.records(rows)
+            if isinstance(texts, _Home)
+            else map(_record, rows, texts.read(rows))
+        )
+        records = ((row + shift, *others) for row, *others in stored)
         if connection.executemany(_INSERT, records).rowcount < len(view):
             raise IndexCorrupted(
                 "store: a passage is missing whose vector is there; make a new snapshot to save."
             )
-        segments = ((first + shift, segment) for first, segment in _compact(view))
+        segments = ((first + shift, segment) for first, segment in view.segments())
         store._replace(connection, turn, old.parts, segments)
         connection.execute("DELETE FROM settings")
         settings |= {"version": turn.version, "changes": old.changes + 1}
         _put(connection, {**settings, "next_row": shift + state.next_row})
 
 
-def _compact(view: View) -> Iterator[tuple[int, Segment]]:
-    """Yield the first row and the segment of each part of a view, without what it leaves out."""
-    mask = view.mask
-    for part, start in zip(view.state.parts, view.state.edges.tolist(), strict=False):
-        kept = mask[start : start + len(part.segment)]
-        if kept.all():
-            yield part.first, part.segment
-        elif kept.any():
-            yield Segment.join([(part.first, part.segment, kept)])
+def _reopen(folder: Path, read_only: bool) -> LocalStore:
+    """Open the index in a folder again, as in another process; FileNotFoundError without one."""
+    _check_folder(folder, read_only=True)
+    return LocalStore(folder, read_only=read_only)
+
+
+def _in_memory(view: View, settings: Mapping[str, Any]) -> LocalStore:
+    """Make a store in memory of a view of another."""
+    store = LocalStore()
+    copy_view(view, store, settings)
+    return store
 
 
 def _check_folder(folder: Path, *, read_only: bool) -> None:

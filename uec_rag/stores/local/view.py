@@ -26,14 +26,7 @@ from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows
-from uec_rag.stores.base import (
-    Filter,
-    Passage,
-    Schema,
-    Store,
-    Top,
-    copy_passage,
-)
+from uec_rag.stores.base import Filter, Passage, Schema, Store, Top, copy_passage
 from uec_rag.stores.filters import matches, parse
 
 _MANY = 4096  # passages that are read at a time
@@ -396,6 +389,26 @@ class View(Store):
     def empty(cls) -> View:
         """Make a view of no passages."""
         return cls(State(), Texts())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle its passages with their vectors and words."""
+        parts, first = list[Part](), 0
+        for _, segment in self.segments():
+            offsets = np.arange(len(segment), dtype=np.uint32)
+            parts.append(Part(first, "", replace(segment, offsets=offsets, path=Path())))
+            first += len(segment)
+        state = State(0, self.changes, first, parts, self.state.schema)
+        return View, (state, Texts([*self.passages()]), None, self.frequencies)
+
+    def segments(self) -> Iterator[tuple[int, Segment]]:
+        """Yield the first row and the segment of each part, without what the view leaves out."""
+        mask = self.mask
+        for part, start in zip(self.state.parts, self.state.edges.tolist(), strict=False):
+            kept = mask[start : start + len(part.segment)]
+            if kept.all():
+                yield part.first, part.segment
+            elif kept.any():
+                yield Segment.join([(part.first, part.segment, kept)])
 
     @property
     def changes(self) -> int:
