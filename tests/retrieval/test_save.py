@@ -57,6 +57,17 @@ def test_another_ensemble_is_refused(full, encoders, fit_pairs, tmp_path):
             Retriever.load(tmp_path / "index", other)
 
 
+def test_a_text_without_a_vector_is_named_and_nothing_is_added():
+    def static(texts):
+        return [[float("a" in text or "i" in text), 0.0] for text in texts]
+
+    index = Retriever(UEC([static]))
+    said = r"for texts\[1\] \('---'\); .* Nothing was added; leave out texts\[1\]"
+    with pytest.raises(ValueError, match=said):
+        index.add(["a lamp", "---", "a fee"])
+    assert len(index) == 0
+
+
 def test_an_ensemble_is_no_index(fitted, tmp_path):
     fitted.save(tmp_path / "uec")
     with pytest.raises(ValueError, match="holds a saved UEC ensemble, expected a saved UEC index"):

@@ -25,6 +25,7 @@ from uec_rag.confidence.languages import ENGLISH, check_language, sentence
 from uec_rag.confidence.model import JUDGED, shipped_model
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, Within, find_readings
+from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
@@ -285,7 +286,15 @@ class Retriever:
         passages = make_passages(texts, ids, metadatas)
         kept = [passages[position] for position in last_of_each(passages)]
         searched = [passage.searched for passage in kept]
-        self.add_encoded(kept, self.uec.encode(searched, "passage", show_progress=show_progress))
+        self._follow()
+        try:
+            parts = self.uec.encode(searched, "passage", show_progress=show_progress)
+        except NoDirection as error:
+            row = next((at for at, one in enumerate(passages) if one.searched == error.text), None)
+            raise ValueError(
+                f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
+            ) from error
+        self.add_encoded(kept, parts)
         return [passage.id for passage in passages]
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
@@ -820,6 +829,22 @@ class Retriever:
         self.uec, self._posteriors = made, made.fitted.posteriors
         self._settings = home.settings
 
+    def _count_again(self) -> None:
+        """Count the words of all passages again, after the stemmer has changed."""
+        said = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
+        if self._home.read_only:
+            raise FingerprintMismatch(f"{said}; open it once to write, which counts them again.")
+        given = sample_passages(self.store)
+        is_known = bool(given)
+        if not isinstance(self.store, SourceStore):
+            probes = [each.encode(["probe"], "passage") for each in self.uec.encoders]
+            plain = all(np.array_equal(probe.embedding, probe.features) for probe in probes)
+            is_known = plain and not self.store.remote
+        if not is_known:
+            raise FingerprintMismatch(f"{said}, and its passages cannot be read; build it again.")
+        warn(f"{said}; they are counted again, once.")
+        self._use_fit(self.uec, given)
+
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
 
@@ -838,6 +863,11 @@ class Retriever:
                 )
             self.uec = self._reload()
             self._posteriors = self.uec.fitted.posteriors
+            if expected != self.uec.fingerprint:
+                raise FingerprintMismatch(
+                    "index: its words are counted with other stems (another PyStemmer) since; "
+                    "load it again."
+                )
         if settings.get("calibration") != before.get("calibration"):
             self.calibration = read_calibration(self._home)
         self._settings = settings
@@ -956,13 +986,18 @@ class Retriever:
         try:
             elsewhere = saved_store(home.settings, store)
             own = load() if uec is None else uec
-            check_made_with(home, own)
+            have_other_stems = check_made_with(home, own)
             if isinstance(elsewhere, SourceStore):
                 elsewhere = elsewhere.with_ensemble(own)
-            retriever = cls(own, home if elsewhere is None else elsewhere, fit=fit)
+            retriever = cls(own, fit=fit)
+            retriever.store = home if elsewhere is None else elsewhere
+            if len(retriever.store) and not have_other_stems:
+                retriever.store.bind(own.fingerprint)
             retriever._home, retriever._settings = home, home.settings
             retriever._reload = load if uec is None else None
             retriever.calibration = read_calibration(home)
+            if have_other_stems:
+                retriever._count_again()
         except BaseException:
             home.close()
             raise

@@ -16,7 +16,8 @@ from typing import Any
 
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
-from uec_rag.ensemble.save import read_fit
+from uec_rag.encoders.base import TermEncoder
+from uec_rag.ensemble.save import fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import STORE, Store
@@ -146,12 +147,24 @@ def check_ensemble(home: LocalStore) -> None:
         read_fit(home.folder / _ENSEMBLES / name)
 
 
-def check_made_with(home: LocalStore, uec: UEC) -> None:
-    """Raise FingerprintMismatch if an index was made with another ensemble."""
+def check_made_with(home: LocalStore, uec: UEC) -> bool:
+    """Return whether an index was made with an ensemble that differs in the stems of words alone.
+
+    FingerprintMismatch if it differs otherwise.
+    """
     expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
-    if expected not in (None, uec.fingerprint):
-        raise FingerprintMismatch(
-            f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
-            f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
-            "with its own ensemble (uec=None), or build it again with this one."
-        )
+    if expected in (None, uec.fingerprint):
+        return False
+    if home.folder is not None and (name := home.setting("ensemble")) is not None:
+        saved = {one.name: one for one in read_fit(home.folder / _ENSEMBLES / name)[0].encoders}
+        before = [
+            saved.get(each.name, each) if isinstance(each, TermEncoder) else each
+            for each in uec.encoders
+        ]
+        if fingerprint(before, uec.fitted) == expected:
+            return True
+    raise FingerprintMismatch(
+        f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
+        f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
+        "with its own ensemble (uec=None), or build it again with this one."
+    )
