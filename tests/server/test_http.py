@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import logging
+import shutil
 
 import httpx
 import numpy as np
@@ -15,7 +16,7 @@ from tests.helpers import data_of
 from tests.server.conftest import ESCAPES, HOST, SCRIPT, TEXTS, TOKEN, make, serving
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
-from uec_rag.server import create_app
+from uec_rag.server import create_app, create_mcp
 from uec_rag.server.running import LogFormatter, log_to_stderr
 
 PARKING = {"question": "who may park in the yard", "k": 3}
@@ -50,6 +51,18 @@ def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client,
     assert client.post("/ask", json=PARKING).json()["threshold"] == 0.5
     Gate(0.75).save(index / "gate.json")
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
+
+
+async def test_an_index_that_takes_the_place_of_another_is_served_next(client, index):
+    server = create_mcp(Retriever.load(index))
+    shutil.rmtree(index)
+    make({"bees": "Bees sleep in the hive."}).save(index)
+    asked = {"question": "where do bees sleep"}
+    assert [hit["id"] for hit in client.post("/ask", json=asked).json()["passages"]] == ["bees"]
+    assert client.get("/index").json()["passages"] == 1
+    found = await server.call_tool("search", asked)
+    assert [hit["id"] for hit in found.structuredContent["passages"]] == ["bees"]
+    assert (await server.call_tool("sources", {}))[1] == {"bees.md": 1}
 
 
 def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):

@@ -19,6 +19,7 @@ import numpy as np
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
+from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.decision import Decision, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language, sentence
@@ -155,7 +156,7 @@ class Retriever:
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
         # The fingerprint of the passages after the last change; snapshots share it.
-        self._known_corpus: dict[int, str] = {}
+        self._known_corpus: dict[tuple[int, object], str] = {}
         self._is_snapshot, self._may_fit = False, fit
 
     def __repr__(self) -> str:
@@ -209,7 +210,7 @@ class Retriever:
             return self.store.corpus()
         if self.store.remote or len(self) > _MOST_COMPARED:
             return f"{len(self)} passages"
-        changes = self.changes
+        changes = self.changes, getattr(self.store, "origin", None)
         known = self._known_corpus.get(changes)
         if known is None:
             known = self.store.corpus()
@@ -608,6 +609,7 @@ class Retriever:
         TypeError, ValueError
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
+        self._follow()
         k = check_k(k)
         mean = as_matrix([embedding], "embedding")
         if mean.shape[1] != self.uec.dimension:
@@ -636,6 +638,7 @@ class Retriever:
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._fit_once()
+        self._follow()
         view = type(self).__new__(type(self))
         view.__dict__ |= self.__dict__  # a copy would have passages of its own
         view.store, view._is_snapshot = self.store.snapshot(), True
@@ -907,7 +910,7 @@ class Retriever:
         OSError
             If the disk is full; what was there is unchanged.
         """
-        target, home = Path(path).absolute(), self._home
+        target, home = as_path(path), self._home
         if home.folder == target and not self._is_snapshot:
             record(home, self.store, self.uec, self.calibration)
             self._settings = home.settings
@@ -981,7 +984,7 @@ class Retriever:
             `trust`.
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
-        home = open_home(Path(path).absolute(), read_only=read_only)
+        home = open_home(as_path(path), read_only=read_only)
         load = partial(load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
             elsewhere = saved_store(home.settings, store)

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, refuse_outdated
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import STORE, Store
 from uec_rag.stores.local import LocalStore, View
-from uec_rag.stores.local.store import copy_view
+from uec_rag.stores.local.database import OtherFormat
+from uec_rag.stores.local.store import SEGMENTS, copy_view
 
 KIND = "UEC index"
 _LABELS = "labels"  # the setting
@@ -87,7 +88,7 @@ def save_index(
     path: Path, uec: UEC, store: Store, calibration: CorpusCalibration | None
 ) -> LocalStore:
     """Write an index to a folder; return the open index there. See `Retriever.save`."""
-    is_new, home = not is_index(path), LocalStore(path)
+    is_new, home = not is_index(path), _open_or_replace(path)
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
@@ -105,9 +106,22 @@ def save_index(
     return home
 
 
+def _open_or_replace(path: Path) -> LocalStore:
+    """Open the index in a folder, or make one, in place of an index of another format."""
+    try:
+        return LocalStore(path)
+    except OtherFormat:
+        for file in (path / _ENSEMBLES, path / SEGMENTS):
+            shutil.rmtree(file, ignore_errors=True)
+        for file in path.glob(f"{DATABASE}*"):
+            file.unlink()
+        return LocalStore(path)
+
+
 def open_home(path: Path, *, read_only: bool) -> LocalStore:
     """Open the index in a folder; FileNotFoundError if there is none."""
     if not (path / DATABASE).exists():
+        refuse_outdated(path)
         if (path / ENSEMBLE).is_file():
             raise corruption(path, f"holds a saved UEC ensemble, expected a saved {KIND}.")
         raise FileNotFoundError(

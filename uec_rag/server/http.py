@@ -90,7 +90,7 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
         exception_handlers=messages.HANDLERS,
-        middleware=protections(token, names, origins, open_paths),
+        middleware=protections(token, names, origins, open_paths, probes=["/healthz"]),
     )
     app.include_router(read_routes(index, write=write))
     app.include_router(write_routes(index, allowed=write))
@@ -133,6 +133,7 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
             "write": write,
         }
 
+    @routes.head("/healthz", include_in_schema=False)
     @routes.get("/healthz")
     async def healthy() -> dict[str, str]:
         """Report that the process is alive."""

@@ -398,6 +398,11 @@ class View(Store):
         return cls(State(), Texts())
 
     @property
+    def origin(self) -> object:
+        """The contents that `changes` counts for."""
+        return self.texts
+
+    @property
     def changes(self) -> int:
         """The number of additions and deletions until it was made."""
         return self.state.changes
