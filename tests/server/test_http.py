@@ -81,6 +81,18 @@ def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
     assert "zebra" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("sent", "meant"), data_of("arguments.json"), ids=str)
+async def test_arguments_are_taken_as_models_and_clients_send_them(client, index, sent, meant):
+    question = {"question": "and who may park there"}
+    server = create_mcp(Retriever.load(index))
+    expected = client.post("/ask", json=question | meant).json()
+    assert client.post("/ask", json=question | sent).json() == expected
+    found = await server.call_tool("search", question | sent)
+    assert {name: found.structuredContent[name] for name in expected} == expected
+    if meant:
+        assert expected != client.post("/ask", json=question).json()
+
+
 MANY = {f"key{number}": 1 for number in range(50_000)}
 LONG = "~/" * 20_000
 

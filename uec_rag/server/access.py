@@ -15,7 +15,6 @@ import re
 import socket
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from fastapi.responses import JSONResponse
 from fastapi.security.utils import get_authorization_scheme_param
@@ -157,9 +156,7 @@ def protections(
     return [
         Middleware(BaseHTTPMiddleware, dispatch=answer),
         *([cross] if origins else []),
-        Middleware(
-            _Hosts, probes=probes, allowed_hosts=[*_LOCAL, *names], www_redirect=False
-        ),
+        Middleware(_Hosts, probes, [*_LOCAL, *names]),
         Middleware(RequestBodyLimitMiddleware, max_body_size=BODY),
         Middleware(BaseHTTPMiddleware, dispatch=admit),
     ]
@@ -168,8 +165,8 @@ def protections(
 class _Hosts(TrustedHostMiddleware):
     """Refuses foreign host names, except on some paths."""
 
-    def __init__(self, app: ASGIApp, probes: Collection[str], **options: Any) -> None:  # noqa: ANN401
-        super().__init__(app, **options)
+    def __init__(self, app: ASGIApp, probes: Collection[str], names: Sequence[str]) -> None:
+        super().__init__(app, allowed_hosts=names, www_redirect=False)
         self._probes = probes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

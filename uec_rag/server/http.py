@@ -108,14 +108,10 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
     @routes.post("/ask")
     async def ask(question: messages.Question) -> Json:
         """Find passages, and decide whether they answer the question."""
-        await asyncio.to_thread(messages.check_conditions, question.filter)
-        [result] = await index.asearch(
-            [question.question],
-            question.k,
-            filter=question.filter,
-            history=[messages.turns(question.history)],
-            within=question.within,
-        )
+        given = question.filter, question.history, question.within
+        options = await asyncio.to_thread(messages.options, *given)
+        options["history"] = [options["history"]]
+        [result] = await index.asearch([question.question], question.k, **options)
         return answer_record(result)
 
     @routes.get("/index")
