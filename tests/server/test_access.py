@@ -163,7 +163,7 @@ async def answered(*messages, **limits):
 
     known = {"headers": [(b"host", HOST.encode())], "query_string": b""}
     scope = {"type": "http", "method": "POST", "path": "/page", **known}
-    await asyncio.wait_for(app(scope, receive, send), 60)
+    await asyncio.wait_for(app(scope, receive, send), 600)
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 

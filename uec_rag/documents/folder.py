@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -42,6 +43,7 @@ sys.path[:] = json.loads(sys.argv[1])
 from uec_rag.documents.folder import serve
 serve()
 """
+_SLOWEST = 10 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
 _NAMED = 3  # files that a message names
 # They share words with every question and answer few. Patterns tell capitals from small letters.
 _RARELY = "changelog.* changelogs/ changes.* copying.* licence.* licences* license.* licenses*"
@@ -131,7 +133,7 @@ class Folder:
         only : collection of str, optional
             Sources of the files to read; all by default.
         seconds : float
-            Time limit for a file; one that takes longer is left out.
+            Limit of a file's processor time; one that takes longer is left out.
 
         Raises ImportError if the library for the format of one of them is missing.
         """
@@ -175,8 +177,8 @@ def read_folder(
     Parameters
     ----------
     folder : str or Path
-        The folder. Hidden files and folders in it (".git") are ignored; links, and indexes that
-        uec-rag saved there, are left out.
+        The folder. Hidden files and folders in it (".git") are ignored; links that leave it, and
+        indexes that uec-rag saved there, are left out.
     exclude : sequence of str
         Patterns as in a .gitignore, "drafts/" or "*.de.md", of files to leave out; "!drafts/a.md"
         reads one nevertheless.
@@ -317,10 +319,10 @@ class _Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def read(self, source: str) -> _Outcome:
-        process = self._process = self._process or _start(self._root)
+        process = self._process = self._process or _start(self._root, self._seconds)
         assert process.stdin is not None
         assert process.stdout is not None
-        clock = threading.Timer(self._seconds, process.kill)
+        clock = threading.Timer(_SLOWEST * self._seconds, process.kill)
         clock.start()
         with suppress(BrokenPipeError):
             process.stdin.write(msgspec.json.encode(source) + b"\n")
@@ -341,10 +343,11 @@ class _Process:
                 pass  # on exit, closes the pipes and waits for the process
 
 
-def _start(root: Path) -> "subprocess.Popen[bytes]":
+def _start(root: Path, seconds: float) -> "subprocess.Popen[bytes]":
     home = str(Path(__file__).parents[2])
+    paths = json.dumps([*filter(None, sys.path), home])
     return subprocess.Popen(
-        [sys.executable, "-I", "-c", _CODE, json.dumps([*filter(None, sys.path), home]), root],
+        [sys.executable, "-I", "-c", _CODE, paths, root, str(seconds)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -364,6 +367,9 @@ def serve() -> None:
     sys.setrecursionlimit(_DEEPEST)
     warnings.simplefilter("ignore")
     for line in sys.stdin.buffer:
+        # A signal that ends the process after so many seconds of work, however busy others are.
+        if hasattr(signal, "setitimer"):  # not on Windows
+            signal.setitimer(signal.ITIMER_PROF, float(sys.argv[3]))
         try:
             outcome = _outcome_of(Path(sys.argv[2]), json.loads(line))
         except ModuleNotFoundError as error:
