@@ -245,6 +245,40 @@ def test_a_path_may_begin_with_the_users_folder(small, tmp_path, monkeypatch):
     assert UEC.load("~/uec", encoders=by_name(small.uec)).names == small.uec.names
 
 
+OLDER = (
+    "DROP TABLE segments",
+    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
+    "data BLOB)",
+    "PRAGMA user_version = 1",
+)
+"""The tables of the day before."""
+
+
+def test_an_index_of_another_version_is_refused_with_what_to_do(small, tmp_path):
+    small.save(tmp_path / "index")
+    small.close()
+    with database_of(tmp_path / "index") as database:
+        for sql in OLDER:
+            database.execute(sql)
+    said = r"has format 1, expected 2: another version .* uec-rag index FOLDER --out INDEX"
+    with pytest.raises(IndexCorrupted, match=said):
+        Retriever.load(tmp_path / "index")
+    (tmp_path / "old" / "generations").mkdir(parents=True)
+    (tmp_path / "old" / "manifest.json").write_text("{}")
+    with pytest.raises(IndexCorrupted, match=r"has a format without a number, .* uec-rag index F"):
+        Retriever.load(tmp_path / "old")
+    index_of(small.uec, ["tavone"]).save(tmp_path / "index")
+    assert len(load_index(tmp_path / "index", small.uec)) == 1
+
+
+def test_tables_of_now_with_the_number_of_the_day_before_are_read(small, tmp_path):
+    small.save(tmp_path / "index")
+    small.close()
+    with database_of(tmp_path / "index") as database:
+        database.execute("PRAGMA user_version = 1")
+    assert len(load_index(tmp_path / "index", small.uec)) == 10
+
+
 def changed(column, value):
     return f"UPDATE passages SET {column} = {value} WHERE id = 'p0'"
 
