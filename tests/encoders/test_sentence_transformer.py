@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from tests.helpers import beside, data_of, rows_of, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
 from uec_rag.encoders.base import encode_texts
-from uec_rag.encoders.sentence_transformer import family_prompts, prompts_of
+from uec_rag.encoders.sentence_transformer import OTHER_MODELS, family_prompts, prompts_of
 
 
 def words(count, seed=0):
@@ -106,7 +106,9 @@ def test_a_model_without_readable_weights_has_a_revision_of_what_it_computes(tin
     assert one.revision == same.revision != another.revision
 
 
-@pytest.mark.parametrize("kind", ["SparseEncoder", "CrossEncoder", "MultiVectorEncoder"])
+@pytest.mark.parametrize(
+    "kind", [kind for kind in OTHER_MODELS if hasattr(sentence_transformers, kind)]
+)
 def test_another_kind_of_model_is_refused_with_what_it_is(kind, bert_folder, saved):
     make = getattr(sentence_transformers, kind)
     by_name = saved("other")

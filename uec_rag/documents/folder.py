@@ -43,7 +43,7 @@ sys.path[:] = json.loads(sys.argv[1])
 from uec_rag.documents.folder import serve
 serve()
 """
-_SLOWEST = 10 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
+_SLOWEST = 20 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
 _NAMED = 3  # files that a message names
 # They share words with every question and answer few. Patterns tell capitals from small letters.
 _RARELY = "changelog.* changelogs/ changes.* copying.* licence.* licences* license.* licenses*"

@@ -280,7 +280,7 @@ def saved_config(source: str) -> dict[str, Any]:
     name, found = "config_sentence_transformers.json", dict[str, Any]()
     with suppress(OSError, ValueError):  # no such file, no such name, no JSON
         file: object = Path(source, name)
-        if not Path(source).is_dir():
+        if not source or not Path(source).is_dir():
             home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
             file = try_to_load_from_cache(source, name, cache_dir=home)
         found = json.loads(Path(str(file)).read_text(encoding="utf-8"))
