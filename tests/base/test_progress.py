@@ -48,6 +48,7 @@ def test_a_long_wait_is_shown_on_a_terminal_and_nowhere_else(monkeypatch, wait, 
     ids=["a short wait", "asked for", "unwanted"],
 )
 def test_a_short_wait_is_shown_only_if_that_is_asked_for(monkeypatch, stderr, show, shows):
+    monkeypatch.setattr(progress, "_PATIENCE", 600.0)
     monkeypatch.setattr(sys, "stderr", stderr)
     Retriever(UEC([slow])).add(TEXTS, show_progress=show)
     assert ("Encoding texts" in stderr.getvalue()) == shows

@@ -30,7 +30,7 @@ def test_a_thread_does_not_wait_for_one_that_computes_the_property_of_another():
 
 
 def test_threads_that_compute_it_at_once_get_the_same_object():
-    shared = Shared(threading.Barrier(2, timeout=20).wait)
+    shared = Shared(threading.Barrier(2, timeout=600).wait)
     with ThreadPoolExecutor(2) as pool:
         values = [pool.submit(lambda: shared.state) for _ in range(2)]
     assert [value.result() for value in values] == [shared.state] * 2

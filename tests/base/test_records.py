@@ -49,7 +49,7 @@ def test_threads_restore_records_of_a_class_for_the_first_time_together():
             first: Line
             lines: tuple[Line, ...] = ()
 
-        page, start = Page(Line((1.0,), 0.0)), threading.Barrier(8, timeout=20)
+        page, start = Page(Line((1.0,), 0.0)), threading.Barrier(8, timeout=600)
 
         def restore(_, page=page, start=start):
             start.wait()

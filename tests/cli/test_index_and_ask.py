@@ -6,6 +6,7 @@ import shlex
 import shutil
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from importlib import metadata
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
+from tests.retrieval.test_save import OLDER
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.files import update_files
@@ -36,6 +38,38 @@ def test_a_hit_says_where_it_is_from_and_begins_without_its_heading(run, tmp_pat
     shown = run("ask", tmp_path / "idx", "locks").stdout
     assert "\nkeys.pdf, page 3, Locks [and] keys\nLocks turn. Keys do not. Keys" in shown
     assert len(shown) < 1400
+
+
+def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    index = Retriever(UEC(["bm25"]))
+    opened = {"source": "keys.md", "since": date(2026, 1, 2), "file_sha256": "ab"}
+    index.add(["Locks turn.", "Keys do not.", "Gone."], ["lock", "key", "gone"], [opened, {}, {}])
+    index.delete(["gone"])
+    index.save(tmp_path / "idx")
+    index.close()
+    with database_of(tmp_path / "idx") as database:
+        for sql in OLDER:
+            database.execute(sql)
+    refused = run("ask", "~/idx", "locks", code=2).output
+    assert "has format 1, expected 2" in refused
+    run("index", "~/idx", "--out", "~/new", "--model", "bm25")
+    made = Retriever.load(tmp_path / "new")
+    assert {one.id: one.text for one in made.passages()} == {
+        "lock": "Locks turn.",
+        "key": "Keys do not.",
+    }
+    assert [one.id for one in made.passages({"since": {"$gt": date(2026, 1, 1)}})] == ["lock"]
+    assert made.get(["lock"])[0].metadata["source"] == "keys.md"
+
+
+def test_passages_that_are_no_table_are_not_read(run, tmp_path):
+    Retriever(UEC(["bm25"])).save(tmp_path / "idx")
+    with database_of(tmp_path / "idx") as database:
+        database.execute("DROP TABLE passages")
+        database.execute("CREATE VIEW passages AS SELECT 1 id, 'x' text, '{}' metadata, 1 dates")
+    refused = run("index", tmp_path / "idx", "--out", tmp_path / "new", "--model", "bm25", code=2)
+    assert "holds no passages that can be read" in " ".join(refused.output.split())
 
 
 def test_too_few_pairs_leave_the_ensemble_unfitted_with_a_note(run, few, words, tmp_path):

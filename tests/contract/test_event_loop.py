@@ -127,4 +127,4 @@ async def test_a_search_that_is_cancelled_cancels_the_advisor_that_it_waits_for(
     search.cancel()
     with pytest.raises(asyncio.CancelledError):
         await search
-    await asyncio.wait_for(ended.wait(), 60)
+    await asyncio.wait_for(ended.wait(), 600)

@@ -180,12 +180,56 @@ def test_pipes_and_links_are_named_and_not_opened(tmp_path):
     (root / "folder").symlink_to(secret)
     (root / "loop").symlink_to(root)
     (root / "nowhere.md").symlink_to("nowhere")
+    (root / "outside.md").symlink_to("../secret/secret.txt")
     with pytest.warns(UserWarning, match="left out") as warned:
         documents = read_folder(root)
     assert [document.source for document in documents] == ["a.txt"]
-    links = [f"left out {n}, which is a link" for n in ("folder", "link.txt", "loop", "nowhere.md")]
+    names = ("folder", "link.txt", "loop", "nowhere.md", "outside.md")
+    links = [f"left out {name}, which is a link" for name in names]
     pipe = "left out pipe.txt, which is no regular file but a pipe"
     assert sorted(str(warning.message) for warning in warned) == [*links, pipe]
+
+
+def linked(root):
+    "As Kubernetes mounts a ConfigMap, with a folder of it."
+    (root / "..2026_01" / "more").mkdir(parents=True)
+    (root / "..data").symlink_to("..2026_01")
+    for name in ("fees.md", "more/times.md"):
+        (root / "..2026_01" / name).write_text(PROSE)
+    (root / "fees.md").symlink_to("..data/fees.md")
+    (root / "more").symlink_to("..data/more")
+
+
+def doubled(root):
+    "Links beside the files that they lead to, to each other, and around in a circle."
+    (root / "new").mkdir()
+    (root / "new" / "fees.md").write_text(PROSE)
+    (root / "new" / "back").symlink_to(root / "new")
+    (root / "a.md").symlink_to("new/fees.md")
+    (root / "b.md").symlink_to("a.md")
+    (root / "all").symlink_to("new")
+
+
+@pytest.mark.parametrize(
+    ("make", "sources"),
+    [(linked, ["fees.md", "more/times.md"]), (doubled, ["new/fees.md"])],
+)
+def test_links_that_stay_within_the_folder_are_read_each_file_once(tmp_path, make, sources):
+    make(tmp_path)
+    with warnings.catch_warnings(action="error"):
+        found = list_files(tmp_path)
+        assert [document.source for document in found.read().documents] == sources
+        assert [*found.hashes()] == sources
+
+
+def test_a_bad_line_of_a_table_of_json_costs_only_itself(tmp_path):
+    lines = ['{"fee": "twelve"}', '{"fee": "twen', "", '{"fee": "thirty"}', "no", '{"fee": "40"}']
+    (tmp_path / "fees.jsonl").write_text("\n".join(lines))
+    said = r"fees\.jsonl has 2 lines that are not JSON and were left out: 2, 5"
+    with pytest.warns(UserWarning, match=said):
+        text = sections_of(tmp_path, "fees.jsonl")[0].text
+    assert all(fee in text for fee in ("twelve", "thirty", "40"))
+    assert "twen" not in text.replace("twelve", "")
 
 
 def test_control_characters_in_a_name_are_shown(tmp_path):
@@ -238,7 +282,7 @@ def replace_by_pipe(root, secret):
 @pytest.mark.parametrize(
     ("change", "name", "said"),
     [
-        (replace_by_link, "a.txt", "is no regular file but a link"),
+        (replace_by_link, "a.txt", "cannot be read: it is outside the folder"),
         (replace_folder_by_link, "inner/a.txt", "cannot be read: it is outside the folder"),
         (replace_by_pipe, "a.txt", "is no regular file but a pipe"),
     ],

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from uec_rag.base.checks import check_texts
-from uec_rag.encoders import BlackBoxEncoder
-from uec_rag.encoders.base import check_vectors, is_encoder
+from uec_rag.encoders import BlackBoxEncoder, CachedEncoder
+from uec_rag.encoders.base import check_vectors, encode_texts, is_encoder
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def good(rows=3, width=4):
         (good()[None], ValueError, r"shape \(1, 3, 4\)"),
         (good(width=5), ValueError, r"shape \(3, 5\) .* expected \(3, 4\)"),
         (np.ones((3, 0)), ValueError, r"shape \(3, 0\)"),
-        (good() * [[1], [np.nan], [1]], ValueError, "for 1 of 3 texts, first in row 1"),
-        (good() * [[1], [np.inf], [0]], ValueError, "for 2 of 3 texts, first in row 1"),
+        (good() * [[1], [np.nan], [1]], ValueError, "for row 1; expected"),
+        (good() * [[1], [np.inf], [0]], ValueError, "for row 1 and 1 more; expected"),
         ([[1.0, 2.0], [1.0]], ValueError, "inhomogeneous shape"),
         ([["a"], ["b"], ["c"]], TypeError, "expected an array of real numbers"),
         (None, TypeError, "'api' returned NoneType"),
@@ -54,6 +54,21 @@ def good(rows=3, width=4):
 def test_bad_vectors_are_refused_naming_encoder_given_and_expected(vectors, error, message):
     with pytest.raises(error, match=message):
         check_vectors(vectors, rows=3, encoder="api", dimension=4)
+
+
+@pytest.mark.parametrize("count", [9, 600])
+@pytest.mark.parametrize("wrap", [lambda encoder: encoder, lambda one: CachedEncoder(one, None)])
+def test_a_text_without_a_direction_is_shown_with_its_place_among_all(wrap, count):
+    texts = [f"text {number}" for number in range(count)]
+    texts[count - 5] = "zzz " * 30
+
+    def static(some):
+        return [[0.0 if text.startswith("zzz") else 1.0, 0.0] for text in some]
+
+    encoder = wrap(BlackBoxEncoder(static))
+    encoder.encode(texts[:3], "passage")  # which a cache does not ask for again
+    with pytest.raises(ValueError, match=rf"for texts\[{count - 5}\] \('zzz zzz .{{,60}}\); exp"):
+        encode_texts(encoder, texts, "passage")
 
 
 @given(

@@ -1,12 +1,16 @@
 import functools
+import warnings
 
 import numpy as np
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
+from langchain_huggingface import HuggingFaceEmbeddings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
+from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 
 from tests.helpers import unit
+from uec_rag.base.errors import UECWarning
 from uec_rag.encoders import BlackBoxEncoder
 
 
@@ -57,6 +61,51 @@ def test_vectors_that_change_their_width_are_refused():
 def test_what_cannot_embed_is_refused(source):
     with pytest.raises(TypeError, match="a LangChain Embeddings"):
         BlackBoxEncoder(source)
+
+
+WRAPPERS = {
+    "HuggingFaceEmbeddings": lambda folder, **options: HuggingFaceEmbeddings(
+        model_name=folder, model_kwargs={"device": "cpu"}, **options
+    ),
+    "HuggingFaceEmbedding": lambda folder, **options: HuggingFaceEmbedding(
+        folder, device="cpu", **options
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize(
+    ("folder", "prompts", "said"),
+    [
+        ("own", {"query": "query ", "document": "passage "}, "queries without 'query ' and passa"),
+        ("half", {"query": "query "}, "queries without 'query ', prompts that"),
+        ("e5-small-v2", None, "queries without 'query: ' and passages without 'passage: ', pro"),
+    ],
+)
+def test_an_embedding_that_leaves_out_its_models_prompts_is_told_of_them(
+    saved, name, folder, prompts, said
+):
+    path = str(saved(folder, prompts=prompts))
+    with pytest.warns(UserWarning, match=rf"{name} embeds {said}.* pass the model itself") as told:
+        BlackBoxEncoder(WRAPPERS[name](path))
+    assert len(told) == 1
+
+
+def test_an_embedding_that_has_its_models_prompts_is_silent(saved):
+    plain = str(saved("plain"))
+    own = str(saved("own", prompts={"query": "query ", "document": "passage "}))
+    asked = {"encode_kwargs": {"prompt_name": "document"}, "query_encode_kwargs": {"prompt": "a "}}
+    instructed = {"query_instruction": "query ", "text_instruction": "passage "}
+    with warnings.catch_warnings(action="error", category=UECWarning):
+        for made in (
+            WRAPPERS["HuggingFaceEmbeddings"](plain),
+            WRAPPERS["HuggingFaceEmbedding"](plain),
+            WRAPPERS["HuggingFaceEmbeddings"](
+                own, **asked | {"query_encode_kwargs": {"prompt_name": "query"}}
+            ),
+            WRAPPERS["HuggingFaceEmbedding"](own, **instructed),
+        ):
+            BlackBoxEncoder(made)
 
 
 class LangChain(Embeddings):

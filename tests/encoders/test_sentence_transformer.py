@@ -1,16 +1,19 @@
 import json
 import shutil
 import socket
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sentence_transformers
 import torch
+from sentence_transformers import SentenceTransformer
 
 from tests.helpers import beside, data_of, rows_of, unit
 from uec_rag.encoders import SentenceTransformerEncoder, load_encoder
 from uec_rag.encoders.base import encode_texts
-from uec_rag.encoders.sentence_transformer import family_prompts, prompts_of
+from uec_rag.encoders.sentence_transformer import OTHER_MODELS, family_prompts, prompts_of
 
 
 def words(count, seed=0):
@@ -50,6 +53,71 @@ def test_known_families_have_their_prompts_and_other_models_none(row):
 @pytest.mark.parametrize(("options", "name", "query", "passage"), data_of("prompts_of_models.json"))
 def test_the_models_own_configuration_comes_before_its_family(tiny, options, name, query, passage):
     assert prompts_of(tiny(**options), name) == {"query": query, "passage": passage}
+
+
+CONFIGURED = [options for options, *_ in data_of("prompts_of_models.json") if options]
+
+
+@pytest.mark.parametrize("options", CONFIGURED, ids=str)
+def test_vectors_are_those_of_the_librarys_own_queries_and_documents(tiny, options):
+    """So that a store which the library has filled matches."""
+    model, texts = tiny(**options), ["a cat", "the dog"]
+    encoder = SentenceTransformerEncoder(model)
+    for role, own in (("query", model.encode_query), ("passage", model.encode_document)):
+        expected = unit(own(texts))
+        np.testing.assert_allclose(encoder.encode(texts, role).embedding, expected, atol=1e-6)
+
+
+def quantised(model):
+    """The model with linear layers of eight bits, whose state has packed values and types."""
+    with warnings.catch_warnings(action="ignore"):
+        return torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+
+
+class Compiled(torch.nn.Module):
+    """A first module whose network is compiled elsewhere, as OpenVINO's: no weights to read."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.__dict__["network"] = module
+        self.tokenizer, self.max_seq_length = module.tokenizer, module.max_seq_length
+        self.preprocess = module.preprocess
+
+    def forward(self, features, **options):
+        return self.network(features, **options)
+
+
+def compiled(model):
+    """The model around a first module without state."""
+    return SentenceTransformer(modules=[Compiled(model[0]), *[*model][1:]], device="cpu")
+
+
+@pytest.mark.parametrize("made", [quantised, compiled])
+def test_a_model_without_readable_weights_has_a_revision_of_what_it_computes(tiny, texts, made):
+    def other():
+        model = tiny()
+        with torch.no_grad():
+            for weight in model[0].auto_model.encoder.parameters():
+                weight.add_(0.05 * torch.randn_like(weight))
+        return model
+
+    one, same, another = (SentenceTransformerEncoder(made(m)) for m in (tiny(), tiny(), other()))
+    assert one.encode(texts, "passage").embedding.shape == (len(texts), 16)
+    assert one.revision == same.revision != another.revision
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in OTHER_MODELS if hasattr(sentence_transformers, kind)]
+)
+def test_another_kind_of_model_is_refused_with_what_it_is(kind, bert_folder, saved):
+    make = getattr(sentence_transformers, kind)
+    by_name = saved("other")
+    config = by_name / "config_sentence_transformers.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"model_type": kind}))
+    with warnings.catch_warnings(action="ignore"):
+        for given in (make(str(bert_folder), device="cpu"), by_name):
+            with pytest.raises(TypeError, match=f"got a {kind}, which makes "):
+                load_encoder(given)
 
 
 def test_the_revision_says_whether_two_encoders_answer_alike(tiny, saved, texts):

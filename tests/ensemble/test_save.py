@@ -6,6 +6,8 @@ from operator import getitem
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 from tests.cli.conftest import make_model
 from tests.helpers import (
@@ -16,6 +18,7 @@ from tests.helpers import (
     data_of,
     made_up,
 )
+from tests.tiny_bert import save_bert
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted
 from uec_rag.encoders import sentence_transformer
 
@@ -81,6 +84,28 @@ def test_weights_that_changed_on_disk_are_refused(model_folder, tmp_path, fit_pa
     save_file({name: 2 * array for name, array in load_file(weights).items()}, weights)
     with pytest.raises(FingerprintMismatch, match="encoders: 'model' is not the model that was sa"):
         UEC.load(tmp_path / "saved")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"truncate_dim": 4}, "truncate_dim=4 (now None)"),
+        ({"prompts": {"query": "Q "}}, "prompts={'query': 'Q ', 'passage': ''} (now "),
+        ({"model_kwargs": {"dtype": "float16"}}, "dtype=torch.float16 (now torch.float32)"),
+    ],
+    ids=lambda option: next(iter(option)) if isinstance(option, dict) else "",
+)
+def test_options_that_a_name_does_not_tell_are_named(tmp_path, options, said):
+    bert = save_bert(tmp_path / "bert", ["a"], hidden_size=8, intermediate_size=8)
+    modules = [Transformer(str(bert)), Pooling(8)]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "model"))
+    model = SentenceTransformer(str(tmp_path / "model"), device="cpu", **options)
+    uec = UEC([model])
+    uec.save(tmp_path / "saved")
+    with pytest.raises(FingerprintMismatch, match=re.escape(said)) as error:
+        UEC.load(tmp_path / "saved")
+    assert "pass the model with these options, as in encoders={'model': " in str(error.value)
+    assert UEC.load(tmp_path / "saved", encoders=by_name(uec)).names == ["model"]
 
 
 def test_a_black_box_must_be_given_again(fitted, saved):

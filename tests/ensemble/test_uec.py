@@ -56,7 +56,7 @@ def test_an_ensemble_that_is_not_fitted_is_a_plain_one_and_warns_once(encoders):
 
 
 def test_encoders_that_wait_for_a_service_wait_side_by_side():
-    together = threading.Barrier(2, timeout=20)  # who is alone breaks it
+    together = threading.Barrier(2, timeout=600)  # who is alone breaks it
 
     def service(texts):
         together.wait()

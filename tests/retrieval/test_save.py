@@ -10,6 +10,7 @@ import pytest
 
 from tests.helpers import (
     assert_same_result,
+    by_name,
     change_setting,
     database_of,
     index_of,
@@ -18,6 +19,8 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
 from uec_rag.base.files import DATABASE
+from uec_rag.retrieval import Gate
+from uec_rag.stores import LocalStore
 
 
 def test_an_index_comes_back_with_the_same_hits(full, queries, tmp_path):
@@ -55,6 +58,17 @@ def test_another_ensemble_is_refused(full, encoders, fit_pairs, tmp_path):
     for other in (UEC(encoders), UEC(encoders, seed=1).fit(fit_pairs), UEC(encoders[:2])):
         with pytest.raises(FingerprintMismatch, match=r"uec: its fingerprint .* is not that of"):
             Retriever.load(tmp_path / "index", other)
+
+
+def test_a_text_without_a_vector_is_named_and_nothing_is_added():
+    def static(texts):
+        return [[float("a" in text or "i" in text), 0.0] for text in texts]
+
+    index = Retriever(UEC([static]))
+    said = r"for texts\[1\] \('---'\); .* Nothing was added; leave out texts\[1\]"
+    with pytest.raises(ValueError, match=said):
+        index.add(["a lamp", "---", "a fee"])
+    assert len(index) == 0
 
 
 def test_an_ensemble_is_no_index(fitted, tmp_path):
@@ -153,20 +167,116 @@ def test_what_is_only_read_is_not_written_to(small, tmp_path):
     assert len(loaded) == 9
 
 
-def test_a_folder_that_was_replaced_or_deleted_is_not_written_to(small, tmp_path):
+def test_a_folder_that_was_deleted_is_searched_and_not_written_to(small, tmp_path):
     small.save(tmp_path / "index")
-    shutil.copytree(tmp_path / "index", tmp_path / "kept")
-    for _ in range(2):
-        shutil.rmtree(tmp_path / "index", ignore_errors=True)
-        assert len(small.search(["tavone"], k=3).ids[0]) == 3
-        with pytest.raises(FileNotFoundError, match="was deleted or replaced"):
-            small.add(["tavone"])
-        (tmp_path / "kept").rename(tmp_path / "index")
-        with pytest.raises(FileNotFoundError, match="was deleted or replaced"):
-            small.delete(["p0"])
-        shutil.copytree(tmp_path / "index", tmp_path / "kept")
+    shutil.rmtree(tmp_path / "index")
+    assert len(small.search(["tavone"], k=3).ids[0]) == 3
+    with pytest.raises(FileNotFoundError, match="was deleted or replaced"):
+        small.add(["tavone"])
     small.save(tmp_path / "elsewhere")
     assert len(load_index(tmp_path / "elsewhere", small.uec)) == 10
+
+
+def remade(path, index):
+    """Delete the folder, and make another in its place."""
+    shutil.rmtree(path)
+    index.save(path)
+
+
+def renamed(path, index):
+    """Make another folder, and rename it into place."""
+    index.save(path.with_name("new"))
+    path.rename(path.with_name("old"))
+    path.with_name("new").rename(path)
+
+
+@pytest.mark.parametrize("replace", [remade, renamed])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_index_that_takes_the_place_of_another_is_searched_next(
+    small, encoders, fit_pairs, tmp_path, replace, read_only
+):
+    path = tmp_path / "index"
+    small.save(path)
+    reader = load_index(path, small.uec, read_only=read_only)
+    given = Retriever.load(path, small.uec, read_only=read_only)
+    store, snapshot = LocalStore(path, read_only=read_only), reader.snapshot()
+    assert reader.search(["tavone"], k=10).ids[0] != []
+    before = reader.corpus
+    other = UEC(encoders, seed=1).fit(fit_pairs)
+    replace(path, index_of(other, ["golugo nepine"], ["new"]))
+    assert reader.search(["golugo"], k=10).ids == [["new"]]
+    assert reader.uec.fingerprint == other.fingerprint
+    assert reader.corpus != before
+    assert [passage.id for passage in store.passages()] == ["new"]
+    assert len([*snapshot.passages()]) == 10
+    with pytest.raises(FingerprintMismatch, match="load it again"):
+        given.search(["golugo"])
+    if not read_only:
+        reader.add(["tavone"], ids=["more"])
+        assert {passage.id for passage in load_index(path, other).passages()} == {"new", "more"}
+
+
+def test_until_an_index_in_the_place_of_another_was_written_the_first_one_answers(small, tmp_path):
+    path = tmp_path / "index"
+    small.save(path)
+    reader = load_index(path, small.uec)
+    shutil.rmtree(path)
+    path.mkdir()
+    (path / DATABASE).touch()
+    assert len(reader.search(["tavone"], k=10).ids[0]) == 10
+    assert (path / DATABASE).stat().st_size == 0
+    (path / DATABASE).unlink()
+    LocalStore(path)
+    assert len(reader.search(["tavone"], k=10).ids[0]) == 10
+    shutil.rmtree(path)
+    path.mkdir()
+    (path / DATABASE).write_bytes(b"x" * 5000)
+    with pytest.raises(IndexCorrupted):
+        reader.search(["tavone"])
+
+
+def test_a_path_may_begin_with_the_users_folder(small, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    small.save("~/index")
+    small.uec.save("~/uec")
+    Gate(0.75).save("~/index/gate.json")
+    assert (small.folder, Gate.load("~/index/gate.json")) == (tmp_path / "index", Gate(0.75))
+    assert len(load_index("~/index", small.uec)) == len(LocalStore("~/index")) == 10
+    assert UEC.load("~/uec", encoders=by_name(small.uec)).names == small.uec.names
+
+
+OLDER = (
+    "DROP TABLE segments",
+    "CREATE TABLE segments (first INTEGER PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, "
+    "data BLOB)",
+    "PRAGMA user_version = 1",
+)
+"""The tables of the day before."""
+
+
+def test_an_index_of_another_version_is_refused_with_what_to_do(small, tmp_path):
+    small.save(tmp_path / "index")
+    small.close()
+    with database_of(tmp_path / "index") as database:
+        for sql in OLDER:
+            database.execute(sql)
+    said = r"has format 1, expected 2: another version .* uec-rag index FOLDER --out INDEX"
+    with pytest.raises(IndexCorrupted, match=said):
+        Retriever.load(tmp_path / "index")
+    (tmp_path / "old" / "generations").mkdir(parents=True)
+    (tmp_path / "old" / "manifest.json").write_text("{}")
+    with pytest.raises(IndexCorrupted, match=r"has a format without a number, .* uec-rag index F"):
+        Retriever.load(tmp_path / "old")
+    index_of(small.uec, ["tavone"]).save(tmp_path / "index")
+    assert len(load_index(tmp_path / "index", small.uec)) == 1
+
+
+def test_tables_of_now_with_the_number_of_the_day_before_are_read(small, tmp_path):
+    small.save(tmp_path / "index")
+    small.close()
+    with database_of(tmp_path / "index") as database:
+        database.execute("PRAGMA user_version = 1")
+    assert len(load_index(tmp_path / "index", small.uec)) == 10
 
 
 def changed(column, value):
@@ -181,7 +291,7 @@ def changed(column, value):
         ("CREATE TABLE other (x)", "holds 'other'"),
         ("CREATE INDEX value_0123456789abcdef ON passages (abs(row))", "holds 'value_0123"),
         ("DROP INDEX passages_by_id", "lacks 'passages_by_id'"),
-        ("PRAGMA user_version = 99", "a newer uec-rag made it"),
+        ("PRAGMA user_version = 99", "has format 99, expected 2: another version of uec-rag"),
         (("schema", "["), "unexpected content"),
         (("schema", '{"widths": [8], "factors": 8, "words": [[1, 0, 9]]}'), "unexpected content"),
         (("ensemble", '"../x"'), "names no ensemble"),

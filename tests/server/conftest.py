@@ -46,7 +46,7 @@ def make(texts=TEXTS):
 
 def until(condition):
     """Wait for what must come."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < end, "in vain"
         time.sleep(0.05)
@@ -90,7 +90,7 @@ def running(app, **settings):
             yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
         finally:
             server.should_exit = True
-            done.result(60)
+            done.result(600)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.helpers import data_of, rows_of
-from tests.server.conftest import HOST, TOKEN
+from tests.server.conftest import HOST, TOKEN, serving
 from uec_rag.server.access import BODY, check_access, is_local, protections
 from uec_rag.server.messages import HANDLERS, sanitise
 from uec_rag.server.running import LogFormatter
@@ -32,7 +32,7 @@ def guarded(token=None, *options, open_paths=("/healthz",)):
         Route("/page", page, methods=["GET", "POST"]),
         Route("/fails", fails),
     ]
-    guards = protections(token, *options, open_paths=open_paths)
+    guards = protections(token, *options, open_paths=open_paths, probes=["/healthz"])
     app = Starlette(routes=routes, middleware=guards, exception_handlers=HANDLERS)
     return TestClient(app, base_url=f"http://{HOST}", raise_server_exceptions=False)
 
@@ -71,8 +71,21 @@ def test_a_request_brings_the_token(given, status):
 
 @pytest.mark.parametrize("row", rows_of("hosts.csv"), ids=lambda row: row["host"])
 def test_a_foreign_name_that_points_here_is_refused(row):
-    client = guarded(TOKEN, ["Docs.Example.com"])
-    found = client.get("/healthz", headers={"Host": row["host"]})
+    client = guarded(None, ["Docs.Example.com"])
+    found = client.get("/page", headers={"Host": row["host"]})
+    assert found.status_code == int(row["status"])
+
+
+@pytest.mark.parametrize("row", rows_of("clients.csv"), ids=lambda row: row["who"])
+def test_probes_compose_names_and_proxies_are_answered(index, row):
+    headers = {"Host": row["host"], "Authorization": f"Bearer {TOKEN}"}
+    headers |= {"Origin": row["origin"]} if row["origin"] else {}
+    if row["who"].startswith("a probe"):
+        del headers["Authorization"]
+    names = ["search", "Docs.Example.com"]
+    with serving(index, token=TOKEN, names=names) as client:
+        body = None if row["path"] == "/healthz" else {"question": "Who may park?"}
+        found = client.request(row["method"], row["path"], headers=headers, json=body)
     assert found.status_code == int(row["status"])
 
 
@@ -150,7 +163,7 @@ async def answered(*messages, **limits):
 
     known = {"headers": [(b"host", HOST.encode())], "query_string": b""}
     scope = {"type": "http", "method": "POST", "path": "/page", **known}
-    await asyncio.wait_for(app(scope, receive, send), 60)
+    await asyncio.wait_for(app(scope, receive, send), 600)
     return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import logging
+import shutil
 
 import httpx
 import numpy as np
@@ -15,7 +16,7 @@ from tests.helpers import data_of
 from tests.server.conftest import ESCAPES, HOST, SCRIPT, TEXTS, TOKEN, make, serving
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval import Gate
-from uec_rag.server import create_app
+from uec_rag.server import create_app, create_mcp
 from uec_rag.server.running import LogFormatter, log_to_stderr
 
 PARKING = {"question": "who may park in the yard", "k": 3}
@@ -52,6 +53,18 @@ def test_a_gate_that_is_saved_while_the_server_runs_decides_from_then_on(client,
     assert client.post("/ask", json={**PARKING, "k": 1}).json()["threshold"] == 0.75
 
 
+async def test_an_index_that_takes_the_place_of_another_is_served_next(client, index):
+    server = create_mcp(Retriever.load(index))
+    shutil.rmtree(index)
+    make({"bees": "Bees sleep in the hive."}).save(index)
+    asked = {"question": "where do bees sleep"}
+    assert [hit["id"] for hit in client.post("/ask", json=asked).json()["passages"]] == ["bees"]
+    assert client.get("/index").json()["passages"] == 1
+    found = await server.call_tool("search", asked)
+    assert [hit["id"] for hit in found.structuredContent["passages"]] == ["bees"]
+    assert (await server.call_tool("sources", {}))[1] == {"bees.md": 1}
+
+
 def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
     caplog.set_level(logging.INFO, "uec_rag.server.requests")
     client.post("/ask", json=PARKING)
@@ -66,6 +79,18 @@ def test_a_key_that_no_passage_has_is_not_logged(index, capsys):
         found = client.post("/ask", json={"question": "the mill", "filter": {"zebra": 1}})
     assert (found.status_code, found.json()["passages"]) == (200, [])
     assert "zebra" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("sent", "meant"), data_of("arguments.json"), ids=str)
+async def test_arguments_are_taken_as_models_and_clients_send_them(client, index, sent, meant):
+    question = {"question": "and who may park there"}
+    server = create_mcp(Retriever.load(index))
+    expected = client.post("/ask", json=question | meant).json()
+    assert client.post("/ask", json=question | sent).json() == expected
+    found = await server.call_tool("search", question | sent)
+    assert {name: found.structuredContent[name] for name in expected} == expected
+    if meant:
+        assert expected != client.post("/ask", json=question).json()
 
 
 MANY = {f"key{number}": 1 for number in range(50_000)}

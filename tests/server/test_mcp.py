@@ -81,6 +81,32 @@ async def test_an_agent_finds_tools_searches_and_reads_a_passage(index):
     assert many["content"][0]["text"] == "k: Input should be less than or equal to 100"
 
 
+def parts_of(schema):
+    """A schema and all schemas in it."""
+    yield schema
+    for value in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(value, dict | list):
+            yield from parts_of(value)
+
+
+async def test_every_tool_has_plain_types(index):
+    for tool in await create_mcp(Retriever.load(index)).list_tools():
+        for schema in (tool.inputSchema, tool.outputSchema or {}):
+            for part in (one for one in parts_of(schema) if isinstance(one, dict)):
+                assert not {"$ref", "$defs", "anyOf", "oneOf", "allOf"} & part.keys(), tool.name
+                assert None not in part.values()
+                assert part.get("type") != "null"
+                assert part.get("type") != "array" or "type" in part["items"]
+        for described in tool.inputSchema["properties"].values():
+            assert isinstance(described["type"], str)
+            assert described["description"]
+
+
+async def test_one_id_is_a_list_of_it(index):
+    server = create_mcp(Retriever.load(index))
+    assert [one["id"] for one in (await told(server, "get", ids="n1"))["passages"]] == ["n1"]
+
+
 FIXED = {"source": {"$in": ["parking.md", "n1.md", "n2.md"]}}
 
 

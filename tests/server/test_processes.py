@@ -56,7 +56,7 @@ def begun(command, *arguments):
         yield found[1], process
     finally:
         process.send_signal(signal.SIGTERM)
-        _, rest = process.communicate(timeout=60)
+        _, rest = process.communicate(timeout=600)
     said = "".join(lines) + rest
     for hidden in ("Traceback", "leaked", TOKEN, str(arguments[0].parent)):
         assert hidden not in said
@@ -65,7 +65,7 @@ def begun(command, *arguments):
 
 def answers(url):
     try:
-        return httpx.get(url, timeout=5)
+        return httpx.get(url, timeout=60)
     except httpx.TransportError:
         return None
 
@@ -107,7 +107,7 @@ def test_four_processes_answer_and_write_over_one_database(tmp_path):
     (tmp_path / "app.py").write_text(APP.format(index=str(tmp_path / "idx"), token=TOKEN))
     with (
         begun(UVICORN, tmp_path) as (address, _),
-        httpx.Client(base_url=address, timeout=60) as client,
+        httpx.Client(base_url=address, timeout=600) as client,
         ThreadPoolExecutor(16) as pool,
     ):
         assert client.post("/ask", json=PARKING).status_code == 401

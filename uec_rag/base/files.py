@@ -31,6 +31,11 @@ APPLICATION = 0x55454352
 _POLL = 0.01  # seconds between two attempts at a lock, which others hold for tenths of a second
 
 
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """Return an absolute path; "~" is the user's folder, also where no shell has expanded it."""
+    return Path(os.path.expanduser(path)).absolute()
+
+
 def is_index(folder: Path) -> bool:
     """Return whether a folder is that of an index, without opening its database."""
     try:
@@ -39,6 +44,16 @@ def is_index(folder: Path) -> bool:
     except OSError:
         return False
     return head[68:] == APPLICATION.to_bytes(4, "big")
+
+
+def refuse_outdated(folder: Path) -> None:
+    """Raise IndexCorrupted if a folder is an index from before its format had a number."""
+    if os.path.isfile(folder / "manifest.json") and os.path.isdir(folder / "generations"):
+        raise corruption(
+            folder,
+            "has a format without a number, which another version of uec-rag made. Make the index "
+            "again: uec-rag index FOLDER --out INDEX",
+        )
 
 
 def is_saved(folder: Path) -> bool:

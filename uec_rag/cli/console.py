@@ -25,7 +25,7 @@ from rich.markup import escape
 
 from uec_rag.base.checks import one_line, visible, visible_json
 from uec_rag.base.errors import UECWarning
-from uec_rag.base.files import DATABASE, is_index
+from uec_rag.base.files import DATABASE, is_index, refuse_outdated
 
 if TYPE_CHECKING:
     from uec_rag.encoders import Encoder
@@ -97,7 +97,8 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
                 warnings.simplefilter("ignore")  # warnings of libraries are for developers
                 warnings.filterwarnings("always", category=UECWarning)
                 warnings.showwarning = lambda message, *_, **__: note(str(message))
-                command(*args, **kwargs)
+                given: Any = {name: _expanded(value) for name, value in kwargs.items()}
+                command(*args, **given)
         except _EXPECTED as error:
             if isinstance(error, BrokenPipeError) or os.environ.get("UEC_DEBUG") == "1":
                 raise
@@ -106,6 +107,11 @@ def readable_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(2) from None
 
     return run
+
+
+def _expanded(value: object) -> object:
+    """Expand "~" in a path, as a client that runs a command without a shell does not."""
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value
 
 
 ENCODERS: ContextVar[Sequence[str]] = ContextVar("encoders", default=())
@@ -133,6 +139,7 @@ def open_index(index: Path) -> Retriever:
 def check_index(index: Path) -> None:
     """Raise FileNotFoundError if a folder is not an index, before anything is loaded."""
     if not is_index(index):
+        refuse_outdated(index)
         raise FileNotFoundError(
             f"there is no index in {str(index)!r}; make one: uec-rag index FOLDER --out IDX"
         )

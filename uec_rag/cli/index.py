@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uec_rag.base.checks import pluralize
-from uec_rag.base.files import is_saved
+from uec_rag.base.files import is_index, is_saved
 from uec_rag.cli.console import Json, build_ensemble, note, open_index, print_json, print_text, say
 from uec_rag.documents.folder import Folder, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
@@ -45,7 +45,8 @@ def index(
     Parameters
     ----------
     folder
-        Folder of documents: text, Markdown, CSV, and others with the extra 'documents'.
+        Folder of documents: text, Markdown, CSV, and others with the extra 'documents'. Or an
+        index, also of another version, whose passages are taken as they are.
     to
         Output folder. An existing index is overwritten.
     model
@@ -100,17 +101,19 @@ def _make(
 ) -> tuple[Retriever, Folder]:
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.files import list_made_with, record_options, replace_files
+    from uec_rag.retrieval.files import add_saved, list_made_with, record_options, replace_files
     from uec_rag.retrieval.learn import NoFit
 
-    found = list_made_with(folder, options)
-    ensemble = build_ensemble(model)
+    is_saved_index = is_index(folder)
+    found = Folder(folder) if is_saved_index else list_made_with(folder, options)
+    retriever = Retriever(ensemble := build_ensemble(model))
     say(f"Reading {folder} ...")
-    if not any(document.sections for document in found.read().documents):
+    if is_saved_index:
+        add_saved(retriever, folder.absolute())
+    elif not any(document.sections for document in found.read().documents):
         files = list_first(found.sources)
         raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
     say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
-    retriever = Retriever(ensemble)
     size = options.get("chunk_size", CHUNK_SIZE)
     replace_files(retriever, found.documents, size=size)
     if not ensemble.is_fitted:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -42,6 +43,7 @@ sys.path[:] = json.loads(sys.argv[1])
 from uec_rag.documents.folder import serve
 serve()
 """
+_SLOWEST = 20 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
 _NAMED = 3  # files that a message names
 # They share words with every question and answer few. Patterns tell capitals from small letters.
 _RARELY = "changelog.* changelogs/ changes.* copying.* licence.* licences* license.* licenses*"
@@ -67,10 +69,10 @@ _OUTCOMES = msgspec.json.Decoder(_Outcome)
 def _content_of(root: Path, source: str) -> bytes:
     """Read a regular file of a folder; OSError or ValueError if that is not possible.
 
-    No link is followed, even if one has just replaced the file, or leads out of the folder.
+    A link is followed within the folder only, even if it has just replaced the file.
     """
-    path = root / source
-    if not Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root)):
+    path = Path(os.path.realpath(root / source))
+    if not path.is_relative_to(os.path.realpath(root)):
         raise ValueError("it is outside the folder")
     with open_regular(path) as file:
         data = file.read(_LARGEST + 1)
@@ -131,7 +133,7 @@ class Folder:
         only : collection of str, optional
             Sources of the files to read; all by default.
         seconds : float
-            Time limit for a file; one that takes longer is left out.
+            Limit of a file's processor time; one that takes longer is left out.
 
         Raises ImportError if the library for the format of one of them is missing.
         """
@@ -175,8 +177,8 @@ def read_folder(
     Parameters
     ----------
     folder : str or Path
-        The folder. Hidden files and folders in it (".git") are ignored; links, and indexes that
-        uec-rag saved there, are left out.
+        The folder. Hidden files and folders in it (".git") are ignored; links that leave it, and
+        indexes that uec-rag saved there, are left out.
     exclude : sequence of str
         Patterns as in a .gitignore, "drafts/" or "*.de.md", of files to leave out; "!drafts/a.md"
         reads one nevertheless.
@@ -230,7 +232,7 @@ def list_files(
         if excluded.match_file(source) or (included.patterns and not included.match_file(source)):
             rare += [source] * (excluded.match_file(source) and not own.match_file(source))
             continue
-        if os.path.islink(root / source):
+        if os.path.islink(root / source) and not _leads_inside(root, source):
             found._leave_out(source, "is a link")
         elif suffix not in READERS:
             found.other[suffix] += 1
@@ -238,7 +240,7 @@ def list_files(
             found._leave_out(source, "has a name that is not Unicode; rename it")
         else:
             found.sources.append(source)
-    found.sources.sort(key=lambda source: Path(source).parts)
+    found.sources = _each_once(found)
     if rare:
         reads = "as changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
         warn(visible(f"left out {pluralize(len(rare), 'file')}{list_first(rare)}, {reads}"))
@@ -257,27 +259,50 @@ def list_first(files: Collection[str]) -> str:
     return f" ({', '.join([*islice(sorted(files), _NAMED), *more])})" if files else ""
 
 
+def _leads_inside(root: Path, source: str) -> bool:
+    """Return whether a path leads to a file or a folder below the root, as ConfigMaps' links do."""
+    real, top = os.path.realpath(root / source), os.path.realpath(root)
+    return real != top and Path(real).is_relative_to(top) and os.path.exists(real)
+
+
+def _each_once(found: Folder) -> list[str]:
+    """Return the sorted sources, each file once: by its own path, or else by the first link."""
+    top, chosen = os.path.realpath(found.root), dict[str, str]()
+    real = {source: os.path.realpath(found.root / source) for source in found.sources}
+    for source in sorted(real, key=lambda one: (real[one] != os.path.join(top, one), one)):
+        chosen.setdefault(real[source], source)
+    return sorted(chosen.values(), key=lambda source: Path(source).parts)
+
+
 def _walk(found: Folder) -> Iterator[str]:
-    """Yield the paths of all files and links that are not hidden."""
+    """Yield the paths of all files and links that are not hidden; each folder is entered once."""
+    tops, entered = [found.root], set[str]()
 
     def leave_out(error: OSError) -> None:
         source = Path(error.filename).relative_to(found.root).as_posix()
         found._leave_out(source, _reason_of(error))
 
-    for here, folders, names in os.walk(found.root, onerror=leave_out):
-        below, entered = Path(here).relative_to(found.root), list[str]()
-        for name in folders:
-            path, source = Path(here, name), (below / name).as_posix()
-            if name.startswith("."):
+    for top in tops:  # to which links to folders are added, after all that have paths of their own
+        for here, folders, names in os.walk(top, onerror=leave_out):
+            if (real := os.path.realpath(here)) in entered:
+                folders.clear()
                 continue
-            if is_saved(path):
-                found._leave_out(source, "is an index or an ensemble that uec-rag saved")
-            elif os.path.islink(path):
-                yield source
-            else:
-                entered.append(name)
-        folders[:] = entered
-        yield from ((below / name).as_posix() for name in names if not name.startswith("."))
+            entered.add(real)
+            below, own = Path(here).relative_to(found.root), list[str]()
+            for name in folders:
+                path, source = Path(here, name), (below / name).as_posix()
+                if name.startswith("."):
+                    continue
+                if is_saved(path):
+                    found._leave_out(source, "is an index or an ensemble that uec-rag saved")
+                elif not os.path.islink(path):
+                    own.append(name)
+                elif _leads_inside(found.root, source):
+                    tops.append(path)
+                else:
+                    yield source
+            folders[:] = own
+            yield from ((below / name).as_posix() for name in names if not name.startswith("."))
 
 
 def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
@@ -294,10 +319,10 @@ class _Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def read(self, source: str) -> _Outcome:
-        process = self._process = self._process or _start(self._root)
+        process = self._process = self._process or _start(self._root, self._seconds)
         assert process.stdin is not None
         assert process.stdout is not None
-        clock = threading.Timer(self._seconds, process.kill)
+        clock = threading.Timer(_SLOWEST * self._seconds, process.kill)
         clock.start()
         with suppress(BrokenPipeError):
             process.stdin.write(msgspec.json.encode(source) + b"\n")
@@ -318,10 +343,11 @@ class _Process:
                 pass  # on exit, closes the pipes and waits for the process
 
 
-def _start(root: Path) -> "subprocess.Popen[bytes]":
+def _start(root: Path, seconds: float) -> "subprocess.Popen[bytes]":
     home = str(Path(__file__).parents[2])
+    paths = json.dumps([*filter(None, sys.path), home])
     return subprocess.Popen(
-        [sys.executable, "-I", "-c", _CODE, json.dumps([*filter(None, sys.path), home]), root],
+        [sys.executable, "-I", "-c", _CODE, paths, root, str(seconds)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -341,6 +367,9 @@ def serve() -> None:
     sys.setrecursionlimit(_DEEPEST)
     warnings.simplefilter("ignore")
     for line in sys.stdin.buffer:
+        # A signal that ends the process after so many seconds of work, however busy others are.
+        if hasattr(signal, "setitimer"):  # not on Windows
+            signal.setitimer(signal.ITIMER_PROF, float(sys.argv[3]))
         try:
             outcome = _outcome_of(Path(sys.argv[2]), json.loads(line))
         except ModuleNotFoundError as error:

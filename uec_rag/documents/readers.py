@@ -12,6 +12,7 @@ from email.message import EmailMessage
 from importlib import import_module
 from pathlib import PurePath
 
+from uec_rag.base.checks import pluralize
 from uec_rag.documents.document import Block, Content, Page, table_of
 from uec_rag.documents.text import decode, fenced
 
@@ -50,11 +51,20 @@ def _table(text: str, dialect: type[csv.Dialect], delimiter: str) -> Content:
 
 def read_json_lines(text: str) -> Content:
     """Read a table of objects, one in each line."""
-    values = [json.loads(line) for line in text.split("\n") if line.strip()]
+    values, bad = list[object](), list[int]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            values += [json.loads(line)] if line.strip() else []
+        except (ValueError, RecursionError):
+            bad.append(number)
+    if bad and not values:
+        raise ValueError(f"line {bad[0]} is not JSON")
     rows = [value if isinstance(value, dict) else {"": value} for value in values]
     names = [*dict.fromkeys(name for row in rows for name in row)]
     table = table_of([names, *([_as_text(row.get(name)) for name in names] for row in rows)])
-    return Content([Page([table] if table else [])])
+    listed = ", ".join(map(str, bad[:3])) + ", ..." * (len(bad) > 3)
+    notes = [f"has {pluralize(len(bad), 'line')} that are not JSON and were left out: {listed}"]
+    return Content([Page([table] if table else [])], notes=notes if bad else [])
 
 
 def _as_text(value: object) -> str:

@@ -170,13 +170,26 @@ def encode_texts(
 ) -> Encoded:
     """Embed texts, a few hundred at a time, with a progress bar (see `progress_bar`)."""
     if len(texts) <= _AT_ONCE and not show_progress:
-        return encoder.encode(texts, role)
+        return _encode_some(encoder, texts, role, texts)
     parts = []
     with progress_bar("Encoding texts", len(texts), show_progress) as bar:
         for start in range(0, max(1, len(texts)), _AT_ONCE):
-            parts.append(encoder.encode(texts[start : start + _AT_ONCE], role))
+            parts.append(_encode_some(encoder, texts[start : start + _AT_ONCE], role, texts))
             bar.update(len(parts[-1]))
     return Encoded.join(parts)
+
+
+def _encode_some(
+    encoder: Encoder, some: Sequence[str], role: Role, texts: Sequence[str]
+) -> Encoded:
+    """Embed some of all texts; an error says where among all of them a text is."""
+    try:
+        return encoder.encode(some, role)
+    except NoDirection as error:
+        if error.text not in texts:
+            raise
+        row = [*texts].index(error.text)
+        raise NoDirection(error.encoder, error.count, row, texts) from None
 
 
 def prepare_texts(texts: Sequence[str], role: str) -> list[str]:
@@ -187,7 +200,12 @@ def prepare_texts(texts: Sequence[str], role: str) -> list[str]:
 
 
 def check_vectors(
-    vectors: object, *, rows: int, encoder: str, dimension: int | None = None
+    vectors: object,
+    *,
+    rows: int,
+    encoder: str,
+    dimension: int | None = None,
+    texts: Sequence[str] = (),
 ) -> Float32Array:
     """Check what an encoder returned and scale its rows to unit length.
 
@@ -201,6 +219,8 @@ def check_vectors(
         Name of the encoder, for messages.
     dimension
         Dimension of its earlier vectors; None if these are the first.
+    texts
+        What was embedded, for messages, if it is known.
 
     Returns
     -------
@@ -223,15 +243,37 @@ def check_vectors(
         )
     directed = np.isfinite(array).all(axis=1) & array.any(axis=1)
     if not directed.all():
-        raise ValueError(
-            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for "
-            f"{rows - int(directed.sum())} of {rows} texts, first in row {int(directed.argmin())}; "
-            "expected finite vectors with a direction"
-        )
+        bad = np.flatnonzero(~directed)
+        raise NoDirection(encoder, len(bad), int(bad[0]), texts)
     # Dividing by the largest entry first keeps the squares from overflowing or underflowing.
     scaled = array / np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
+
+
+class NoDirection(ValueError):
+    """Raised for vectors that are zero or not finite, which resemble nothing.
+
+    Parameters
+    ----------
+    encoder : str
+    count : int
+        The number of such vectors.
+    row : int
+        The position of the first.
+    texts : sequence of str
+        What was embedded, if it is known.
+    """
+
+    def __init__(self, encoder: str, count: int, row: int, texts: Sequence[str]) -> None:
+        self.encoder, self.count, self.text = encoder, count, texts[row] if texts else ""
+        more = f" and {count - 1} more" if count > 1 else ""
+        where = f"texts[{row}] ({self.text!r:.60})" if texts else f"row {row}"
+        super().__init__(
+            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for {where}{more}; "
+            "expected finite vectors with a direction. Static models return zeros for a text "
+            "without a word that they know."
+        )
 
 
 def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:

@@ -5,6 +5,7 @@ from functools import lru_cache, partial
 from typing import Any, Protocol, TypeGuard, cast
 
 from uec_rag.base.checks import check_pickles
+from uec_rag.base.errors import warn
 from uec_rag.encoders.base import (
     Encoded,
     IdentityHead,
@@ -12,6 +13,7 @@ from uec_rag.encoders.base import (
     check_vectors,
     prepare_texts,
 )
+from uec_rag.encoders.sentence_transformer import lost_prompts
 
 ACCEPTED = (
     "a hub name, a folder, 'pypi:NAME', 'bm25', a SentenceTransformer, a LangChain Embeddings, a "
@@ -104,6 +106,8 @@ class BlackBoxEncoder(IdentityHead):
         self.source = source
         self._embed = _functions_of(source)
         self._dimension: int | None = None
+        if is_langchain(source) or is_llama_index(source):
+            _say_lost_prompts(source, self._embed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the source and the name."""
@@ -140,7 +144,9 @@ class BlackBoxEncoder(IdentityHead):
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
         vectors, known = self._embed[role](checked), self._dimension
-        embedding = check_vectors(vectors, rows=len(checked), encoder=self.name, dimension=known)
+        embedding = check_vectors(
+            vectors, rows=len(checked), encoder=self.name, dimension=known, texts=checked
+        )
         self._dimension = embedding.shape[1]
         return Encoded(embedding, embedding)
 
@@ -175,6 +181,20 @@ def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
     raise TypeError(
         f"cannot make an encoder from {type(source).__name__} {source!r:.80}; expected {ACCEPTED}"
     )
+
+
+def _say_lost_prompts(source: object, embed: dict[Role, Callable[[list[str]], object]]) -> None:
+    lost = lost_prompts(source, embed)
+    said = " and ".join(
+        f"{'queries' if role == 'query' else 'passages'} without {prompt!r}"
+        for role, prompt in lost.items()
+    )
+    if said:
+        warn(
+            f"{type(source).__name__} embeds {said}, prompts that its model has: pass the model "
+            "itself, as in UEC([SentenceTransformer(name), 'bm25']), and fill anew what was "
+            "filled without them."
+        )
 
 
 def _one_by_one(embed: Callable[[str], list[float]]) -> Callable[[list[str]], object]:

@@ -56,6 +56,7 @@ class CachedEncoder(NotCopied):
     dimension = property(attrgetter("_encoder.dimension"))
     feature_dimension = property(attrgetter("_encoder.feature_dimension"))
     gain = property(attrgetter("_encoder.gain"))
+    options = property(attrgetter("_encoder.options"))
 
     def __init__(
         self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None

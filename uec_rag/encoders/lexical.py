@@ -22,6 +22,7 @@ from uec_rag.base.gaussian import FloatArray, Terms
 from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, singular_and_plural
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 
+_STEMMED = Path(__file__).with_name("stemmed.txt")
 _OTHERS = Path(__file__).with_name("function_words.txt").read_text(encoding="utf-8").split()
 
 FOREIGN = frozenset(_OTHERS) - ENGLISH
@@ -341,6 +342,23 @@ _PROBE = (
 )
 
 
+@cache
+def _revision() -> str:
+    # Beginnings and, in the next line, endings that are put together, for each rule and exception
+    # of the stemmers, of which versions differ by a few words in ten thousand.
+    lines = _STEMMED.read_text(encoding="utf-8").splitlines()
+    pairs = zip(lines[::2], lines[1::2], strict=True)
+    words = [one + end for ones, ends in pairs for one in ones.split() for end in ends.split()]
+    stems = [next(_forms(word, False)) for word in words]
+    rules = [K1, B, None, terms_of(_PROBE)]  # None: no language is named
+    made, counted = (hashlib.sha256(json.dumps(of).encode()).hexdigest() for of in (rules, stems))
+    return made[:RULES] + counted[:RULES]
+
+
+RULES = 32
+"""The characters of a revision that a fit depends on; saved word counts depend on all of them."""
+
+
 class Lexical(TermEncoder):
     """BM25 as an encoder that represents a text by its terms instead of a vector.
 
@@ -362,10 +380,8 @@ class Lexical(TermEncoder):
 
     @property
     def revision(self) -> str:
-        """The SHA-256 (hex) of the settings, and of the terms of a sample text in many scripts."""
-        # None: no language is named.
-        state = [K1, B, None, terms_of(_PROBE)]
-        return hashlib.sha256(json.dumps(state).encode()).hexdigest()
+        """The hash (hex) of the rules, `RULES` characters, and of the stems of many words."""
+        return _revision()
 
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Count the terms of queries or passages; a text may have none.

@@ -20,6 +20,8 @@ from uec_rag.encoders.lexical import Lexical
 from uec_rag.encoders.packages import PACKAGED, load_pypi
 from uec_rag.encoders.sentence_transformer import (
     NO_INNER_LAYER,
+    OTHER_MODEL,
+    OTHER_MODELS,
     SentenceTransformerEncoder,
 )
 from uec_rag.encoders.small_models import OnnxEncoder
@@ -106,6 +108,9 @@ def load_encoder(
 
 def _is_model(value: object) -> bool:
     library = sys.modules.get("sentence_transformers")  # which a model has loaded
+    for kind, makes in OTHER_MODELS.items():
+        if library is not None and isinstance(value, getattr(library, kind, ())):
+            raise TypeError(OTHER_MODEL.format(kind, makes))
     return library is not None and isinstance(value, library.SentenceTransformer)
 
 

@@ -8,11 +8,12 @@ import hashlib
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 class SentenceTransformerEncoder(NotCopied):
     """An encoder around a SentenceTransformer, named after the last part of its name or folder.
 
-    Texts get the prompts of the model's configuration, else those of a known family (e5, bge,
-    arctic-embed), else none.
+    Texts get the prompts that the model's own `encode_query` and `encode_document` put before them;
+    a published model of a known family (e5, bge, arctic-embed) that has none, its family's.
 
     Parameters
     ----------
@@ -50,10 +51,17 @@ class SentenceTransformerEncoder(NotCopied):
     fetch
         Whether to use the hub; otherwise only models already downloaded are found.
 
+    Attributes
+    ----------
+    options : dict of str to str
+        What may be set on a model, and its name does not tell: `truncate_dim` and others.
+
     Raises
     ------
     OSError
         If there is no such folder, nor such a model on the hub, or the hub is unreachable.
+    TypeError
+        If it is another kind of model, such as a SparseEncoder.
     """
 
     def __init__(
@@ -65,6 +73,7 @@ class SentenceTransformerEncoder(NotCopied):
     ) -> None:
         source, self.model = load_model(model_or_name, fetch)
         self.prompts = prompts_of(self.model, source)
+        self.options = options_of(self.model, self.prompts)
         self.name = Path(source).name.partition("@")[0] or "sentence-transformer"
         self.spec = source or None
         self.last_layer = last_layer
@@ -103,7 +112,8 @@ class SentenceTransformerEncoder(NotCopied):
             made = encode(texts, prompt=self.prompts[role], show_progress_bar=False)
         output = np.asarray(made, dtype=np.float32)
         own = output.shape[1] - width
-        embedding = check_vectors(output[:, :own], rows=len(texts), encoder=self.name)
+        vectors = output[:, :own]
+        embedding = check_vectors(vectors, rows=len(texts), encoder=self.name, texts=texts)
         return Encoded(embedding, output[:, own:].copy() if width else embedding)
 
 
@@ -111,6 +121,19 @@ _ENCODING = threading.Lock()
 NO_INNER_LAYER = (
     "Encoder {!r} has no accessible feed-forward layer: its posterior is over the projection of "
     "its output, whose variance hardly differs between texts."
+)
+
+
+OTHER_MODELS = {
+    "SparseEncoder": "weights of words",
+    "CrossEncoder": "scores of pairs of texts",
+    "MultiVectorEncoder": "several vectors per text",
+}
+"""The other kinds of models of sentence-transformers, and what they make."""
+
+OTHER_MODEL = (
+    "encoders: expected a model that makes one vector per text, a SentenceTransformer, got a {}, "
+    "which makes {}; use another model here. Words are compared by 'bm25'."
 )
 
 
@@ -244,7 +267,36 @@ def load_model(
                 "the package index: 'arctic-embed-s' or 'multilingual-e5-small'"
             )
         raise OSError(f"cannot load encoder {name!r}: {said}") from error
+    kind = saved_config(source).get("model_type")
+    if kind in OTHER_MODELS:
+        raise TypeError(OTHER_MODEL.format(kind, OTHER_MODELS[kind]))
     return source if folder.is_dir() else name, model
+
+
+def saved_config(source: str) -> dict[str, Any]:
+    """Return what sentence-transformers saved beside a model, by its folder or hub name."""
+    from huggingface_hub import try_to_load_from_cache
+
+    name, found = "config_sentence_transformers.json", dict[str, Any]()
+    with suppress(OSError, ValueError):  # no such file, no such name, no JSON
+        file: object = Path(source, name)
+        if not source or not Path(source).is_dir():
+            home = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+            file = try_to_load_from_cache(source, name, cache_dir=home)
+        found = json.loads(Path(str(file)).read_text(encoding="utf-8"))
+    return found
+
+
+def options_of(model: "SentenceTransformer", prompts: Mapping[Role, str]) -> dict[str, str]:
+    """Return what may be set on a model in memory, and its name does not tell."""
+    known = {
+        "truncate_dim": getattr(model, "truncate_dim", None),
+        "prompts": dict(prompts),
+        "max_seq_length": model.max_seq_length,
+        "dtype": next((weight.dtype for weight in model.parameters()), None),
+        "backend": model.get_backend(),
+    }
+    return {option: str(value) for option, value in known.items()}
 
 
 def hub_is_reachable() -> bool:
@@ -265,7 +317,8 @@ def revision_of(
     """Compute the SHA-256 (hex) of weights, architecture, tokenizer, prompts and last layer.
 
     The hash is the same on every machine, device and storage precision. It ignores the names of
-    weights, which differ between versions of the library.
+    weights, which differ between versions of the library. Where there are no weights to read, as
+    with ONNX, OpenVINO and quantised models, what the model computes takes their place.
     """
     import torch
 
@@ -281,11 +334,54 @@ def revision_of(
     }
     digest = hashlib.sha256(json.dumps(description, sort_keys=True, default=str).encode())
     for weight in model.state_dict().values():
-        # Integer buffers are positions and counters, which only some versions store.
-        if weight.is_floating_point():
+        if _is_readable(weight):
             digest.update(str(tuple(weight.shape)).encode())
             digest.update(weight.detach().to("cpu", torch.float32).contiguous().numpy().data)
+    if not _has_weights(model):
+        digest.update(_computed(model))
     return digest.hexdigest()
+
+
+def _is_readable(weight: object) -> bool:
+    """Return whether a value of a state is a weight; integers are positions and counters."""
+    import torch
+
+    if not isinstance(weight, torch.Tensor) or weight.is_quantized:
+        return False
+    return weight.is_floating_point()
+
+
+def _has_weights(model: "SentenceTransformer") -> bool:
+    """Return whether the weights of a model can be read, all of them."""
+    import torch
+
+    values = model.state_dict().values()
+    if not all(isinstance(one, torch.Tensor) and not one.is_quantized for one in values):
+        return False
+    if not all(weight.is_floating_point() for weight in model.parameters()):
+        return False
+    # Of the library's own modules only those after the first may have none, such as a pooling.
+    own = [type(module).__module__.startswith("sentence_transformers.") for module in model]
+    return all(
+        (is_own and position > 0) or any(map(_is_readable, module.state_dict().values()))
+        for position, (module, is_own) in enumerate(zip(model, own, strict=True))
+    )
+
+
+_PROBES = (
+    *("The cat sat on the mat.", "How long do refunds take?", "2024", "def main(): return 0"),
+    *("Wie hoch ist die Gebühr?", "退款需要多久？", "Kosten: 12 Euro", "a b c d e f g h i j k"),
+)
+_DIRECTIONS = 8  # along which the vectors of the probes are measured, to a tenth
+
+
+def _computed(model: "SentenceTransformer") -> bytes:
+    """Return what a model computes of a few texts, so coarsely that rounding hardly shows."""
+    with _ENCODING:
+        made = model.encode([*_PROBES], prompt="", show_progress_bar=False)
+    vectors = check_vectors(made, rows=len(_PROBES), encoder=type(model).__name__, texts=_PROBES)
+    along = np.outer(1 + np.arange(vectors.shape[1]), 1 + np.arange(_DIRECTIONS))
+    return (vectors.astype(np.float64) @ np.cos(along)).round(1).astype(np.float32).tobytes()
 
 
 def _tokenizer_state(model: "SentenceTransformer") -> object:
@@ -301,19 +397,21 @@ def _tokenizer_state(model: "SentenceTransformer") -> object:
 _BGE_EN = "Represent this sentence for searching relevant passages: "
 _BGE_ZH = "为这个句子生成表示以用于检索相关文章："
 
-# (pattern in the name, query prompt, passage prompt), from the model cards; the first match counts.
+# (pattern of the name, query prompt, passage prompt), from the model cards; the first match counts.
 # Instruction-tuned e5 models and bge-m3 are omitted, since their prompts depend on the task.
 _FAMILIES = (
-    (r"(^|[^a-z0-9])e5-(small|base|large)(?!.*instruct)", "query: ", "passage: "),
-    (r"bge-(small|base|large)-en", _BGE_EN, ""),
-    (r"bge-(small|base|large)-zh", _BGE_ZH, ""),
-    (r"arctic-embed-[a-z]+-v2", "query: ", ""),
-    (r"arctic-embed", _BGE_EN, ""),
+    (r"(multilingual-)?e5-(small|base|large)(-v2)?", "query: ", "passage: "),
+    (r"bge-(small|base|large)-en(-v1\.5)?", _BGE_EN, ""),
+    (r"bge-(small|base|large)-zh(-v1\.5)?", _BGE_ZH, ""),
+    (r"(snowflake-)?arctic-embed-[a-z]+-v2(\.\d)?", "query: ", ""),
+    (r"(snowflake-)?arctic-embed-[a-z]+(-long|-v1\.5)?", _BGE_EN, ""),
 )
 
 
 def family_prompts(name: str) -> dict[Role, str]:
-    """Return the prompts of a model's family, by its hub name or folder.
+    """Return the prompts of a published model's family, by its hub name or folder.
+
+    A model that was trained further, "e5-small-tuned", is another one.
 
     Examples
     --------
@@ -323,23 +421,52 @@ def family_prompts(name: str) -> dict[Role, str]:
     {'query': '', 'passage': ''}
     """
     for pattern, query, passage in _FAMILIES:
-        if re.search(pattern, name.lower()):
+        if re.fullmatch(pattern, name.lower().rpartition("/")[2]):
             return {"query": query, "passage": passage}
     return {"query": "", "passage": ""}
 
 
 def prompts_of(model: "SentenceTransformer", source: str) -> dict[Role, str]:
-    """Return the prompts of a model: as configured, else those of its family.
+    """Return the prompts that the library puts before texts; if both are empty, the family's.
 
-    sentence-transformers saves empty prompts for a model without prompts, so that a configuration
-    in which all are empty is not a choice. `source` is a hub name or folder.
+    sentence-transformers saves empty prompts for a model without prompts, so that a published model
+    whose prompts are empty was not given any. `source` is a hub name or folder.
     """
-    configured = {key: value for key, value in model.prompts.items() if value}
-    default = configured.get(model.default_prompt_name or "", "")
-    query = configured.get("query", default)
-    passage = next(
-        (configured[key] for key in ("document", "passage", "corpus") if key in configured), default
-    )
+    return _prompts(model.prompts, model.default_prompt_name, source)
+
+
+def _prompts(
+    known: Mapping[str, str | None], default_name: str | None, source: str
+) -> dict[Role, str]:
+    default = known.get(default_name or "") or ""
+    query = known.get("query", default) or ""
+    names = [name for name in ("document", "passage", "corpus") if name in known]
+    passage = (known[names[0]] if names else default) or ""
     if query or passage:
         return {"query": query, "passage": passage}
-    return family_prompts("/".join(source.replace("\\", "/").rstrip("/").split("/")[-2:]))
+    return family_prompts(source.partition("@")[0].replace("\\", "/").rstrip("/"))
+
+
+def lost_prompts(
+    holder: object, embed: Mapping[Role, Callable[[list[str]], object]]
+) -> dict[Role, str]:
+    """Return the prompts of a model that the embedding of a framework around it leaves out.
+
+    `embed`: the functions of the embedding.
+    """
+    library = sys.modules.get("sentence_transformers")  # which a model has loaded
+    own = getattr(holder, "__dict__", {}) | (getattr(holder, "__pydantic_private__", None) or {})
+    lost = dict[Role, str]()
+    for model in own.values() if library else ():
+        if not isinstance(model, getattr(library, "SentenceTransformer")):  # noqa: B009
+            continue
+        source = load_model(model, fetch=False)[0]
+        saved = saved_config(source).get("prompts") or {}
+        known = model.prompts | {name: prompt for name, prompt in saved.items() if prompt}
+        for role, prompt in _prompts(known, model.default_prompt_name, source).items():
+            text = _PROBES[1]
+            made = [model.encode([text, prompt + text], prompt=""), embed[role]([text])]
+            plain, meant, used = check_vectors(np.vstack(made), rows=3, encoder=source)
+            if prompt and used @ plain > used @ meant:
+                lost[role] = prompt
+    return lost

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from uec_rag.base.files import ENSEMBLE, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.lexical import NAME as BM25
+from uec_rag.encoders.lexical import RULES
 from uec_rag.encoders.loading import EncoderLike, load_encoder
 from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.convolution import Rule
@@ -61,6 +63,12 @@ class SavedModel(Record):
     spec: str | None
     revision: str
     dimension: int
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def is_like(self, other: Encoder) -> bool:
+        """Return whether a fit of this encoder suits another: words may have other stems."""
+        length = RULES if self.spec == BM25 else None
+        return self.revision[:length] == other.revision[:length]
 
     def load(self, given: EncoderLike | None, last_layer: LastLayer, *, trust: bool) -> Encoder:
         """Load the encoder, or use the given one; `last_layer` as in `load_encoder`.
@@ -80,14 +88,26 @@ class SavedModel(Record):
                 "you trust it, download it or load with trust=True; or pass the encoder, as in "
                 "encoders={...: ...}."
             ) from error
-        if (model.revision, model.dimension) != (self.revision, self.dimension):
+        if not self.is_like(model) or model.dimension != self.dimension:
             raise FingerprintMismatch(
                 f"encoders: {self.name!r} is not the model that was saved (revision "
                 f"{model.revision[:12]!r} with {model.dimension} dimensions, expected "
-                f"{self.revision[:12]!r} with {self.dimension}); use the same weights (for 'bm25', "
-                "the same PyStemmer, regex and uec-rag), or fit and save again."
+                f"{self.revision[:12]!r} with {self.dimension}); {self._mend(model)}"
             )
         return model
+
+    def _mend(self, model: Encoder) -> str:
+        """Say what makes a model the one that was saved."""
+        now = getattr(model, "options", {})
+        if changed := {key: was for key, was in self.options.items() if now.get(key, was) != was}:
+            listed = ", ".join(f"{key}={was} (now {now[key]})" for key, was in changed.items())
+            return (
+                f"it was saved with {listed}, which its name does not tell: pass the model with "
+                f"these options, as in encoders={{{self.name!r}: SentenceTransformer(...)}}."
+            )
+        return (
+            "use the same weights (for 'bm25', the same regex and uec-rag), or fit and save again."
+        )
 
 
 @dataclass(frozen=True)
@@ -123,7 +143,7 @@ class SavedEnsemble(Record):
 _KEPT = ("options", "rule", "report", "confidence_model", "training_profile")
 
 
-def fingerprint(encoders: Sequence[Encoder], fitted: Fitted) -> str:
+def fingerprint(encoders: Sequence[Encoder | SavedModel], fitted: Fitted) -> str:
     """Compute the hash of everything that stored vectors depend on; see `UEC.fingerprint`."""
     state: dict[str, object] = {
         "space": fitted.options.space,
@@ -159,8 +179,10 @@ def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> No
     """Write an ensemble to a folder; see `UEC.save`."""
     path.mkdir(parents=True, exist_ok=True)
     models = tuple(
-        SavedModel(name, encoder.spec, encoder.revision, encoder.dimension)
-        for name, encoder in zip(fitted.names, encoders, strict=True)
+        SavedModel(
+            name, each.spec, each.revision, each.dimension, dict(getattr(each, "options", {}))
+        )
+        for name, each in zip(fitted.names, encoders, strict=True)
     )
     state = SavedEnsemble(models, **{name: getattr(fitted, name) for name in _KEPT})
     replace_file(path / ENSEMBLE, pack(state.metadata(), _arrays(fitted.posteriors or ())))
@@ -261,7 +283,7 @@ def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
         if replace(alike, seed=options.seed) != options or names != [e.name for e in encoders]:
             continue
         pairs = zip(saved.encoders, encoders, strict=True)
-        if changed := [known.name for known, own in pairs if known.revision != own.revision]:
+        if changed := [known.name for known, own in pairs if not known.is_like(own)]:
             warn(
                 f"The fit shipped with the package is for other revisions of {changed} than those "
                 "loaded, so that it is not used. Call fit(pairs), or install the versions of the "

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import warn
+from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.encoders import CachedEncoder, Encoded, Encoder
@@ -263,7 +263,7 @@ class UEC:
         """
         from uec_rag.ensemble.save import save_ensemble
 
-        save_ensemble(Path(path), self.encoders, self.fitted)
+        save_ensemble(as_path(path), self.encoders, self.fitted)
 
     @classmethod
     def load(
@@ -302,7 +302,7 @@ class UEC:
         from uec_rag.ensemble.save import read_ensemble
 
         own = {} if encoders is None else encoders
-        members, fitted = read_ensemble(Path(path), own, trust=trust)
+        members, fitted = read_ensemble(as_path(path), own, trust=trust)
         uec = cls(members, **asdict(fitted.options))
         uec.fitted = fitted
         return uec

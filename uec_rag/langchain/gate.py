@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from typing import Annotated, Any, Self, TypeGuard, cast
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -19,6 +18,7 @@ from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, R
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
+from uec_rag.base.files import as_path
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
@@ -209,8 +209,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         gate, retriever = self._active_gate or Gate(), self.retriever
         if _is_over_a_source(retriever):
             retriever.save(path)
-        Path(path).mkdir(parents=True, exist_ok=True)
-        gate.save(Path(path) / GATE_FILE)
+        as_path(path).mkdir(parents=True, exist_ok=True)
+        gate.save(as_path(path) / GATE_FILE)
 
     @classmethod
     def load(
@@ -236,7 +236,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         IndexCorrupted, FingerprintMismatch
             If it is damaged, or an encoder is another than the saved ensemble's.
         """
-        gate = Gate.load(Path(path) / GATE_FILE, as_advisor(advisor))
+        gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
             known = dict(zip(retriever.index.uec.names, retriever.index.uec.encoders, strict=True))
             index = Retriever.load(path, store=retriever.index.store, encoders=known)

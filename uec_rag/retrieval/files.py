@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import open_home
-from uec_rag.stores.base import Passage, make_passages
+from uec_rag.stores.base import Passage, make_passages, restore_dates
+from uec_rag.stores.local.database import read_passages
 
 _OPTIONS = "made_with"  # the setting of an index
 _SELECTION = ("exclude", "include")
@@ -118,6 +120,16 @@ def replace_files(
             retriever.add_encoded(passages, parts)
         retriever.delete([id_ for id_ in old if id_ not in new])
     return len(passages)
+
+
+def add_saved(retriever: Retriever, folder: Path) -> None:
+    """Add the passages of a saved index of any format, with their ids and metadata."""
+    ids, texts, metadatas, dates = zip(*read_passages(folder), strict=True)
+    decoded = [json.loads(metadata) for metadata in metadatas]
+    for metadata, keys in zip(decoded, dates, strict=True):
+        with suppress(ValueError, TypeError, LookupError):  # other formats had others
+            restore_dates(metadata, json.loads(keys or "[]"))
+    retriever.add(texts, ids, decoded)
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:

@@ -10,14 +10,13 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from uec_rag.base.checks import check_k, check_pickles, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
-from uec_rag.base.files import read_json, replace_file
+from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 from uec_rag.confidence.advice import Advice, Advisor, Reply, ask_advisor, run_to_end
@@ -620,7 +619,7 @@ class Gate(NotCopied, Record):
         """Write the gate to a JSON file atomically, with a checksum; the advisor is not saved."""
         state = self.metadata()
         written = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
-        replace_file(Path(path), written)
+        replace_file(as_path(path), written)
 
     @classmethod
     def load(cls, path: str | PathLike[str], advisor: Advisor | None = None) -> Self:
@@ -635,14 +634,15 @@ class Gate(NotCopied, Record):
         ValueError
             If the object is not a gate, or a number is out of range.
         """
-        if not Path(path).exists():
+        file = as_path(path)
+        if not file.exists():
             raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
         mend = "recalibrate it with 'uec-rag gate' or Gate.from_labels, or delete it."
         try:
-            state = read_json(Path(path))
+            state = read_json(file)
         except IndexCorrupted as error:
             raise IndexCorrupted(
-                f"gate: {Path(path).name} is damaged ({error.__cause__ or error}); {mend}"
+                f"gate: {file.name} is damaged ({error.__cause__ or error}); {mend}"
             ) from error
         digest = state.pop(_CHECKSUM, None)
         if digest not in (None, _checksum(state)):

@@ -543,9 +543,13 @@ class _Told(Record):
     advice: str = ""
     searched_as: str = ""
     search: _Search = _Search()
+    advice_probability: _Share | None = None
+    advice_calls: _Count = 0
+    advice_tokens: _Count = 0
 
 
-_SELDOM = "readings", "advice", "searched_as"  # which are left out where there are none
+_COSTS = ("advice_probability", "advice_calls", "advice_tokens")
+_SELDOM = ("readings", "advice", "searched_as", *_COSTS)  # left out where there are none
 
 
 def told_of(decision: Decision) -> dict[str, Any]:
@@ -554,7 +558,8 @@ def told_of(decision: Decision) -> dict[str, Any]:
     advice = decision.advice, decision.searched_as
     search = _Search(*(getattr(decision, field.name) for field in fields(_Search)))
     said, code, readings = (decision.action, decision.reason), decision.code, decision.readings
-    told = _Told(*said, *numbers, code, readings, *advice, search).metadata()
+    costs = [getattr(decision, name) for name in _COSTS]
+    told = _Told(*said, *numbers, code, readings, *advice, search, *costs).metadata()
     return {name: value for name, value in told.items() if value or name not in _SELDOM}
 
 
@@ -581,6 +586,7 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
         "code": told.reason_code,
         "advice": one_line(told.advice),
         "searched_as": one_line(told.searched_as),
+        **{name: getattr(told, name) for name in _COSTS},
     }
     if others["threshold"] is None:  # JSON has no infinity
         others["threshold"] = math.inf

@@ -19,12 +19,14 @@ import numpy as np
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
+from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.confidence.decision import Decision, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language, sentence
 from uec_rag.confidence.model import JUDGED, shipped_model
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, Within, find_readings
+from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
@@ -154,7 +156,7 @@ class Retriever:
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
         # The fingerprint of the passages after the last change; snapshots share it.
-        self._known_corpus: dict[int, str] = {}
+        self._known_corpus: dict[tuple[int, object], str] = {}
         self._is_snapshot, self._may_fit = False, fit
 
     def __repr__(self) -> str:
@@ -217,7 +219,7 @@ class Retriever:
             return self.store.corpus()
         if self.store.remote or len(self) > _MOST_COMPARED:
             return f"{len(self)} passages"
-        changes = self.changes
+        changes = self.changes, getattr(self.store, "origin", None)
         known = self._known_corpus.get(changes)
         if known is None:
             known = self.store.corpus()
@@ -294,7 +296,15 @@ class Retriever:
         passages = make_passages(texts, ids, metadatas)
         kept = [passages[position] for position in last_of_each(passages)]
         searched = [passage.searched for passage in kept]
-        self.add_encoded(kept, self.uec.encode(searched, "passage", show_progress=show_progress))
+        self._follow()
+        try:
+            parts = self.uec.encode(searched, "passage", show_progress=show_progress)
+        except NoDirection as error:
+            row = next((at for at, one in enumerate(passages) if one.searched == error.text), None)
+            raise ValueError(
+                f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
+            ) from error
+        self.add_encoded(kept, parts)
         return [passage.id for passage in passages]
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
@@ -615,6 +625,7 @@ class Retriever:
         TypeError, ValueError
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
+        self._follow()
         k = check_k(k)
         mean = as_matrix([embedding], "embedding")
         if mean.shape[1] != self.uec.dimension:
@@ -648,6 +659,7 @@ class Retriever:
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._fit_once()
+        self._follow()
         view = type(self).__new__(type(self))
         view.__dict__ |= self.__dict__  # a copy would have settings of its own
         view.store, view._is_snapshot = self.store.snapshot(), True
@@ -841,6 +853,22 @@ class Retriever:
         self.uec, self._posteriors = made, made.fitted.posteriors
         self._settings = home.settings
 
+    def _count_again(self) -> None:
+        """Count the words of all passages again, after the stemmer has changed."""
+        said = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
+        if self._home.read_only:
+            raise FingerprintMismatch(f"{said}; open it once to write, which counts them again.")
+        given = sample_passages(self.store)
+        is_known = bool(given)
+        if not isinstance(self.store, SourceStore):
+            probes = [each.encode(["probe"], "passage") for each in self.uec.encoders]
+            plain = all(np.array_equal(probe.embedding, probe.features) for probe in probes)
+            is_known = plain and not self.store.remote
+        if not is_known:
+            raise FingerprintMismatch(f"{said}, and its passages cannot be read; build it again.")
+        warn(f"{said}; they are counted again, once.")
+        self._use_fit(self.uec, given)
+
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
 
@@ -859,6 +887,11 @@ class Retriever:
                 )
             self.uec = self._reload()
             self._posteriors = self.uec.fitted.posteriors
+            if expected != self.uec.fingerprint:
+                raise FingerprintMismatch(
+                    "index: its words are counted with other stems (another PyStemmer) since; "
+                    "load it again."
+                )
         if settings.get("calibration") != before.get("calibration"):
             self.calibration = read_calibration(self._home)
         self._settings = settings
@@ -898,7 +931,7 @@ class Retriever:
         OSError
             If the disk is full; what was there is unchanged.
         """
-        target, home = Path(path).absolute(), self._home
+        target, home = as_path(path), self._home
         if home.folder == target and not self._is_snapshot:
             record(home, self.store, self.uec, self.calibration)
             self._settings = home.settings
@@ -972,18 +1005,23 @@ class Retriever:
             `trust`.
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
-        home = open_home(Path(path).absolute(), read_only=read_only)
+        home = open_home(as_path(path), read_only=read_only)
         load = partial(load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
             elsewhere = saved_store(home.settings, store)
             own = load() if uec is None else uec
-            check_made_with(home, own)
+            have_other_stems = check_made_with(home, own)
             if isinstance(elsewhere, SourceStore):
                 elsewhere = elsewhere.with_ensemble(own)
-            retriever = cls(own, home if elsewhere is None else elsewhere, fit=fit)
+            retriever = cls(own, fit=fit)
+            retriever.store = home if elsewhere is None else elsewhere
+            if len(retriever.store) and not have_other_stems:
+                retriever.store.bind(own.fingerprint)
             retriever._home, retriever._settings = home, home.settings
             retriever._reload = load if uec is None else None
             retriever.calibration = read_calibration(home)
+            if have_other_stems:
+                retriever._count_again()
         except BaseException:
             home.close()
             raise

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index
-from uec_rag.ensemble.save import read_fit
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, refuse_outdated
+from uec_rag.encoders.base import TermEncoder
+from uec_rag.ensemble.save import fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import STORE, Store
 from uec_rag.stores.local import LocalStore, View
-from uec_rag.stores.local.store import copy_view
+from uec_rag.stores.local.database import OtherFormat
+from uec_rag.stores.local.store import SEGMENTS, copy_view
 
 KIND = "UEC index"
 _LABELS = "labels"  # the setting
@@ -86,7 +88,7 @@ def save_index(
     path: Path, uec: UEC, store: Store, calibration: CorpusCalibration | None
 ) -> LocalStore:
     """Write an index to a folder; return the open index there. See `Retriever.save`."""
-    is_new, home = not is_index(path), LocalStore(path)
+    is_new, home = not is_index(path), _open_or_replace(path)
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
@@ -104,9 +106,22 @@ def save_index(
     return home
 
 
+def _open_or_replace(path: Path) -> LocalStore:
+    """Open the index in a folder, or make one, in place of an index of another format."""
+    try:
+        return LocalStore(path)
+    except OtherFormat:
+        for file in (path / _ENSEMBLES, path / SEGMENTS):
+            shutil.rmtree(file, ignore_errors=True)
+        for file in path.glob(f"{DATABASE}*"):
+            file.unlink()
+        return LocalStore(path)
+
+
 def open_home(path: Path, *, read_only: bool) -> LocalStore:
     """Open the index in a folder; FileNotFoundError if there is none."""
     if not (path / DATABASE).exists():
+        refuse_outdated(path)
         if (path / ENSEMBLE).is_file():
             raise corruption(path, f"holds a saved UEC ensemble, expected a saved {KIND}.")
         raise FileNotFoundError(
@@ -146,12 +161,24 @@ def check_ensemble(home: LocalStore) -> None:
         read_fit(home.folder / _ENSEMBLES / name)
 
 
-def check_made_with(home: LocalStore, uec: UEC) -> None:
-    """Raise FingerprintMismatch if an index was made with another ensemble."""
+def check_made_with(home: LocalStore, uec: UEC) -> bool:
+    """Return whether an index was made with an ensemble that differs in the stems of words alone.
+
+    FingerprintMismatch if it differs otherwise.
+    """
     expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
-    if expected not in (None, uec.fingerprint):
-        raise FingerprintMismatch(
-            f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
-            f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
-            "with its own ensemble (uec=None), or build it again with this one."
-        )
+    if expected in (None, uec.fingerprint):
+        return False
+    if home.folder is not None and (name := home.setting("ensemble")) is not None:
+        saved = {one.name: one for one in read_fit(home.folder / _ENSEMBLES / name)[0].encoders}
+        before = [
+            saved.get(each.name, each) if isinstance(each, TermEncoder) else each
+            for each in uec.encoders
+        ]
+        if fingerprint(before, uec.fitted) == expected:
+            return True
+    raise FingerprintMismatch(
+        f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
+        f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
+        "with its own ensemble (uec=None), or build it again with this one."
+    )

@@ -25,6 +25,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 requests = logging.getLogger("uec_rag.server.requests")
 
@@ -91,6 +92,7 @@ def protections(
     origins: Sequence[str] = (),
     open_paths: Collection[str] = (),
     *,
+    probes: Collection[str] = (),
     seconds: float = 30.0,
     most: int = 2**24,
 ) -> list[Middleware]:
@@ -106,6 +108,8 @@ def protections(
         Origins of other sites whose pages may send requests.
     open_paths : collection of str
         Paths that need no token, since they disclose nothing about the passages.
+    probes : collection of str
+        Paths that answer by any host name, as an orchestrator's probes ask by a changing address.
     seconds : float
         Time in which the body of a request must arrive.
     most : int
@@ -152,19 +156,34 @@ def protections(
     return [
         Middleware(BaseHTTPMiddleware, dispatch=answer),
         *([cross] if origins else []),
-        Middleware(TrustedHostMiddleware, allowed_hosts=[*_LOCAL, *names], www_redirect=False),
+        Middleware(_Hosts, probes, [*_LOCAL, *names]),
         Middleware(RequestBodyLimitMiddleware, max_body_size=BODY),
         Middleware(BaseHTTPMiddleware, dispatch=admit),
     ]
 
 
+class _Hosts(TrustedHostMiddleware):
+    """Refuses foreign host names, except on some paths."""
+
+    def __init__(self, app: ASGIApp, probes: Collection[str], names: Sequence[str]) -> None:
+        super().__init__(app, allowed_hosts=names, www_redirect=False)
+        self._probes = probes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_probe = scope["type"] == "http" and _path_of(scope) in self._probes
+        await (self.app if is_probe else super().__call__)(scope, receive, send)
+
+
+def _path_of(scope: Scope) -> str:
+    # A proxy or an application that this one is mounted in may add to the path.
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
 def _is_allowed(request: Request, token: str, open_paths: Collection[str]) -> bool:
     """Return whether a request brings the token, or asks for a path that needs none."""
-    # A proxy or an application that this one is mounted in may add to the path.
-    path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
     kind, sent = get_authorization_scheme_param(request.headers.get("authorization"))
     brought = kind.lower() == "bearer" and hmac.compare_digest(sent.encode(), token.encode())
-    return brought or path in open_paths
+    return brought or _path_of(request.scope) in open_paths
 
 
 def _is_foreign(request: Request, names: Collection[str], origins: Collection[str]) -> bool:
@@ -173,7 +192,8 @@ def _is_foreign(request: Request, names: Collection[str], origins: Collection[st
         crossed = request.headers.get("sec-fetch-site") == "cross-site"
         return crossed and request.method not in ("GET", "HEAD", "OPTIONS")
     site = origin.partition("//")[2]
-    own = site == request.headers.get("host") or site.partition(":")[0] in names
+    named = site.partition(":")[0].lower() in map(str.lower, names)
+    own = named or site == request.headers.get("host")
     return not own and origin not in origins
 
 

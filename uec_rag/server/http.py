@@ -90,7 +90,7 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
         exception_handlers=messages.HANDLERS,
-        middleware=protections(token, names, origins, open_paths),
+        middleware=protections(token, names, origins, open_paths, probes=["/healthz"]),
     )
     app.include_router(read_routes(index, write=write))
     app.include_router(write_routes(index, allowed=write))
@@ -108,14 +108,10 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
     @routes.post("/ask")
     async def ask(question: messages.Question) -> Json:
         """Find passages, and decide whether they answer the question."""
-        await asyncio.to_thread(messages.check_conditions, question.filter)
-        [result] = await index.asearch(
-            [question.question],
-            question.k,
-            filter=question.filter,
-            history=[messages.turns(question.history)],
-            within=question.within,
-        )
+        given = question.filter, question.history, question.within
+        options = await asyncio.to_thread(messages.options, *given)
+        options["history"] = [options["history"]]
+        [result] = await index.asearch([question.question], question.k, **options)
         return answer_record(result)
 
     @routes.get("/index")
@@ -133,6 +129,7 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
             "write": write,
         }
 
+    @routes.head("/healthz", include_in_schema=False)
     @routes.get("/healthz")
     async def healthy() -> dict[str, str]:
         """Report that the process is alive."""

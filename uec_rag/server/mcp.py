@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from uec_rag.base import __version__
 from uec_rag.base.checks import visible
@@ -39,7 +39,17 @@ Asking = Annotated[
         "conversation, or give the turns before it as `history`."
     ),
 ]
-Ids = Annotated[list[str], Field(min_length=1, max_length=20, description="Ids of a search.")]
+# Plain types: some clients and models take no others.
+_STRINGS = {"type": "array", "items": {"type": "string"}}
+History = Annotated[messages.History, WithJsonSchema({**_STRINGS, "description": messages.HISTORY})]
+Chosen = Annotated[
+    messages.Chosen, WithJsonSchema({"type": "string", "description": messages.CHOSEN})
+]
+Ids = Annotated[
+    list[str],
+    Field(min_length=1, max_length=20, description="Ids of a search."),
+    BeforeValidator(messages.as_list),
+]
 
 
 class _Server(FastMCP):
@@ -82,15 +92,13 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
     @tool(title="Search", description=TOOL_DESCRIPTION + _QUOTED)
     async def search(
         question: Asking,
-        k: messages.K = 4,
-        filter: messages.Conditions | None = None,
-        history: messages.History | None = None,
-        within: messages.Chosen | None = None,
+        k: messages.K = messages.DEFAULT_K,
+        filter: messages.Conditions = {},  # noqa: B006
+        history: History = [],  # noqa: B006
+        within: Chosen = "",
     ) -> CallToolResult:
         def work() -> Result:
-            messages.check_conditions(filter)
-            before = messages.turns(history)
-            return view.search(question, k, filter=filter, history=before, within=within)
+            return view.search(question, k, **messages.options(filter, history, within))
 
         return _answer(await asyncio.to_thread(work))
 

@@ -5,15 +5,17 @@ An error is one line without secrets, folders or questions.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any, Literal
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,43 +27,78 @@ from uec_rag.stores.filters import check_size, parse
 
 log = logging.getLogger("uec_rag.server")
 
-LARGEST_K = 100
-"""The largest number of passages that a search returns."""
+DEFAULT_K, LARGEST_K = 4, 100
+"""The number of passages that a search returns, and the largest one."""
+
+
+def _unless_absent(default: object) -> BeforeValidator:
+    """Take null and empty values, which models and clients send, as the default."""
+    return BeforeValidator(lambda given: default if given in (None, "", [], {}) else given)
+
+
+def _text_of(content: object) -> object:
+    """Join the texts of a content in parts, of which others, such as images, have none."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    known = [text for text in texts if isinstance(text, str)]
+    return "\n".join(known) if known or isinstance(content, list | None) else content
+
+
+def _as_conditions(given: object) -> object:
+    """Parse conditions that were sent as a text."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(given) if isinstance(given, str) else given
+    return given
+
+
+def as_list(given: object) -> object:
+    """Take one value as a list of it."""
+    return [given] if isinstance(given, str | dict) else given
 
 
 class Message(BaseModel, strict=True):
-    """A message in the format of OpenAI's API."""
+    """A message in the format of OpenAI's API, with a content of text, parts or null."""
 
-    role: Literal["user", "assistant", "system", "developer", "tool"]
-    content: str
+    role: Literal["user", "assistant", "system", "developer", "tool", "function"]
+    content: Annotated[str, BeforeValidator(_text_of)] = ""
 
 
+HISTORY = (
+    "The turns before the question, oldest first: the user's as strings, or messages with a role. "
+    "The user's count, and answers that asked back."
+)
+CHOSEN = (
+    "The reading that the user chose when asked back: its title, position or ids. Its passages "
+    'alone are searched; "both" and "neither" choose, too.'
+)
 Text = Annotated[str, Field(min_length=1, max_length=LONGEST_QUERY, pattern=r"\S")]
-K = Annotated[int, Field(ge=1, le=LARGEST_K, description="How many passages.")]
+K = Annotated[
+    int, Field(ge=1, le=LARGEST_K, description="How many passages."), _unless_absent(DEFAULT_K)
+]
 Conditions = Annotated[
     dict[str, Any],
     Field(
         description="Conditions on the metadata: values, or operators such as $in and $gte.",
         examples=[{"lang": "en", "year": {"$gte": 2020}}],
     ),
+    BeforeValidator(_as_conditions),
+    _unless_absent({}),
 ]
 History = Annotated[
     list[str | Message],
     Field(
         max_length=1_000,
         fail_fast=True,  # else there would be three errors for each wrong item
-        description="The turns before the question, oldest first: the user's as strings, or "
-        "messages with a role. The user's count, and answers that asked back.",
+        description=HISTORY,
         examples=[["Who repairs the door opener?"]],
     ),
+    BeforeValidator(as_list),
+    _unless_absent([]),
 ]
 Chosen = Annotated[
-    str | Annotated[list[str], Field(min_length=1, max_length=10_000, fail_fast=True)],
-    Field(
-        description="The reading that the user chose when asked back: its title, position or ids. "
-        'Its passages alone are searched; "both" and "neither" choose, too.',
-        examples=["git push"],
-    ),
+    str | Annotated[list[str], Field(max_length=10_000, fail_fast=True)],
+    Field(description=CHOSEN, examples=["git push"]),
+    _unless_absent(""),
 ]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -75,10 +112,10 @@ class Question(
     """A question and the options of its search."""
 
     question: Text
-    k: K = 4
-    filter: Conditions | None = None
-    history: History | None = None
-    within: Chosen | None = None
+    k: K = DEFAULT_K
+    filter: Conditions = {}
+    history: History = []
+    within: Chosen = ""
 
 
 class Label(BaseModel, extra="forbid", strict=True):
@@ -98,7 +135,7 @@ class Asked(BaseModel, extra="forbid", strict=True):
 class Hits(BaseModel, extra="forbid", strict=True):
     """The number of passages that an answer may use."""
 
-    k: K = 4
+    k: K = DEFAULT_K
 
 
 class Guarantee(Hits):
@@ -108,18 +145,23 @@ class Guarantee(Hits):
     max_risk: Share | None = Field(None, description="Of the answers, with 95% certainty.")
 
 
-def turns(history: Sequence[str | Message] | None) -> list[str]:
+def turns(history: Sequence[str | Message]) -> list[str]:
     """Extract the turns that a search uses from a history; see `conversation.turns_of`."""
-    said: list[Any] = [*(history or ())]
-    return turns_of(
-        ("user", turn) if isinstance(turn, str) else (turn.role, turn.content) for turn in said
-    )
+    said: list[Any] = [*history]
+    pairs = (("user", one) if isinstance(one, str) else (one.role, one.content) for one in said)
+    return turns_of((who, text) for who, text in pairs if text.strip())
 
 
-def check_conditions(filter: dict[str, Any] | None) -> None:
-    """Raise TypeError or ValueError for a filter that is invalid, or too large for a server."""
-    if filter is not None:
+def options(
+    filter: dict[str, Any], history: Sequence[str | Message], within: str | list[str]
+) -> dict[str, Any]:
+    """Return the options of a search by the arguments of a request.
+
+    TypeError or ValueError for a filter that is invalid, or too large for a server.
+    """
+    if filter:
         check_size(parse(filter), conditions=100, values=10_000, length=1_000)
+    return {"filter": filter or None, "history": turns(history), "within": within or None}
 
 
 # Whose messages are for whoever asked.

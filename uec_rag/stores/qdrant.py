@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import K1, Frequencies
 from uec_rag.base.errors import missing_extra
+from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
@@ -144,7 +145,7 @@ class QdrantStore(Store):
         self._client = client or QdrantClient(
             location=location, path=folder, url=url, api_key=api_key
         )
-        where = url or (":memory:" if path is None else Path(path).absolute())
+        where = url or (":memory:" if path is None else as_path(path))
         self.address = f"{where}/{collection}"
         self._name, self._settings = collection, settings
         self._fingerprint: str | None = None

@@ -13,15 +13,15 @@ import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from uec_rag.base.errors import IndexCorrupted, corruption
-from uec_rag.base.files import APPLICATION, DATABASE
+from uec_rag.base.files import APPLICATION, DATABASE, open_regular
 
-_FORMAT = 1
+_FORMAT = 2
 WAIT = 60.0
 """Seconds that a writer waits for others."""
 
@@ -40,21 +40,39 @@ _SCHEMA = (
 )
 
 
+class EmptyIndex(IndexCorrupted):
+    """Raised for a database without tables, which another process may be about to fill."""
+
+
+class OtherFormat(IndexCorrupted):
+    """Raised for an index that another version of this package has made."""
+
+    def __init__(self, path: Path, version: object) -> None:
+        super().__init__(
+            f"path: {str(path)!r} has format {version}, expected {_FORMAT}: another version of "
+            "uec-rag made it. Make the index again: uec-rag index FOLDER --out INDEX; as FOLDER, "
+            "this index itself gives the passages that it holds."
+        )
+
+
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Raise IndexCorrupted unless the database has our tables and indexes, and nothing else.
 
     Triggers, views and indexes of expressions are code, which is not run for whoever made the file.
     """
     [(version,)] = connection.execute("PRAGMA user_version")
+    [(application,)] = connection.execute("PRAGMA application_id")
     if version > _FORMAT:
-        raise corruption(
-            path, f"has format {version}, expected {_FORMAT}: a newer uec-rag made it; use that."
-        )
+        raise OtherFormat(path, version)
+    if not _has_tables(connection):
+        raise EmptyIndex(f"path: {str(path)!r} has no tables: it is no index; build it again.")
     missing = {*_SCHEMA}
     for name, sql in connection.execute("SELECT name, sql FROM sqlite_master"):
         if sql in missing:
             missing.remove(sql)
         elif sql or not name.startswith("sqlite_autoindex_"):
+            if application == APPLICATION and version < _FORMAT:
+                raise OtherFormat(path, version)
             raise corruption(
                 path,
                 f"holds {str(name)!r:.60}, which is not part of an index: it was made by another "
@@ -69,6 +87,23 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 def _has_tables(connection: sqlite3.Connection) -> bool:
     [(count,)] = connection.execute("SELECT count(*) FROM sqlite_master")
     return bool(count)
+
+
+def read_passages(folder: Path) -> Iterator[tuple[str, str, str, str | None]]:
+    """Yield id, text, metadata and dates of each passage of an index, of any format.
+
+    IndexCorrupted if they are not in a table.
+    """
+    path = folder / DATABASE
+    uri = f"{path.as_uri()}?mode=ro"
+    with kind_errors(path), open_regular(path), closing(sqlite3.connect(uri, uri=True)) as reader:
+        reader.execute("PRAGMA trusted_schema = OFF")
+        plain = "type = 'table' AND sql LIKE 'CREATE TABLE %' AND name IN ('passages', 'dead')"
+        [(count,)] = reader.execute(f"SELECT count(*) FROM sqlite_master WHERE {plain}")
+        if count < 2:
+            raise corruption(path, "holds no passages that can be read; make it from documents.")
+        living = "row NOT IN (SELECT row FROM dead) ORDER BY row"
+        yield from reader.execute(f"SELECT id, text, metadata, dates FROM passages WHERE {living}")
 
 
 _live: WeakSet[Database] = WeakSet()
@@ -162,13 +197,16 @@ class Database:
         The folder of the index; None for a database in memory.
     read_only : bool
         If not, a database is made where there is none.
+    create : bool
+        Whether it may be made.
     """
 
-    def __init__(self, folder: Path | None, *, read_only: bool) -> None:
+    def __init__(self, folder: Path | None, *, read_only: bool, create: bool = True) -> None:
         self.path = Path(":memory:") if folder is None else folder / DATABASE
         self.in_memory, self.read_only = folder is None, read_only
         self.writing = threading.RLock()
         self.reading = threading.RLock()
+        self._may_create = create
         self._identity: tuple[int, int] | None = None
         self._writer: int | None = None  # the thread that has a transaction
         with kind_errors(self.path):
@@ -187,11 +225,17 @@ class Database:
             if self.read_only:
                 self._read = self._write = self._connect_read_only(uri)
             else:
-                mode = "rwc" if self._identity is None else "rw"
-                self._write = self._connect(f"{uri}?mode={mode}", create=True)
+                mode = "rwc" if self._may_create else "rw"
+                self._write = self._connect(f"{uri}?mode={mode}", create=self._may_create)
+                self._may_create = False
                 self._read = self._connect(f"{uri}?mode=rw")
         self._identity = self._identify()
         self._is_open = True
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if another file has taken the place of the one that was opened."""
+        return not self.in_memory and self._identify() not in (None, self._identity)
 
     def _identify(self) -> tuple[int, int] | None:
         """Return the device and inode of the file; None if there is none."""

@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
-from uec_rag.base.files import DATABASE, open_regular, to_disk
+from uec_rag.base.files import DATABASE, as_path, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.stores.base import (
     Checked,
@@ -39,8 +40,11 @@ from uec_rag.stores.base import (
     restore_dates,
 )
 from uec_rag.stores.filters import ORDERS, Compare, Condition, HasId, Join, holds, leaves, parse
-from uec_rag.stores.local.database import Database
+from uec_rag.stores.local.database import Database, EmptyIndex
 from uec_rag.stores.local.view import Part, Segment, State, Texts, View
+
+SEGMENTS = "segments"
+"""The name of the folder of the segments in that of an index."""
 
 _KEPT = 60.0  # seconds for which others may read the texts of deleted passages
 _RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor between two sizes
@@ -97,7 +101,7 @@ class _Segments:
     """The segments of an index, in files of its folder or in memory."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder = None if folder is None else folder / "segments"
+        self.folder = None if folder is None else folder / SEGMENTS
         self._held: dict[str, Segment] = {}  # all in memory, or those that are open
 
     def path(self, name: str) -> Path:
@@ -199,8 +203,8 @@ class _Column:
 class _Home(Texts):
     """The contents of an index: its database, its segments, and passages that were read."""
 
-    def __init__(self, folder: Path | None, *, read_only: bool) -> None:
-        self.database = Database(folder, read_only=read_only)
+    def __init__(self, folder: Path | None, *, read_only: bool, create: bool = True) -> None:
+        self.database = Database(folder, read_only=read_only, create=create)
         self.segments = _Segments(folder)
         self._known = dict[int, Passage]()  # by row, which never changes
         self._columns = dict[str, _Column]()  # of the metadata that filters asked for
@@ -340,10 +344,13 @@ class LocalStore(Store):
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, read_only: bool = False
     ) -> None:
-        self.folder = None if path is None else Path(path).absolute()
+        self.folder = None if path is None else as_path(path)
         if self.folder is not None:
             _check_folder(self.folder, read_only=read_only)
-        self._home = _Home(self.folder, read_only=read_only)
+        self._open_home(read_only=read_only)
+
+    def _open_home(self, *, read_only: bool, create: bool = True) -> None:
+        self._home = _Home(self.folder, read_only=read_only, create=create)
         self._state, self._settings = State(), dict[str, Any]()
         self._transaction: _Transaction | None = None
         self._refresh()
@@ -363,6 +370,11 @@ class LocalStore(Store):
     def changes(self) -> int:
         """The number of additions and deletions so far, by all processes."""
         return self._current()[0].changes
+
+    @property
+    def origin(self) -> object:
+        """The contents that `changes` counts for; a folder may get others."""
+        return self._home
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -391,6 +403,8 @@ class LocalStore(Store):
         """Read the state after the last transaction of any process, if it is new."""
         if self._home.database.in_memory:
             return
+        if self._home.database.is_replaced:
+            self._go_on()
         version = "SELECT value FROM settings WHERE key = 'version'"
         for attempt in range(_ATTEMPTS):
             with self._home.database.read() as connection:
@@ -409,6 +423,14 @@ class LocalStore(Store):
                 finally:
                     if connection.in_transaction:
                         connection.execute("COMMIT")
+
+    def _go_on(self) -> None:
+        """Go on as the index that took the place of this one's folder, once it was written."""
+        successor = copy(self)
+        with suppress(EmptyIndex):
+            successor._open_home(read_only=self.read_only, create=False)
+            if successor._settings:
+                self.move_to(successor)
 
     def _publish(self, state: State, settings: dict[str, Any]) -> None:
         """Show a state to all threads, unless a newer one is known; `reading` is held."""
@@ -485,6 +507,7 @@ class LocalStore(Store):
         OSError
             If a call in the block was interrupted, or met a full disk.
         """
+        self._current()  # which goes on as the index that is in the folder now
         with self._home.database.writing:
             if self._transaction is not None:
                 yield self
@@ -648,7 +671,7 @@ class LocalStore(Store):
     # Copies and checks
 
     def move_to(self, other: LocalStore) -> None:
-        """Go on as another store, which has the same passages; views stay as they are."""
+        """Go on as another store; views stay as they are."""
         with self._home.database.writing:
             self.folder, self._home = other.folder, other._home
             self._state, self._settings = other._state, other._settings

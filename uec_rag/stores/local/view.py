@@ -411,6 +411,11 @@ class View(Store):
                 yield Segment.join([(part.first, part.segment, kept)])
 
     @property
+    def origin(self) -> object:
+        """The contents that `changes` counts for."""
+        return self.texts
+
+    @property
     def changes(self) -> int:
         """The number of additions and deletions until it was made."""
         return self.state.changes
