@@ -186,6 +186,10 @@ def prepare_texts(texts: Sequence[str], role: str) -> list[str]:
     return check_texts(texts)
 
 
+class NoDirection(ValueError):
+    """Raised if a vector is NaN, infinite or zero."""
+
+
 def check_vectors(
     vectors: object, *, rows: int, encoder: str, dimension: int | None = None
 ) -> Float32Array:
@@ -212,7 +216,9 @@ def check_vectors(
     TypeError
         If the values are not real numbers.
     ValueError
-        If the shape is not (rows, dimension), a value is NaN or infinite, or a row is zero.
+        If the shape is not (rows, dimension).
+    NoDirection
+        If a value is NaN or infinite, or a row is zero.
     """
     array = _as_floats(vectors, encoder)
     width = array.shape[-1] if array.ndim == 2 else 0
@@ -223,7 +229,7 @@ def check_vectors(
         )
     directed = np.isfinite(array).all(axis=1) & array.any(axis=1)
     if not directed.all():
-        raise ValueError(
+        raise NoDirection(
             f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for "
             f"{rows - int(directed.sum())} of {rows} texts, first in row {int(directed.argmin())}; "
             "expected finite vectors with a direction"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +23,17 @@ from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
+from uec_rag.encoders.base import Encoded, Encoder, NoDirection, TermEncoder, check_vectors
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.filters import all_of
+from uec_rag.stores.base import Filter, Passage, Store, normalise
+from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
 from uec_rag.stores.local import View
 
+_MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _SAME = 0.999  # least cosine of two vectors of a text by the same model, whose store may round them
 
-Vectors = Callable[[list[str]], Mapping[str, Sequence[float]]]
-"""A function from ids to the stored vectors, by id."""
+Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
+"""A function from ids to the stored vectors, by id; of some there may be none."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Source:
         Which one it is, for messages, and to tell one from another.
     find : callable(question, filter) -> sequence of Passage
         The candidates for a question, best first. It may apply the filter, which is None if there
-        is none, or ignore it: candidates are filtered once more.
+        is none, or ignore it: candidates are filtered once more. See `Search`.
     vectors : Vectors or None
         Returns the vectors that the first encoder made.
     get : callable(ids) -> sequence of Passage, or None
@@ -61,6 +63,118 @@ class Source:
     get: Callable[[list[str]], Sequence[Passage]] | None = None
     sample: Callable[[int], Sequence[Passage]] | None = None
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
+
+
+class Search:
+    """A search of another package's store, which may refuse a filter, or run it differently.
+
+    If too few of the candidates that it finds with a filter match, more are asked for without it,
+    and filtered here. What this says about the store is said once for each kind of filter.
+
+    Parameters
+    ----------
+    name : str
+        The store's, for messages.
+    ask : callable(question, own, count) -> sequence of Passage
+        Searches for a question, or its vector, with a filter of the store's own, or None.
+    translate : callable(filter) -> Any
+        Returns what the store's own filters can say of a filter: at least what must hold. None if
+        that is nothing.
+    count : int
+        The number of candidates.
+    place : callable() -> str
+        Returns where the store reads texts from, for messages.
+    every : callable() -> sequence of Passage, optional
+        Lists all passages, if they are in this process.
+
+    Raises
+    ------
+    ValueError
+        If no candidate has a text.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ask: Callable[[Any, Any, int], Sequence[Passage]],
+        translate: Callable[[Filter], Any],
+        count: int,
+        place: Callable[[], str],
+        every: Callable[[], Sequence[Passage]] | None = None,
+    ) -> None:
+        self._name, self._ask, self._translate = name, ask, translate
+        self._count, self._place, self._every = count, place, every
+        self._sound = set[str]()  # filters that were seen to leave out nothing
+        self._said = set[object]()
+
+    def __call__(self, question: Any, filter: Filter | None) -> Sequence[Passage]:  # noqa: ANN401
+        """Return the candidates for a question, or its vector, that match a filter."""
+        if filter is None:
+            return self._plain(question, self._count)
+        condition, many, trouble = parse(filter), max(_MANY, self._count), ""
+        kept, own, is_all = list[Passage](), None, True
+        try:
+            own = self._translate(filter)
+            for count in () if own is None else (self._count, many):
+                found = self._ask(question, own, count)
+                kept, is_all = matching(condition, found), len(found) < count
+                if len(kept) >= self._count or is_all:
+                    break
+        except Exception as error:
+            trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
+        is_sound = own is not None and is_all and not trouble and repr(filter) in self._sound
+        if len(kept) >= self._count or is_sound:
+            return kept[: self._count]
+        found = self._every() if self._every else self._plain(question, many)
+        known = {passage.id for passage in kept}
+        missed = [one for one in matching(condition, found) if one.id not in known]
+        if not trouble and missed and own is not None:
+            trouble = f"leaves out {len(missed)} passages that match"
+        elif not trouble and (not is_all or own is None) and len(found) >= many:
+            trouble = "cannot run all of it"
+        if trouble:
+            self._say(condition, trouble, len(found), len(known) + len(missed))
+        elif not callable(filter):
+            self._sound = {repr(filter)} | (self._sound if len(self._sound) < _MANY else set())
+        return [*kept, *missed][: self._count]
+
+    def _plain(self, question: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
+        found = self._ask(question, None, count)
+        if found and not any(passage.text.strip() for passage in found):
+            raise ValueError(
+                f"theirs: no candidate of {self._name} has a text, which it reads from "
+                f"{self._place()}. Name the key that has it when you make the store."
+            )
+        return found
+
+    def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
+        asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]
+        if (kind := (trouble[:6], *asked)) not in self._said:
+            self._said.add(kind)
+            keys = ", ".join(sorted({repr(".".join(path)) for path, _ in asked}))
+            warn(
+                f"filter: the store of {self._name} {trouble}, so {looked} of its passages were "
+                f"looked at without it and filtered here, by {keys or 'a function'}: {match} "
+                "match. Farther ones are not found."
+            )
+
+
+def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages that match, each once, whose metadata may be of any types."""
+    return [
+        one
+        for one in {passage.id: passage for passage in passages}.values()
+        if matches(condition, Passage(one.id, one.text, comparable(one.metadata)))
+    ]
+
+
+def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata as a store of ours would have them, if it can."""
+    if all(value is None or type(value) in (str, int, bool) for value in metadata.values()):
+        return metadata
+    with suppress(TypeError, ValueError):
+        return normalise(metadata, "metadata")
+    return metadata
 
 
 def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
@@ -106,7 +220,9 @@ class SourceStore(Store):
         self.can_look_up = source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
-        self._compared: list[str] = []  # the passage whose vectors were compared; shared by views
+        # The passage whose vectors were compared, what was said, and passages that are left out;
+        # shared by views.
+        self._compared, self._said, self._unusable = list[str](), set[str](), set[str]()
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
     @property
@@ -120,15 +236,48 @@ class SourceStore(Store):
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the candidates for a question, each once, that match the filter."""
-        found = self.source.find(question, self._filter)
-        stored = {passage.id: passage for passage in found if passage.text.strip()}
-        if not stored:
-            return View.empty()
+        condition = parse(self._filter or {})
+        get, ids = self.source.get, _ids_of(condition)
+        found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
+        stored = {p.id: p for p in found if p.text.strip() and p.id not in self._unusable}
         if self._seen is not None:
             self._seen |= stored
         passages = [*stored.values()]
-        gaussians = self.uec.fitted.combine_as(self.encode(passages), "passage")
-        return View.from_passages(passages, gaussians, self.frequencies).snapshot(self._filter)
+        if self._filter is not None:
+            passages = matching(condition, passages)
+        if not passages:
+            return View.empty()
+        try:
+            parts = self.encode(passages)
+        except NoDirection as error:
+            passages = self._usable(passages, error)
+            if not passages:
+                return View.empty()
+            parts = self.encode(passages)
+        gaussians = self.uec.fitted.combine_as(parts, "passage")
+        return View.from_passages(passages, gaussians, self.frequencies)
+
+    def _usable(self, passages: list[Passage], error: NoDirection) -> list[Passage]:
+        """Return the passages whose vectors are not zeros; raise the error if of many none is."""
+        half, usable = len(passages) // 2, list[Passage]()
+        for some in (passages[:half], passages[half:]) if half else ():
+            try:
+                self.encode(some)
+                usable += some
+            except NoDirection as inner:
+                with suppress(NoDirection):
+                    usable += self._usable(some, inner)
+        if half and not usable:
+            raise error
+        self._unusable |= {one.id for one in passages} - {one.id for one in usable}
+        self._say(f"passages without a vector that has a direction are left out: {error}.")
+        return usable
+
+    def _say(self, message: str) -> None:
+        """Warn once."""
+        if (kind := message[:24]) not in self._said:
+            self._said.add(kind)
+            warn(f"{self.source.name}: {message}")
 
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
         """Encode passages, of which models see the text that the store's embedding saw.
@@ -138,51 +287,63 @@ class SourceStore(Store):
         Raises
         ------
         TypeError, ValueError
-            If the source's vectors are not those of the first encoder, or if some are missing.
+            If the source's vectors are not those of the first encoder.
         """
         texts = [passage.text for passage in passages]
         searched = [passage.searched for passage in passages]
-        encoded, vectors = [], self.source.vectors
+        encoded = []
         for position, encoder in enumerate(self.uec.with_cache().encoders):
             if isinstance(encoder, TermEncoder):
                 encoded.append(encoder.encode(searched, "passage"))
-            elif position == 0 and vectors is not None:
-                encoded.append(self._known(encoder, passages, vectors([p.id for p in passages])))
+            elif position == 0 and self.source.vectors is not None:
+                encoded.append(self._known(encoder, passages, self.source.vectors))
             else:
                 encoded.append(encoder.encode(texts, "passage"))
         return self.uec.fitted.gaussians(encoded)
 
-    def _known(
-        self, encoder: Encoder, passages: Sequence[Passage], vectors: Mapping[str, Sequence[float]]
-    ) -> Encoded:
+    def _known(self, encoder: Encoder, passages: Sequence[Passage], vectors: Vectors) -> Encoded:
         """Return what an encoder made of passages, from their vectors, which may have any length.
 
-        The first vector ever is compared with what the encoder makes of its text.
+        Texts without a vector are encoded. The first vector ever is compared with what the encoder
+        makes of its text.
         """
-        if missing := [passage.id for passage in passages if passage.id not in vectors]:
-            raise ValueError(
-                f"vectors: expected a mapping with each of the {len(passages)} ids that are asked "
-                f"for, got none for {len(missing)}, first {missing[0]!r}."
+        trouble = ""
+        try:
+            stored = vectors([passage.id for passage in passages])
+        except Exception as error:
+            stored, trouble = {}, f" ({type(error).__name__}: {str(error).strip():.100})"
+        rows = [row for one in passages if (row := stored.get(one.id)) is not None]
+        has = np.array([stored.get(passage.id) is not None for passage in passages])
+        if not has.all():
+            self._say(
+                f"vectors are missing for {len(has) - int(has.sum())} of {len(has)} "
+                f"candidates{trouble}. Their texts are encoded, and remembered."
             )
-        rows = [vectors[passage.id] for passage in passages]
+        if not has.any():
+            return encoder.encode([passage.text for passage in passages], "passage")
+        known = [passage for passage in passages if stored.get(passage.id) is not None]
         if (widths := {len(row) for row in rows}) != {encoder.dimension}:
             raise ValueError(
                 f"vectors: expected {encoder.dimension} numbers each, as {encoder.name!r} makes, "
                 f"got {sorted(widths)}."
             )
-        matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
+        matrix = np.empty((len(passages), encoder.dimension), dtype=np.float32)
+        matrix[has] = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
-            probe = encoder.encode([passages[0].text], "passage")
-            if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
+            probe = encoder.encode([known[0].text], "passage")
+            if float(matrix[has][0] @ probe.embedding[0]) < _SAME or not np.array_equal(
                 probe.embedding, probe.features
             ):
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
-                    f"identity as last layer, but that of {passages[0].text[:40]!r} differs from "
+                    f"identity as last layer, but that of {known[0].text[:40]!r} differs from "
                     "what it returns; give the store's embedding as first encoder, or omit "
                     "vectors= to encode its texts."
                 )
-            self._compared.append(passages[0].id)
+            self._compared.append(known[0].id)
+        if not has.all():
+            others = [passage.text for passage in passages if stored.get(passage.id) is None]
+            matrix[~has] = encoder.encode(others, "passage").embedding
         return Encoded(matrix, matrix)
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
@@ -282,3 +443,11 @@ class SourceStore(Store):
         )
 
     add = delete = search = _refuse
+
+
+def _ids_of(condition: Condition) -> list[str]:
+    """Return the ids that a condition asks for besides other things; none if it asks for none."""
+    joined = condition.conditions if isinstance(condition, Join) else (condition,)
+    if isinstance(condition, Join) and condition.kind != "and":
+        return []
+    return next(([*one.ids] for one in joined if isinstance(one, HasId)), [])
