@@ -297,13 +297,13 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         except ValidationError:  # of a node without a text
             return [Passage("", "")]
 
-    def translate(filter: Filter) -> MetadataFilters | None:
-        return metadata_filters(filter, quoted=kind not in _ESCAPING)
-
-    def place() -> str:
-        return f"text_key={getattr(store, 'text_key', 'text')!r}"
-
-    find = Search(kind, ask, translate, count, place)
+    find = Search(
+        kind,
+        ask,
+        lambda filter: metadata_filters(filter, quoted=kind not in _ESCAPING),
+        count,
+        lambda: f"text_key={getattr(store, 'text_key', 'text')!r}",
+    )
 
     def find_by_vector(vector: Sequence[float], filter: Filter | None) -> Sequence[Passage]:
         return find(QueryBundle("", embedding=[*vector]), filter)
@@ -312,7 +312,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     nodes_of: Callable[..., Sequence[BaseNode]] = store.get_nodes
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
-        nodes_of = lambda ids: get_nodes(where=_sql_in("id", ids))  # noqa: E731
+        nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
     if held.docs:
         nodes_of = partial(held.get_nodes, raise_error=False)
         sample = lambda most: passages_of(nodes_of([*held.docs][:most]))  # noqa: E731
@@ -329,11 +329,6 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         sample,
         find_by_vector if store.is_embedding_query else None,
     )
-
-
-def _sql_in(column: str, values: Sequence[str]) -> str:
-    quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
-    return f"{column} IN ({quoted})"
 
 
 def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:

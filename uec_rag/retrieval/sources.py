@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 
@@ -65,13 +65,14 @@ class Source:
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
 
 
+@dataclass(eq=False)
 class Search:
     """A search of another package's store, which may refuse a filter, or run it differently.
 
     If too few of the candidates that it finds with a filter match, more are asked for without it,
     and filtered here. What this says about the store is said once for each kind of filter.
 
-    Parameters
+    Attributes
     ----------
     name : str
         The store's, for messages.
@@ -84,48 +85,41 @@ class Search:
         The number of candidates.
     place : callable() -> str
         Returns where the store reads texts from, for messages.
-    every : callable() -> sequence of Passage, optional
+    every : callable() -> sequence of Passage, or None
         Lists all passages, if they are in this process.
-
-    Raises
-    ------
-    ValueError
-        If no candidate has a text.
     """
 
-    def __init__(
-        self,
-        name: str,
-        ask: Callable[[Any, Any, int], Sequence[Passage]],
-        translate: Callable[[Filter], Any],
-        count: int,
-        place: Callable[[], str],
-        every: Callable[[], Sequence[Passage]] | None = None,
-    ) -> None:
-        self._name, self._ask, self._translate = name, ask, translate
-        self._count, self._place, self._every = count, place, every
-        self._sound = set[str]()  # filters that were seen to leave out nothing
-        self._said = set[object]()
+    name: str
+    ask: Callable[[Any, Any, int], Sequence[Passage]]
+    translate: Callable[[Filter], Any]
+    count: int
+    place: Callable[[], str]
+    every: Callable[[], Sequence[Passage]] | None = None
+    _sound: set[str] = field(default_factory=set)  # filters that were seen to leave out nothing
+    _said: set[object] = field(default_factory=set)
 
     def __call__(self, question: Any, filter: Filter | None) -> Sequence[Passage]:  # noqa: ANN401
-        """Return the candidates for a question, or its vector, that match a filter."""
+        """Return the candidates for a question, or its vector, that match a filter.
+
+        ValueError if no candidate has a text.
+        """
         if filter is None:
-            return self._plain(question, self._count)
-        condition, many, trouble = parse(filter), max(_MANY, self._count), ""
+            return self._plain(question, self.count)
+        condition, many, trouble = parse(filter), max(_MANY, self.count), ""
         kept, own, is_all = list[Passage](), None, True
         try:
-            own = self._translate(filter)
-            for count in () if own is None else (self._count, many):
-                found = self._ask(question, own, count)
+            own = self.translate(filter)
+            for count in () if own is None else (self.count, many):
+                found = self.ask(question, own, count)
                 kept, is_all = matching(condition, found), len(found) < count
-                if len(kept) >= self._count or is_all:
+                if len(kept) >= self.count or is_all:
                     break
         except Exception as error:
             trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
         is_sound = own is not None and is_all and not trouble and repr(filter) in self._sound
-        if len(kept) >= self._count or is_sound:
-            return kept[: self._count]
-        found = self._every() if self._every else self._plain(question, many)
+        if len(kept) >= self.count or is_sound:
+            return kept[: self.count]
+        found = self.every() if self.every else self._plain(question, many)
         known = {passage.id for passage in kept}
         missed = [one for one in matching(condition, found) if one.id not in known]
         if not trouble and missed and own is not None:
@@ -134,29 +128,34 @@ class Search:
             trouble = "cannot run all of it"
         if trouble:
             self._say(condition, trouble, len(found), len(known) + len(missed))
-        elif not callable(filter):
-            self._sound = {repr(filter)} | (self._sound if len(self._sound) < _MANY else set())
-        return [*kept, *missed][: self._count]
+        elif len(self._sound) < _MANY:
+            self._sound.add(repr(filter))
+        return [*kept, *missed][: self.count]
 
     def _plain(self, question: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
-        found = self._ask(question, None, count)
+        found = self.ask(question, None, count)
         if found and not any(passage.text.strip() for passage in found):
             raise ValueError(
-                f"theirs: no candidate of {self._name} has a text, which it reads from "
-                f"{self._place()}. Name the key that has it when you make the store."
+                f"theirs: no candidate of {self.name} has a text, which it reads from "
+                f"{self.place()}. Name the key that has it when you make the store."
             )
         return found
 
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
         asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]
-        if (kind := (trouble[:6], *asked)) not in self._said:
-            self._said.add(kind)
-            keys = ", ".join(sorted({repr(".".join(path)) for path, _ in asked}))
-            warn(
-                f"filter: the store of {self._name} {trouble}, so {looked} of its passages were "
-                f"looked at without it and filtered here, by {keys or 'a function'}: {match} "
-                "match. Farther ones are not found."
-            )
+        keys = ", ".join(sorted({repr(".".join(path)) for path, _ in asked})) or "a function"
+        _warn_once(
+            self._said,
+            (trouble[:6], *asked),
+            f"filter by {keys}: {self.name} {trouble}, so {looked} of its passages were looked at "
+            f"without it and filtered here; {match} match. Farther ones are not found.",
+        )
+
+
+def _warn_once(said: set[object], kind: object, message: str) -> None:
+    if kind not in said:
+        said.add(kind)
+        warn(message)
 
 
 def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
@@ -222,7 +221,7 @@ class SourceStore(Store):
         self._filter: Filter | None = None
         # The passage whose vectors were compared, what was said, and passages that are left out;
         # shared by views.
-        self._compared, self._said, self._unusable = list[str](), set[str](), set[str]()
+        self._compared, self._said, self._unusable = list[str](), set[object](), set[str]()
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
     @property
@@ -245,39 +244,34 @@ class SourceStore(Store):
         passages = [*stored.values()]
         if self._filter is not None:
             passages = matching(condition, passages)
+        passages, parts = self._encode_usable(passages)
         if not passages:
             return View.empty()
-        try:
-            parts = self.encode(passages)
-        except NoDirection as error:
-            passages = self._usable(passages, error)
-            if not passages:
-                return View.empty()
-            parts = self.encode(passages)
         gaussians = self.uec.fitted.combine_as(parts, "passage")
         return View.from_passages(passages, gaussians, self.frequencies)
 
-    def _usable(self, passages: list[Passage], error: NoDirection) -> list[Passage]:
-        """Return the passages whose vectors are not zeros; raise the error if of many none is."""
-        half, usable = len(passages) // 2, list[Passage]()
-        for some in (passages[:half], passages[half:]) if half else ():
-            try:
-                self.encode(some)
-                usable += some
-            except NoDirection as inner:
-                with suppress(NoDirection):
-                    usable += self._usable(some, inner)
-        if half and not usable:
-            raise error
-        self._unusable |= {one.id for one in passages} - {one.id for one in usable}
-        self._say(f"passages without a vector that has a direction are left out: {error}.")
-        return usable
+    def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
+        """Encode the passages whose vector has a direction; NoDirection if of several none has."""
+        try:
+            return passages, self.encode(passages) if passages else []
+        except NoDirection:
+            usable = self._usable(passages)
+            if not usable and len(passages) > 1:
+                raise
+        lost = {one.id for one in passages} - {one.id for one in usable}
+        self._unusable |= lost
+        what = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
+        _warn_once(self._said, "zeros", f"{self.source.name}: {what}.")
+        return usable, self.encode(usable) if usable else []
 
-    def _say(self, message: str) -> None:
-        """Warn once."""
-        if (kind := message[:24]) not in self._said:
-            self._said.add(kind)
-            warn(f"{self.source.name}: {message}")
+    def _usable(self, passages: list[Passage]) -> list[Passage]:
+        """Find the passages that can be encoded, by halving."""
+        half = len(passages) // 2
+        try:
+            self.encode(passages)
+        except NoDirection:
+            return self._usable(passages[:half]) + self._usable(passages[half:]) if half else []
+        return passages
 
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
         """Encode passages, of which models see the text that the store's embedding saw.
@@ -312,26 +306,24 @@ class SourceStore(Store):
             stored = vectors([passage.id for passage in passages])
         except Exception as error:
             stored, trouble = {}, f" ({type(error).__name__}: {str(error).strip():.100})"
-        rows = [row for one in passages if (row := stored.get(one.id)) is not None]
-        has = np.array([stored.get(passage.id) is not None for passage in passages])
-        if not has.all():
-            self._say(
-                f"vectors are missing for {len(has) - int(has.sum())} of {len(has)} "
-                f"candidates{trouble}. Their texts are encoded, and remembered."
-            )
-        if not has.any():
-            return encoder.encode([passage.text for passage in passages], "passage")
         known = [passage for passage in passages if stored.get(passage.id) is not None]
+        others = [passage.text for passage in passages if stored.get(passage.id) is None]
+        if others:
+            what = f"vectors are missing for {len(others)} of {len(passages)} candidates{trouble}"
+            what = f"{self.source.name}: {what}. Their texts are encoded, and remembered."
+            _warn_once(self._said, "vectors", what)
+        if not known:
+            return encoder.encode(others, "passage")
+        rows = [cast(Sequence[float], stored[passage.id]) for passage in known]
         if (widths := {len(row) for row in rows}) != {encoder.dimension}:
             raise ValueError(
                 f"vectors: expected {encoder.dimension} numbers each, as {encoder.name!r} makes, "
                 f"got {sorted(widths)}."
             )
-        matrix = np.empty((len(passages), encoder.dimension), dtype=np.float32)
-        matrix[has] = check_vectors(rows, rows=len(rows), encoder=encoder.name)
+        matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
             probe = encoder.encode([known[0].text], "passage")
-            if float(matrix[has][0] @ probe.embedding[0]) < _SAME or not np.array_equal(
+            if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
                 probe.embedding, probe.features
             ):
                 raise ValueError(
@@ -341,9 +333,11 @@ class SourceStore(Store):
                     "vectors= to encode its texts."
                 )
             self._compared.append(known[0].id)
-        if not has.all():
-            others = [passage.text for passage in passages if stored.get(passage.id) is None]
-            matrix[~has] = encoder.encode(others, "passage").embedding
+        if others:
+            made = encoder.encode(others, "passage").embedding
+            lacks = [stored.get(passage.id) is None for passage in passages]
+            order = np.argsort(lacks, kind="stable")  # where the known ones are, then the others
+            matrix = np.concatenate([matrix, made])[np.argsort(order)]
         return Encoded(matrix, matrix)
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
