@@ -368,9 +368,13 @@ def test_an_engine_whose_texts_are_under_another_key_is_an_error_that_names_it()
     message = r"content_payload_key='page_content', of the keys \['text', 'metadata'\]"
     for filter_ in (None, {"word": "a"}):
         with pytest.raises(
-            ValueError, match=f"no candidate of QdrantVectorStore has a text, .* {message}"
+            ValueError,
+            match=f"no candidate of QdrantVectorStore has a text, which is read from {message}",
         ):
             over.index.search([QUERY], filter=filter_)
+    retriever = QdrantVectorStore(client, "texts", Member()).as_retriever()
+    with pytest.raises(ValueError, match="no candidate of the documents of VectorStoreRetriever"):
+        langchain.UECRetriever.over(retriever, Member(), fit=False).index.search([QUERY])
     theirs = LlamaIndexQdrant("texts", client=client, text_key="body")
     nodes = VectorStoreIndex.from_vector_store(theirs, embed_model=Node())
     with pytest.raises(ValueError, match=r"no candidate .* has a text, .* text_key='body'"):

@@ -85,6 +85,12 @@ def test_texts_without_a_vector_are_encoded(with_words, known):
     assert_alike(found, over(with_words, 10).search(QUERIES), rtol=1e-4)
 
 
+def test_what_is_no_filter_is_refused(with_words):
+    for wrong, error in (("lang", TypeError), ({"lang": {"$like": "d"}}, ValueError)):
+        with pytest.raises(error, match="filter: "):
+            over(with_words, 10).search(QUERIES, filter=wrong)
+
+
 def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words):
     queries, theirs = ["none at all", *QUERIES, "none"], over(with_words, 20)
     together = theirs.search(queries, 5)

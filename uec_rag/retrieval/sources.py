@@ -103,7 +103,7 @@ class Search:
 
         ValueError if no candidate has a text.
         """
-        if filter is None:
+        if not filter:
             return self._plain(question, self.count)
         condition, many, trouble = parse(filter), max(_MANY, self.count), ""
         kept, own, is_all = list[Passage](), None, True
@@ -133,13 +133,7 @@ class Search:
         return [*kept, *missed][: self.count]
 
     def _plain(self, question: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
-        found = self.ask(question, None, count)
-        if found and not any(passage.text.strip() for passage in found):
-            raise ValueError(
-                f"theirs: no candidate of {self.name} has a text, which it reads from "
-                f"{self.place()}. Name the key that has it when you make the store."
-            )
-        return found
+        return _with_text(self.ask(question, None, count), self.name, self.place)
 
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
         asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]
@@ -150,6 +144,18 @@ class Search:
             f"filter by {keys}: {self.name} {trouble}, so {looked} of its passages were looked at "
             f"without it and filtered here; {match} match. Farther ones are not found.",
         )
+
+
+def _with_text(
+    found: Sequence[Passage], name: str, place: Callable[[], str] = lambda: "it"
+) -> Sequence[Passage]:
+    """Return passages, of which one at least must have a text; `place`: where it is read from."""
+    if found and not any(passage.text.strip() for passage in found):
+        raise ValueError(
+            f"theirs: no candidate of {name} has a text, which is read from {place()}. Name the "
+            "key that has it when you make the store."
+        )
+    return found
 
 
 def _warn_once(said: set[object], kind: object, message: str) -> None:
@@ -183,7 +189,7 @@ def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> 
     """
 
     def enough(question: str, _: Filter | None) -> Sequence[Passage]:
-        found = find(question)
+        found = _with_text(find(question), name)
         if 0 < len({passage.id for passage in found}) < NEAREST:
             warn(
                 f"Fewer than {NEAREST} of {name} were found, so that confidence is unreliable. "
@@ -219,6 +225,7 @@ class SourceStore(Store):
         self.can_look_up = source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
+        self._condition = parse({})
         # The passage whose vectors were compared, what was said, and passages that are left out;
         # shared by views.
         self._compared, self._said, self._unusable = list[str](), set[object](), set[str]()
@@ -235,15 +242,14 @@ class SourceStore(Store):
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the candidates for a question, each once, that match the filter."""
-        condition = parse(self._filter or {})
-        get, ids = self.source.get, _ids_of(condition)
+        get, ids = self.source.get, _ids_of(self._condition)
         found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
         stored = {p.id: p for p in found if p.text.strip() and p.id not in self._unusable}
         if self._seen is not None:
             self._seen |= stored
         passages = [*stored.values()]
         if self._filter is not None:
-            passages = matching(condition, passages)
+            passages = matching(self._condition, passages)
         passages, parts = self._encode_usable(passages)
         if not passages:
             return View.empty()
@@ -357,9 +363,13 @@ class SourceStore(Store):
         return made
 
     def snapshot(self, filter: Filter | None = None) -> Self:
-        """Return a view whose searches keep the candidates that match a filter."""
+        """Return a view whose searches keep the candidates that match a filter.
+
+        TypeError or ValueError if the filter is invalid.
+        """
         view = copy(self)
         view._filter = all_of(self._filter, filter)
+        view._condition = parse(view._filter or {})
         view._seen = {} if self._seen is None else self._seen
         return view
 
