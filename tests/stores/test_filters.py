@@ -1,5 +1,6 @@
 """Filters of a local index, and what any combination of them means."""
 
+import datetime
 import re
 
 import numpy as np
@@ -54,6 +55,98 @@ def test_any_combination_lets_through_what_it_says(store, filter_):
     view = store.snapshot(filter_)
     assert [*view.passages()] == [*store.passages(filter_)]
     assert len(view) == len([*view.passages()])
+
+
+DAYS = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)]
+MOMENTS = [
+    datetime.datetime(2024, 1, 1),
+    datetime.datetime(2024, 1, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+]
+PLAIN = [None, True, False, 0, 1, 2, 1.0, 0.5, -0.0, "", "1", "a", "ab", "2024-01-01"]
+VALUES = st.one_of(
+    st.sampled_from([*PLAIN, *DAYS, *MOMENTS]),
+    st.lists(st.sampled_from([*PLAIN, ["a"], [True], {"a": 1}]), max_size=3),
+    st.dictionaries(st.sampled_from("ab"), st.sampled_from([*PLAIN, [1]]), min_size=1, max_size=2),
+)
+
+
+def moment(value):
+    """The time of a date, from its first moment to the next one or the next day."""
+    if isinstance(value, datetime.datetime):
+        first = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
+        return first, None
+    return datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC), "day"
+
+
+def is_same(held, asked):
+    """Whether two values are equal, one by one."""
+    dates = [isinstance(value, datetime.date) for value in (held, asked)]
+    if all(dates):
+        return moment(held) == moment(asked)
+    held, asked = (
+        value.isoformat() if is_date else value
+        for value, is_date in zip((held, asked), dates, strict=True)
+    )
+    if isinstance(held, bool) or isinstance(asked, bool):
+        return held is asked
+    if isinstance(held, list) and isinstance(asked, list):
+        return len(held) == len(asked) and all(map(is_same, held, asked))
+    if isinstance(held, dict) and isinstance(asked, dict):
+        return held.keys() == asked.keys() and all(is_same(held[k], asked[k]) for k in held)
+    return held == asked
+
+
+def has(held, asked):
+    if isinstance(held, list):
+        return any(is_same(item, asked) for item in held)
+    texts = [v.isoformat() if isinstance(v, datetime.date) else v for v in (held, asked)]
+    return all(isinstance(text, str) for text in texts) and texts[1] in texts[0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(held=st.lists(VALUES, min_size=1, max_size=8), asked=st.lists(VALUES, max_size=8))
+def test_lists_of_values_select_what_comparing_one_by_one_does(held, asked):
+    store, names = LocalStore(), [f"p{i}" for i in range(len(held))]
+    given = [Passage(id_, id_, {"key": v}) for id_, v in zip(names, held, strict=True)]
+    given.append(Passage("none", "none"))
+    store.add(given, random_gaussian(np.random.default_rng(0), len(given), 2))
+    among = {
+        id_ for id_, v in zip(names, held, strict=True) if any(is_same(v, one) for one in asked)
+    }
+    cases = [({"$in": asked}, among), ({"$nin": asked}, {*names, "none"} - among)]
+    for one in asked:
+        equal = {id_ for id_, v in zip(names, held, strict=True) if is_same(v, one)}
+        part = {id_ for id_, v in zip(names, held, strict=True) if has(v, one)}
+        cases += [
+            ({"$eq": one}, equal),
+            ({"$ne": one}, {*names, "none"} - equal),
+            ({"$contains": one}, part),
+        ]
+    for filter_, expected in cases:
+        assert {p.id for p in store.passages({"key": filter_})} == expected, filter_
+        condition = parse({"key": filter_})
+        assert {p.id for p in store.passages() if matches(condition, p)} == expected, filter_
+
+
+class Counted(str):
+    """A text that counts how often it is compared with another."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_list_of_values_is_not_compared_with_each_of_as_many_passages():
+    condition = parse({"source": {"$in": [f"s{i}" for i in range(2000)]}})
+    Counted.compared = 0
+    found = [
+        matches(condition, Passage("a", "", {"source": Counted(f"s{i}")})) for i in range(3000)
+    ]
+    assert found.count(True) == 2000
+    assert Counted.compared < 10_000
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,9 @@ def check_vectors(
     TypeError
         If the values are not real numbers.
     ValueError
-        If the shape is not (rows, dimension), a value is NaN or infinite, or a row is zero.
+        If the shape is not (rows, dimension).
+    NoDirection
+        If a value is NaN or infinite, or a row is zero.
     """
     array = _as_floats(vectors, encoder)
     width = array.shape[-1] if array.ndim == 2 else 0

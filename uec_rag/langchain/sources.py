@@ -6,6 +6,7 @@ imported: an object has the methods of its class.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,9 +15,16 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.langchain.documents import passages_of
-from uec_rag.retrieval.sources import Source, Vectors, source_of_retriever
+from uec_rag.retrieval.sources import (
+    Search,
+    Source,
+    Vectors,
+    comparable,
+    matching,
+    source_of_retriever,
+)
 from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.filters import Compare, leaves, matches, necessary, parse
+from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, necessary, parse
 
 
 class _Store(NamedTuple):
@@ -25,7 +33,8 @@ class _Store(NamedTuple):
     Attributes
     ----------
     options : callable(filter) -> dict
-        The options of `similarity_search` that apply a filter as far as the store can.
+        The options of `similarity_search` that apply a filter as far as the store can; it may
+        raise if the store cannot.
     vectors : Vectors or None
     ids : callable(count) -> list of str, or None
         Lists ids of up to `count` documents.
@@ -33,6 +42,10 @@ class _Store(NamedTuple):
         In place of its `get_by_ids`.
     by_vector : bool
         Whether `similarity_search` is `similarity_search_by_vector` of the question's vector.
+    every : callable() -> list of Passage, or None
+        Lists all passages, if they are in this process.
+    place : callable() -> str
+        Where the store reads texts from, for messages.
     """
 
     options: Callable[[Filter], dict[str, Any]]
@@ -40,6 +53,8 @@ class _Store(NamedTuple):
     ids: Callable[[int], list[str]] | None = None
     look_up: Callable[[list[str]], list[Document]] | None = None
     by_vector: bool = True
+    every: Callable[[], list[Passage]] | None = None
+    place: Callable[[], str] = lambda: "page_content"
 
 
 def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
@@ -51,16 +66,18 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
             f"the documents of {name}", lambda question: passages_of(retriever.invoke(question))
         )
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
-    options, vectors, list_ids, look_up, by_vector = next(kinds, _other)(theirs)
-    look_up = look_up or theirs.get_by_ids
+    kind = next(kinds, _other)(theirs)
+    look_up, list_ids = kind.look_up or theirs.get_by_ids, kind.ids
 
-    def find(question: str, filter: Filter | None) -> list[Passage]:
-        applied = {} if filter is None else options(filter)
-        return passages_of(theirs.similarity_search(question, count, **applied))
-
-    def find_by_vector(vector: Sequence[float], filter: Filter | None) -> list[Passage]:
-        applied = {} if filter is None else options(filter)
-        return passages_of(theirs.similarity_search_by_vector([*vector], count, **applied))
+    def search(find: Callable[..., list[Document]]) -> Search:
+        return Search(
+            name,
+            lambda question, own, most: passages_of(find(question, most, **(own or {}))),
+            lambda filter: kind.options(filter) or None,
+            count,
+            kind.place,
+            kind.every,
+        )
 
     def get(ids: list[str]) -> list[Passage]:
         return passages_of(look_up(ids)) if ids else []  # Chroma refuses to get none
@@ -69,11 +86,11 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     named = f" {collection!r}" if isinstance(collection, str) else ""
     return Source(
         f"{count} candidates of {name}{named}",
-        find,
-        vectors,
+        search(theirs.similarity_search),
+        kind.vectors,
         None if type(theirs).get_by_ids is VectorStore.get_by_ids else get,
-        None if list_ids is None else lambda most: get(list_ids(most)),
-        find_by_vector if by_vector else None,
+        list_ids and (lambda most: get(list_ids(most))),
+        search(theirs.similarity_search_by_vector) if kind.by_vector else None,
     )
 
 
@@ -82,11 +99,28 @@ def _other(_: VectorStore) -> _Store:
 
 
 def _postgres(_: VectorStore) -> _Store:
-    return _Store(lambda filter: _given(necessary(filter)))
+    def numbers(key: str, operator: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Its "$in" compares texts."""
+        if operator != "$in" or not {*map(type, value)} & {int, float}:
+            return {key: {operator: value}}
+        return {"$or": [{key: {"$eq": one}} for one in value]}
+
+    return _Store(lambda filter: _given(_rewrite(necessary(filter), numbers)))
 
 
 def _given(filter: object) -> dict[str, Any]:
     return {} if filter is None else {"filter": filter}
+
+
+def _rewrite(asked: Any, leaf: Callable[[str, str, Any], dict[str, Any]]) -> Any:  # noqa: ANN401
+    """Return what `necessary` returned with other comparisons."""
+    if asked is None:
+        return None
+    [(key, value)] = asked.items()
+    if key in ("$and", "$or"):
+        return {key: [_rewrite(one, leaf) for one in value]}
+    [(operator, operand)] = value.items()
+    return leaf(key, operator, operand)
 
 
 def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
@@ -99,8 +133,16 @@ def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
         rows = zip(found["ids"], found["documents"], found["metadatas"], strict=True)
         return [Document(text, id=id_, metadata=known or {}) for id_, text, known in rows]
 
+    def bounds(key: str, operator: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
+        """It cuts the fraction of a number that is compared with a whole one."""
+        asked = {key: {operator: value}}
+        if operator not in ORDERS or value == int(value):
+            return asked
+        whole = {"$gte": math.ceil(value)} if "g" in operator else {"$lte": math.floor(value)}
+        return {"$or": [asked, {key: whole}]}
+
     return _Store(
-        lambda filter: _given(necessary(filter)),
+        lambda filter: _given(_rewrite(necessary(filter), bounds)),
         vectors,
         lambda most: list[str](theirs.get(limit=most, include=[])["ids"]),
         look_up,
@@ -110,7 +152,7 @@ def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
 def _in_memory(theirs: Any) -> _Store:  # noqa: ANN401
     def options(filter: Filter) -> dict[str, Any]:
         condition = parse(filter)
-        return _given(lambda document: matches(condition, passages_of([document])[0]))
+        return _given(lambda document: bool(matching(condition, passages_of([document]))))
 
     return _Store(
         options,
@@ -126,7 +168,7 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
             return {}
 
         def keep(metadata: dict[str, Any]) -> bool:
-            return matches(condition, Passage("", "", metadata))
+            return matches(condition, Passage("", "", comparable(metadata)))
 
         return {"filter": keep, "fetch_k": theirs.index.ntotal}  # it filters the nearest `fetch_k`
 
@@ -134,7 +176,11 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
         positions = {id_: at for at, id_ in theirs.index_to_docstore_id.items()}
         return {id_: theirs.index.reconstruct(positions[id_]) for id_ in ids if id_ in positions}
 
-    return _Store(options, vectors, lambda most: [*theirs.index_to_docstore_id.values()][:most])
+    def ids(most: int | None = None) -> list[str]:
+        return [*theirs.index_to_docstore_id.values()][:most]
+
+    every = lambda: passages_of(theirs.get_by_ids(ids()))  # noqa: E731
+    return _Store(options, vectors, ids, every=every)  # an IVF index sees a part of its lists
 
 
 def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
@@ -142,20 +188,34 @@ def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
 
     name = theirs.vector_name or ""
 
+    def own(ids: list[str]) -> list[str | int]:
+        return [int(id_) if id_.isdecimal() else id_ for id_ in ids]
+
     def options(filter: Filter) -> dict[str, Any]:
         asked = necessary(filter)
         return _given(asked and qdrant_filter(asked, theirs.metadata_payload_key))
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        points = theirs.client.retrieve(theirs.collection_name, ids, with_vectors=True)
+        points = theirs.client.retrieve(theirs.collection_name, own(ids), with_vectors=True)
         rows = ((p.id, p.vector[name] if isinstance(p.vector, dict) else p.vector) for p in points)
         return {str(id_): row for id_, row in rows}
 
     def ids(most: int) -> list[str]:
         points, _ = theirs.client.scroll(theirs.collection_name, limit=most, with_payload=False)
-        return [point.id for point in points]
+        return [str(point.id) for point in points]
 
-    return _Store(options, vectors, ids, by_vector=theirs.retrieval_mode == "dense")
+    def place() -> str:
+        [point], _ = theirs.client.scroll(theirs.collection_name, limit=1)
+        return f"content_payload_key={theirs.content_payload_key!r}, of the keys {[*point.payload]}"
+
+    return _Store(
+        options,
+        vectors,
+        ids,
+        lambda ids: theirs.get_by_ids(own(ids)),
+        by_vector=theirs.retrieval_mode == "dense",
+        place=place,
+    )
 
 
 _KINDS: dict[str, Callable[[Any], _Store]] = {

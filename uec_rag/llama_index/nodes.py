@@ -255,19 +255,27 @@ def _leaf(filter_: MetadataFilter) -> Filter:
     return cast(Filter, build_metadata_filter_fn(lookup, MetadataFilters(filters=[filter_])))
 
 
-def metadata_filters(filter: Filter) -> MetadataFilters | None:
-    """Translate what LlamaIndex's filters can say of a filter; None if that is nothing."""
+def metadata_filters(filter: Filter, *, quoted: bool = False) -> MetadataFilters | None:
+    """Translate what LlamaIndex's filters can say of a filter; None if that is nothing.
+
+    `quoted`: whether the store writes texts into SQL between quotes as they are; ValueError if one
+    would end there.
+    """
     asked = necessary(filter)
     if asked is None:
         return None
-    made = _translate(asked)
+    made = _translate(asked, quoted)
     return made if isinstance(made, MetadataFilters) else MetadataFilters(filters=[made])
 
 
-def _translate(asked: Mapping[str, Any]) -> MetadataFilters | MetadataFilter:
+def _translate(asked: Mapping[str, Any], quoted: bool) -> MetadataFilters | MetadataFilter:
     [(key, value)] = asked.items()
     if key in ("$and", "$or"):
         condition = FilterCondition.AND if key == "$and" else FilterCondition.OR
-        return MetadataFilters(filters=[_translate(one) for one in value], condition=condition)
+        filters = [_translate(one, quoted) for one in value]
+        return MetadataFilters(filters=filters, condition=condition)
     [(operator, operand)] = value.items()
+    texts = map(str, [key, *operand] if isinstance(operand, list) else [key, operand])
+    if quoted and any({*"'\"\\"} & {*text} for text in texts):
+        raise ValueError("it does not escape quotes")
     return MetadataFilter(key=key, value=operand, operator=_THEIRS[operator])

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.bridge.pydantic import ValidationError
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.node_parser import NodeParser
 from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle, QueryType
@@ -29,8 +30,11 @@ from uec_rag.llama_index.nodes import (
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.adapters import FitFrom, as_index, index_over, load_index, take_options
-from uec_rag.retrieval.sources import Source, source_of_retriever
+from uec_rag.retrieval.sources import Search, Source, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
+
+_ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
+"""The stores that are known not to write texts of filters into SQL."""
 
 _KIND = "Document or node of llama_index.core.schema"
 
@@ -284,26 +288,41 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     collection = getattr(store, "collection_name", None)
     named = f" {collection!r}" if isinstance(collection, str) else ""
 
-    def find(question: QueryType, filter: Filter | None) -> list[Passage]:
-        own = None if filter is None else metadata_filters(filter)
-        retriever = theirs.as_retriever(similarity_top_k=count, filters=own)
-        return _passages(retriever, question)
+    kind = type(store).__name__
 
-    def find_by_vector(vector: Sequence[float], filter: Filter | None) -> list[Passage]:
+    def ask(question: QueryType, own: MetadataFilters | None, most: int) -> list[Passage]:
+        retriever = theirs.as_retriever(similarity_top_k=most, filters=own)
+        try:
+            return _passages(retriever, question)
+        except ValidationError:  # of a node without a text
+            return [Passage("", "")]
+
+    find = Search(
+        kind,
+        ask,
+        lambda filter: metadata_filters(filter, quoted=kind not in _ESCAPING),
+        count,
+        lambda: f"text_key={getattr(store, 'text_key', 'text')!r}",
+    )
+
+    def find_by_vector(vector: Sequence[float], filter: Filter | None) -> Sequence[Passage]:
         return find(QueryBundle("", embedding=[*vector]), filter)
 
     held, sample, vectors = theirs.docstore, None, None
-    nodes_of: Callable[[list[str]], Sequence[BaseNode]] = store.get_nodes
+    nodes_of: Callable[..., Sequence[BaseNode]] = store.get_nodes
+    if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
+        get_nodes = nodes_of
+        nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
     if held.docs:
         nodes_of = partial(held.get_nodes, raise_error=False)
         sample = lambda most: passages_of(nodes_of([*held.docs][:most]))  # noqa: E731
     else:  # the nodes are in the vector store
-        vectors = lambda ids: {n.node_id: n.embedding for n in nodes_of(ids) if n.embedding}  # noqa: E731
+        vectors = lambda ids: {n.node_id: n.embedding for n in nodes_of(ids)}  # noqa: E731
     if held.docs and isinstance(store, SimpleVectorStore):
         kept = store.data.embedding_dict
         vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
     return Source(
-        f"{count} candidates of {type(store).__name__}{named}",
+        f"{count} candidates of {kind}{named}",
         find,
         vectors,
         lambda ids: passages_of(nodes_of(ids)),
@@ -313,5 +332,14 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
 
 
 def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:
+    """Return the nodes that a retriever finds, without those that its own filters exclude.
+
+    LlamaIndex's BM25Retriever fills up with these. If no node has a text, passages have none.
+    """
+    mask, corpus = (getattr(retriever, name, None) for name in ("corpus_weight_mask", "corpus"))
+    rows = zip(corpus, mask, strict=True) if corpus and mask else ()
+    out = {row["node_id"] for row, weight in rows if not weight}
     nodes = {hit.node.node_id: hit.node for hit in retriever.retrieve(question)}
-    return passages_of(with_text([*nodes.values()]))
+    wanted = [node for id_, node in nodes.items() if id_ not in out]
+    kept = with_text(wanted)
+    return passages_of(kept) if kept else [Passage(node.node_id, "") for node in wanted]

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 
@@ -22,16 +23,17 @@ from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
+from uec_rag.encoders.base import Encoded, Encoder, NoDirection, TermEncoder, check_vectors
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Filter, Passage, Store
-from uec_rag.stores.filters import all_of
+from uec_rag.stores.base import Filter, Passage, Store, normalise
+from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
 from uec_rag.stores.local import View
 
+_MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _SAME = 0.999  # least cosine of two vectors of a text by the same model, whose store may round them
 
-Vectors = Callable[[list[str]], Mapping[str, Sequence[float]]]
-"""A function from ids to the stored vectors, by id."""
+Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
+"""A function from ids to the stored vectors, by id; of some there may be none."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Source:
         Which one it is, for messages, and to tell one from another.
     find : callable(question, filter) -> sequence of Passage
         The candidates for a question, best first. It may apply the filter, which is None if there
-        is none, or ignore it: candidates are filtered once more.
+        is none, or ignore it: candidates are filtered once more. See `Search`.
     vectors : Vectors or None
         Returns the vectors that the first encoder made.
     get : callable(ids) -> sequence of Passage, or None
@@ -63,6 +65,123 @@ class Source:
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
 
 
+@dataclass(eq=False)
+class Search:
+    """A search of another package's store, which may refuse a filter, or run it differently.
+
+    If too few of the candidates that it finds with a filter match, more are asked for without it,
+    and filtered here. What this says about the store is said once for each kind of filter.
+
+    Attributes
+    ----------
+    name : str
+        The store's, for messages.
+    ask : callable(question, own, count) -> sequence of Passage
+        Searches for a question, or its vector, with a filter of the store's own, or None.
+    translate : callable(filter) -> Any
+        Returns what the store's own filters can say of a filter: at least what must hold. None if
+        that is nothing.
+    count : int
+        The number of candidates.
+    place : callable() -> str
+        Returns where the store reads texts from, for messages.
+    every : callable() -> sequence of Passage, or None
+        Lists all passages, if they are in this process.
+    """
+
+    name: str
+    ask: Callable[[Any, Any, int], Sequence[Passage]]
+    translate: Callable[[Filter], Any]
+    count: int
+    place: Callable[[], str]
+    every: Callable[[], Sequence[Passage]] | None = None
+    _sound: set[str] = field(default_factory=set)  # filters that were seen to leave out nothing
+    _said: set[object] = field(default_factory=set)
+
+    def __call__(self, question: Any, filter: Filter | None) -> Sequence[Passage]:  # noqa: ANN401
+        """Return the candidates for a question, or its vector, that match a filter.
+
+        ValueError if no candidate has a text.
+        """
+        if not filter:
+            return self._plain(question, self.count)
+        condition, many, trouble = parse(filter), max(_MANY, self.count), ""
+        kept, own, is_all = list[Passage](), None, True
+        try:
+            own = self.translate(filter)
+            for count in () if own is None else (self.count, many):
+                found = self.ask(question, own, count)
+                kept, is_all = matching(condition, found), len(found) < count
+                if len(kept) >= self.count or is_all:
+                    break
+        except Exception as error:
+            trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
+        is_sound = own is not None and is_all and not trouble and repr(filter) in self._sound
+        if len(kept) >= self.count or is_sound:
+            return kept[: self.count]
+        found = self.every() if self.every else self._plain(question, many)
+        known = {passage.id for passage in kept}
+        missed = [one for one in matching(condition, found) if one.id not in known]
+        if not trouble and missed and own is not None:
+            trouble = f"leaves out {len(missed)} passages that match"
+        elif not trouble and (not is_all or own is None) and len(found) >= many:
+            trouble = "cannot run all of it"
+        if trouble:
+            self._say(condition, trouble, len(found), len(known) + len(missed))
+        elif len(self._sound) < _MANY:
+            self._sound.add(repr(filter))
+        return [*kept, *missed][: self.count]
+
+    def _plain(self, question: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
+        return _with_text(self.ask(question, None, count), self.name, self.place)
+
+    def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
+        asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]
+        keys = ", ".join(sorted({repr(".".join(path)) for path, _ in asked})) or "a function"
+        _warn_once(
+            self._said,
+            (trouble[:6], *asked),
+            f"filter by {keys}: {self.name} {trouble}, so {looked} of its passages were looked at "
+            f"without it and filtered here; {match} match. Farther ones are not found.",
+        )
+
+
+def _with_text(
+    found: Sequence[Passage], name: str, place: Callable[[], str] = lambda: "it"
+) -> Sequence[Passage]:
+    """Return passages, of which one at least must have a text; `place`: where it is read from."""
+    if found and not any(passage.text.strip() for passage in found):
+        raise ValueError(
+            f"theirs: no candidate of {name} has a text, which is read from {place()}. Name the "
+            "key that has it when you make the store."
+        )
+    return found
+
+
+def _warn_once(said: set[object], kind: object, message: str) -> None:
+    if kind not in said:
+        said.add(kind)
+        warn(message)
+
+
+def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages that match, each once, whose metadata may be of any types."""
+    return [
+        one
+        for one in {passage.id: passage for passage in passages}.values()
+        if matches(condition, Passage(one.id, one.text, comparable(one.metadata)))
+    ]
+
+
+def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata as a store of ours would have them, if it can."""
+    if all(value is None or type(value) in (str, int, bool) for value in metadata.values()):
+        return metadata
+    with suppress(TypeError, ValueError):
+        return normalise(metadata, "metadata")
+    return metadata
+
+
 def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
     """Make the source of a retriever, which decides itself how many candidates it finds.
 
@@ -70,7 +189,7 @@ def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> 
     """
 
     def enough(question: str, _: Filter | None) -> Sequence[Passage]:
-        found = find(question)
+        found = _with_text(find(question), name)
         if 0 < len({passage.id for passage in found}) < NEAREST:
             warn(
                 f"Fewer than {NEAREST} of {name} were found, so that confidence is unreliable. "
@@ -106,7 +225,10 @@ class SourceStore(Store):
         self.can_look_up = source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
-        self._compared: list[str] = []  # the passage whose vectors were compared; shared by views
+        self._condition = parse({})
+        # The passage whose vectors were compared, what was said, and passages that are left out;
+        # shared by views.
+        self._compared, self._said, self._unusable = list[str](), set[object](), set[str]()
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
     @property
@@ -120,15 +242,42 @@ class SourceStore(Store):
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the candidates for a question, each once, that match the filter."""
-        found = self.source.find(question, self._filter)
-        stored = {passage.id: passage for passage in found if passage.text.strip()}
-        if not stored:
-            return View.empty()
+        get, ids = self.source.get, _ids_of(self._condition)
+        found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
+        stored = {p.id: p for p in found if p.text.strip() and p.id not in self._unusable}
         if self._seen is not None:
             self._seen |= stored
         passages = [*stored.values()]
-        gaussians = self.uec.fitted.combine_as(self.encode(passages), "passage")
-        return View.from_passages(passages, gaussians, self.frequencies).snapshot(self._filter)
+        if self._filter is not None:
+            passages = matching(self._condition, passages)
+        passages, parts = self._encode_usable(passages)
+        if not passages:
+            return View.empty()
+        gaussians = self.uec.fitted.combine_as(parts, "passage")
+        return View.from_passages(passages, gaussians, self.frequencies)
+
+    def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
+        """Encode the passages whose vector has a direction; NoDirection if of several none has."""
+        try:
+            return passages, self.encode(passages) if passages else []
+        except NoDirection:
+            usable = self._usable(passages)
+            if not usable and len(passages) > 1:
+                raise
+        lost = {one.id for one in passages} - {one.id for one in usable}
+        self._unusable |= lost
+        what = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
+        _warn_once(self._said, "zeros", f"{self.source.name}: {what}.")
+        return usable, self.encode(usable) if usable else []
+
+    def _usable(self, passages: list[Passage]) -> list[Passage]:
+        """Find the passages that can be encoded, by halving."""
+        half = len(passages) // 2
+        try:
+            self.encode(passages)
+        except NoDirection:
+            return self._usable(passages[:half]) + self._usable(passages[half:]) if half else []
+        return passages
 
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
         """Encode passages, of which models see the text that the store's embedding saw.
@@ -138,33 +287,40 @@ class SourceStore(Store):
         Raises
         ------
         TypeError, ValueError
-            If the source's vectors are not those of the first encoder, or if some are missing.
+            If the source's vectors are not those of the first encoder.
         """
         texts = [passage.text for passage in passages]
         searched = [passage.searched for passage in passages]
-        encoded, vectors = [], self.source.vectors
+        encoded = []
         for position, encoder in enumerate(self.uec.with_cache().encoders):
             if isinstance(encoder, TermEncoder):
                 encoded.append(encoder.encode(searched, "passage"))
-            elif position == 0 and vectors is not None:
-                encoded.append(self._known(encoder, passages, vectors([p.id for p in passages])))
+            elif position == 0 and self.source.vectors is not None:
+                encoded.append(self._known(encoder, passages, self.source.vectors))
             else:
                 encoded.append(encoder.encode(texts, "passage"))
         return self.uec.fitted.gaussians(encoded)
 
-    def _known(
-        self, encoder: Encoder, passages: Sequence[Passage], vectors: Mapping[str, Sequence[float]]
-    ) -> Encoded:
+    def _known(self, encoder: Encoder, passages: Sequence[Passage], vectors: Vectors) -> Encoded:
         """Return what an encoder made of passages, from their vectors, which may have any length.
 
-        The first vector ever is compared with what the encoder makes of its text.
+        Texts without a vector are encoded. The first vector ever is compared with what the encoder
+        makes of its text.
         """
-        if missing := [passage.id for passage in passages if passage.id not in vectors]:
-            raise ValueError(
-                f"vectors: expected a mapping with each of the {len(passages)} ids that are asked "
-                f"for, got none for {len(missing)}, first {missing[0]!r}."
-            )
-        rows = [vectors[passage.id] for passage in passages]
+        trouble = ""
+        try:
+            stored = vectors([passage.id for passage in passages])
+        except Exception as error:
+            stored, trouble = {}, f" ({type(error).__name__}: {str(error).strip():.100})"
+        known = [passage for passage in passages if stored.get(passage.id) is not None]
+        others = [passage.text for passage in passages if stored.get(passage.id) is None]
+        if others:
+            what = f"vectors are missing for {len(others)} of {len(passages)} candidates{trouble}"
+            what = f"{self.source.name}: {what}. Their texts are encoded, and remembered."
+            _warn_once(self._said, "vectors", what)
+        if not known:
+            return encoder.encode(others, "passage")
+        rows = [cast(Sequence[float], stored[passage.id]) for passage in known]
         if (widths := {len(row) for row in rows}) != {encoder.dimension}:
             raise ValueError(
                 f"vectors: expected {encoder.dimension} numbers each, as {encoder.name!r} makes, "
@@ -172,17 +328,22 @@ class SourceStore(Store):
             )
         matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
-            probe = encoder.encode([passages[0].text], "passage")
+            probe = encoder.encode([known[0].text], "passage")
             if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
                 probe.embedding, probe.features
             ):
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
-                    f"identity as last layer, but that of {passages[0].text[:40]!r} differs from "
+                    f"identity as last layer, but that of {known[0].text[:40]!r} differs from "
                     "what it returns; give the store's embedding as first encoder, or omit "
                     "vectors= to encode its texts."
                 )
-            self._compared.append(passages[0].id)
+            self._compared.append(known[0].id)
+        if others:
+            made = encoder.encode(others, "passage").embedding
+            lacks = [stored.get(passage.id) is None for passage in passages]
+            order = np.argsort(lacks, kind="stable")  # where the known ones are, then the others
+            matrix = np.concatenate([matrix, made])[np.argsort(order)]
         return Encoded(matrix, matrix)
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
@@ -202,9 +363,13 @@ class SourceStore(Store):
         return made
 
     def snapshot(self, filter: Filter | None = None) -> Self:
-        """Return a view whose searches keep the candidates that match a filter."""
+        """Return a view whose searches keep the candidates that match a filter.
+
+        TypeError or ValueError if the filter is invalid.
+        """
         view = copy(self)
         view._filter = all_of(self._filter, filter)
+        view._condition = parse(view._filter or {})
         view._seen = {} if self._seen is None else self._seen
         return view
 
@@ -282,3 +447,11 @@ class SourceStore(Store):
         )
 
     add = delete = search = _refuse
+
+
+def _ids_of(condition: Condition) -> list[str]:
+    """Return the ids that a condition asks for besides other things; none if it asks for none."""
+    joined = condition.conditions if isinstance(condition, Join) else (condition,)
+    if isinstance(condition, Join) and condition.kind != "and":
+        return []
+    return next(([*one.ids] for one in joined if isinstance(one, HasId)), [])

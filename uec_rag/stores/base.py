@@ -422,6 +422,8 @@ dict, which are what a saved index keeps, got set; convert it first.
 
 def normalise_value(value: object, where: str) -> Any:  # noqa: ANN401
     """Convert one value as `normalise` does, with its errors; ValueError if it is NaN."""
+    if type(value) is str:  # the most frequent by far
+        return check_stored_text(value, where)
     if isinstance(value, float | np.floating | decimal.Decimal) and math.isnan(value):
         raise ValueError(f"{where}: expected a finite number, got {value}; ask for None.")
     return _value(value, where, 0)

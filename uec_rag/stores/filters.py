@@ -11,7 +11,7 @@ text has a part, and `$exists` whether there is a value. `$and` and `$or` (lists
 `$not` (a filter, or operators on a key) combine them; `$id` lists the ids of passages. A value that
 is missing or None only matches `$ne`, `$nin`, `{"$exists": False}` and, if the key exists,
 `{"$eq": None}`. Numbers are compared with numbers and texts with texts; a value of another
-type does not match.
+type does not match. True is not 1.
 
 A callable(passage) -> bool is a filter, too, and operators compare what a dict holds, as in
 `{"loc": {"page": {"$gte": 2}}}`. A date or datetime is compared with the dates of metadata, except
@@ -22,11 +22,12 @@ mean the whole day, `$gte` and `$lt` its first moment. Texts that look like date
 from __future__ import annotations
 
 import operator as op
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from uec_rag.base.checks import check_type
+from uec_rag.base.properties import cached_property
 from uec_rag.stores.base import (
     DEEPEST,
     DateText,
@@ -52,12 +53,25 @@ class Compare:
     operator: Operator
     value: Any
 
+    @cached_property
+    def names(self) -> frozenset[Hashable]:
+        """The names of what `$eq` and `$in` ask for: equal values have one of them in common."""
+        asked = self.value if self.operator == "$in" else (self.value,)
+        return frozenset(map(name_of, asked)) | {
+            (DateText, getattr(one, "span", one)) for one in asked if isinstance(one, str)
+        }
+
 
 @dataclass(frozen=True)
 class HasId:
     """A condition that the passage has one of these ids."""
 
     ids: tuple[str, ...]
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The ids as a set."""
+        return frozenset(self.ids)
 
 
 @dataclass(frozen=True)
@@ -291,8 +305,8 @@ def matches(condition: Condition, passage: Passage) -> bool:
     match condition:
         case Compare():
             return holds(condition, passage.metadata)
-        case HasId(ids):
-            return passage.id in ids
+        case HasId():
+            return passage.id in condition.known
         case Join(kind, conditions):
             found = (matches(one, passage) for one in conditions)
             return all(found) if kind == "and" else any(found) != (kind == "not")
@@ -306,23 +320,38 @@ def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:
         value = value.get(name, _MISSING) if isinstance(value, Mapping) else _MISSING
     operator, asked = condition.operator, condition.value
     match operator:
-        case "$eq":
-            return _is_equal(value, asked)
-        case "$in":
-            return any(_is_equal(value, one) for one in asked)
+        case "$eq" | "$in":
+            return not condition.names.isdisjoint(names_of(value))
         case "$exists":
             return value is not _MISSING and value is not None
         case "$contains":
             if isinstance(value, str):
                 return isinstance(asked, str) and asked in value
-            return isinstance(value, list) and asked in value
+            return isinstance(value, list) and name_of(asked) in map(name_of, value)
     return _is_on_side(value, operator, asked)
 
 
-def _is_equal(value: object, asked: object) -> bool:
-    if isinstance(value, DateText) and isinstance(asked, DateText):
-        return value.span == asked.span
-    return value is not _MISSING and bool(value == asked)
+def name_of(value: object) -> Hashable:
+    """Return what a value has in common with those that equal it; 1 is 1.0, and True is not 1."""
+    if isinstance(value, bool):
+        return (bool, value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return (list, *map(name_of, value))
+    if isinstance(value, Mapping):
+        return (dict, frozenset((key, name_of(item)) for key, item in value.items()))
+    return (object, id(value))
+
+
+def names_of(value: object) -> tuple[Hashable, ...]:
+    """Return the names by which `Compare.names` finds a stored value.
+
+    A date is found by a date of the same moment, and by a text that is equal.
+    """
+    if isinstance(value, DateText):
+        return (DateText, value.span), (DateText, str(value))
+    return (name_of(value),)
 
 
 def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
@@ -333,6 +362,8 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
             return False
         moment = limit.span[operator in ("$gt", "$lte")]
         return (value.span[0] >= moment) == (operator in ("$gt", "$gte"))
-    if isinstance(value, str) != isinstance(limit, str) or not isinstance(value, str | int | float):
+    kinds = bool, str, int | float  # a bool is an int, too
+    kind = next((kind for kind in kinds if isinstance(limit, kind)), object)
+    if not isinstance(value, kind) or isinstance(value, bool) != isinstance(limit, bool):
         return False
     return bool(ORDERS[operator](left, limit))

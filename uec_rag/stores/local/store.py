@@ -11,10 +11,11 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -28,6 +29,7 @@ from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, as_path, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.stores.base import (
     Checked,
     Filter,
@@ -39,7 +41,18 @@ from uec_rag.stores.base import (
     dates_of,
     restore_dates,
 )
-from uec_rag.stores.filters import ORDERS, Compare, Condition, HasId, Join, holds, leaves, parse
+from uec_rag.stores.filters import (
+    ORDERS,
+    Compare,
+    Condition,
+    HasId,
+    Join,
+    holds,
+    leaves,
+    name_of,
+    names_of,
+    parse,
+)
 from uec_rag.stores.local.database import Database, EmptyIndex
 from uec_rag.stores.local.view import Part, Segment, State, Texts, View
 
@@ -172,14 +185,62 @@ class _Column:
         The position of each among them, by its JSON and whether it is a date.
     codes : int array, shape (rows,)
         The position of each row's value.
-    floats : array
-        The values that are numbers, and NaN for others.
     """
 
     values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
     numbers: dict[tuple[bytes, bool], int] = field(default_factory=dict)
     codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    floats: NDArray[np.float64] = field(default_factory=lambda: np.full(1, np.nan))
+
+    @cached_property
+    def _index(self) -> dict[Hashable, list[int]]:
+        """The positions of the values with a name, see `names_of`."""
+        return _positions(map(names_of, self._bare))
+
+    @cached_property
+    def _items(self) -> dict[Hashable, list[int]]:
+        """The positions of the lists with an item."""
+        lists = (value if isinstance(value, list) else () for value in self._bare)
+        return _positions({*map(name_of, items)} for items in lists)
+
+    @cached_property
+    def _texts(self) -> list[tuple[int, str]]:
+        """The values that are texts, with their positions."""
+        return [(at, one) for at, one in enumerate(self._bare) if isinstance(one, str)]
+
+    @cached_property
+    def _floats(self) -> NDArray[np.float64]:
+        """The values that are numbers, and NaN for others."""
+        return np.array(
+            [np.nan if type(one) not in (int, float) else one for one in self._bare], np.float64
+        )
+
+    @property
+    def _bare(self) -> Iterator[Any]:
+        return (value for one in self.values for value in (one.values() or (_NONE,)))
+
+    def fits(self, condition: Condition) -> Mask:
+        """Return which of the values satisfy a condition on the key."""
+        found = np.zeros(len(self.values), dtype=bool)
+        match condition:
+            case Join(kind, conditions):
+                each = map(self.fits, conditions)
+                if kind == "and":
+                    return reduce(np.logical_and, each, ~found)
+                found = reduce(np.logical_or, each, found)
+                return ~found if kind == "not" else found
+            case Compare((_,), "$eq" | "$in"):
+                found[[at for name in condition.names for at in self._index.get(name, ())]] = True
+            case Compare((_,), "$contains", asked):
+                found[self._items.get(name_of(asked), [])] = True
+                if isinstance(asked, str):
+                    found[[at for at, text in self._texts if asked in text]] = True
+            case Compare((_,), operator, int() | float() as asked) if (
+                operator in ORDERS and not isinstance(asked, bool)
+            ):
+                found = ORDERS[operator](self._floats, asked)
+            case Compare():
+                found[:] = [holds(condition, value) for value in self.values]
+        return found
 
     def extend(self, key: str, rows: int, database: Database) -> _Column:
         """Return the column of the first `rows` rows of an index."""
@@ -196,8 +257,24 @@ class _Column:
                     values.append({key: msgspec.json.decode(value)})
                     restore_dates(values[-1], [key] * name[1])
                 codes[row] = numbers[name]
-        floats = [v if isinstance(v := one.get(key), int | float) else np.nan for one in values]
-        return _Column(values, numbers, codes, np.array(floats))
+        return _Column(values, numbers, codes)
+
+
+_NONE = object()
+
+
+def _positions(names: Iterable[Iterable[Hashable]]) -> dict[Hashable, list[int]]:
+    found: dict[Hashable, list[int]] = {}
+    for position, some in enumerate(names):
+        for name in some:
+            found.setdefault(name, []).append(position)
+    return found
+
+
+def _only_key(condition: Condition) -> str | None:
+    """Return the key that all comparisons of a condition are of; None if there are several."""
+    keys = {one.keys[0] if isinstance(one, Compare) else None for one in leaves(condition)}
+    return keys.pop() if len(keys) == 1 else None
 
 
 class _Home(Texts):
@@ -245,15 +322,11 @@ class _Home(Texts):
 
         def mask(condition: Condition, among: Mask) -> Mask:
             """Return which of some positions satisfy a condition."""
+            if (key := _only_key(condition)) is not None:
+                column = self._column(key, view.state.next_row)
+                return among & column.fits(condition)[column.codes[view.state.rows]]
             found = np.zeros_like(among)
             match condition:
-                case Compare(keys, operator, asked):
-                    column = self._column(keys[0], view.state.next_row)
-                    if operator in ORDERS and len(keys) == 1 and isinstance(asked, int | float):
-                        fits = ORDERS[operator](column.floats, asked)  # each row may have its own
-                    else:
-                        fits = np.array([holds(condition, value) for value in column.values])
-                    found = fits[column.codes[view.state.rows]]
                 case HasId(ids):
                     found[[*view.find(ids).values()]] = True
                 case Join("and", conditions):
@@ -264,7 +337,7 @@ class _Home(Texts):
                     for one in sorted(conditions, key=_runs_python):
                         found |= mask(one, among & ~found)
                     found = ~found if kind == "not" else found
-                case _:
+                case _ if not isinstance(condition, Compare):
                     positions = np.flatnonzero(among)
                     passages = View(view.state, view.texts, positions).passages()
                     found[positions] = [bool(condition(passage)) for passage in passages]
