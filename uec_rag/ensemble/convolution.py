@@ -326,9 +326,9 @@ class EvidenceWeights(Record):
 
     def coefficients(self, evidence: FloatArray) -> FloatArray:
         """Compute the convex weights of each query, shape (n, K), from evidence (n, K, F)."""
-        scores = standardise(evidence, self.location, self.spread) @ np.asarray(
-            self.weights, np.float32
-        )
+        standard = standardise(evidence, self.location, self.spread)
+        # Not a matrix product: BLAS may raise the flag of an invalid value for so small a matrix.
+        scores = (standard * np.asarray(self.weights, np.float32)).sum(axis=-1)
         return softmax(scores + np.asarray(self.prior, np.float32))
 
 
