@@ -25,7 +25,7 @@ import json
 import math
 import random
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,10 +80,15 @@ def hash_of(text: str) -> str:
     return hashlib.sha1(" ".join(text.split()).encode(), usedforsecurity=False).hexdigest()[:10]
 
 
-def read_judgements() -> dict[str, Judgement]:
-    """The judgements by question."""
-    rows = json.loads((TABLES / "opinions.json").read_text(encoding="utf-8"))
-    return {row["question"]: Judgement(row["unclear"], row["passages"]) for row in rows}
+Judgements = Mapping[str, Mapping[str, Judgement]]
+
+
+def read_judgements() -> Judgements:
+    """The judgements by documents and question."""
+    made = defaultdict[str, dict[str, Judgement]](dict)
+    for row in json.loads((TABLES / "opinions.json").read_text(encoding="utf-8")):
+        made[row["documents"]][row["question"]] = Judgement(row["unclear"], row["passages"])
+    return made
 
 
 class Reader:
@@ -201,11 +206,19 @@ def table_of(
 
 
 def gates_for(
-    manuals: Mapping[str, Manual], judgements: Mapping[str, Judgement]
+    manuals: Mapping[str, Manual], judgements: Judgements
 ) -> dict[str, Callable[[str, int], Gate]]:
     """The gates to compare, each made for a manual and a draw."""
     replies = read_replies()
-    chat = chat_model(judgements, replies)
+
+    def chat(documents: str, *, rewrites: bool) -> Advisor:
+        advise = chat_model(judgements[documents], replies)
+
+        def advisor(question: str, texts: Sequence[str]) -> Advice | None:
+            advice = advise(question, texts)
+            return advice if rewrites or advice is None else replace(advice, rewrite="")
+
+        return advisor
 
     def rewriter(question: str, texts: Sequence[str]) -> Advice | None:
         reply = replies.get(question)
@@ -213,12 +226,13 @@ def gates_for(
 
     def fixed(model: OpinionModel | None, **noise: float) -> Callable[[str, int], Gate]:
         return lambda documents, seed: Gate(
-            advisor=Reader(judgements, **noise, seed=seed), opinion=model
+            advisor=Reader(judgements[documents], **noise, seed=seed), opinion=model
         )
 
     def fitted(second: Advisor | None = None, **noise: float) -> Callable[[str, int], Gate]:
         def make(documents: str, seed: int) -> Gate:
-            gate = Gate(advisor=Reader(judgements, **noise, seed=seed), rewriter=second)
+            reader = Reader(judgements[documents], **noise, seed=seed)
+            gate = Gate(advisor=reader, rewriter=second)
             return gate.fit_from(manuals[documents].index, most=26)
 
         return make
@@ -226,9 +240,11 @@ def gates_for(
     made: dict[str, Callable[[str, int], Gate]] = {
         "without": lambda documents, seed: Gate(),
         "chat model, verdict": lambda documents, seed: Gate(
-            advisor=lambda q, t: (a := chat(q, t)) and replace(a, rewrite="")
+            advisor=chat(documents, rewrites=False)
         ),
-        "chat model, verdict and rewrite": lambda documents, seed: Gate(advisor=chat),
+        "chat model, verdict and rewrite": lambda documents, seed: Gate(
+            advisor=chat(documents, rewrites=True)
+        ),
     }
     for title, noise in {
         "as judged": {},
@@ -246,7 +262,7 @@ def gates_for(
 
 
 def with_labels(
-    manuals: Mapping[str, Manual], judgements: Mapping[str, Judgement], draws: int = 100
+    manuals: Mapping[str, Manual], judgements: Judgements, draws: int = 100
 ) -> list[list[str]]:
     """`max_wrong=0.1` from a hundred labelled questions: answered and wrong of the others."""
     rows = [(name, at) for name, one in manuals.items() for at in range(len(one.rows))]
@@ -281,9 +297,10 @@ def opinions_threshold(score: np.ndarray, harmful: np.ndarray) -> float:
     return conformal_threshold(score, harmful, 0.1).threshold
 
 
-def learn(data: Path, judgements: Mapping[str, Judgement]) -> OpinionModel:
+def learn(data: Path, judgements: Judgements) -> OpinionModel:
     """Learn the default of the collections, with the noise at which the AUROC is the real one's."""
     uec, cases = shipped(), list[tuple[str, list[str], float, bool]]()
+    known = {q: one for name in LEARNED_ON for q, one in judgements[name].items()}
     for name in LEARNED_ON:
         collection = sampled(load_collection(data / name), QUESTIONS)
         index = index_collection(uec, collection)
@@ -298,7 +315,7 @@ def learn(data: Path, judgements: Mapping[str, Judgement]) -> OpinionModel:
     truth = np.array([case[3] for case in cases])
 
     def odds(noise: float, seed: int) -> np.ndarray:
-        reader = Reader(judgements, noise, seed=seed)
+        reader = Reader(known, noise, seed=seed)
         told = [reader({"question": q, "passages": dict(enumerate(t))}, {}) for q, t, *_ in cases]
         yes = [one["answers"]["contains"]["noul"] for one in told]  # type: ignore[index]
         return np.array([odds_of(share) for share in yes])

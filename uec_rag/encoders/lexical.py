@@ -256,16 +256,18 @@ def weights_of(keys: NDArray[np.uint64], foreign: NDArray[np.bool_]) -> FloatArr
 
     `foreign`: for each term, whether its query is in another language than English.
     """
-    function = np.isin(keys, _stems_of(ENGLISH)) | (foreign & np.isin(keys, _stems_of(FOREIGN)))
+    english, others = _stems_of(ENGLISH), _stems_of(FOREIGN)
+    pairs = zip(keys.tolist(), foreign.tolist(), strict=True)
+    function = np.array([key in english or (far and key in others) for key, far in pairs], bool)
     of_kind = np.array([1, FRAGMENT_WEIGHT, 1, IDENTIFIER_WEIGHT], dtype=np.float32)
     weights: FloatArray = of_kind[keys & np.uint64(3)]
     return np.where(function, np.float32(FUNCTION_WEIGHT) * weights, weights)
 
 
 @cache
-def _stems_of(words: frozenset[str]) -> NDArray[np.uint64]:
+def _stems_of(words: frozenset[str]) -> frozenset[int]:
     """Return the keys of the stems of words, and of the prefixes of these."""
-    return np.array([key for word in words for key in _keys_of(word, False)], dtype=np.uint64)
+    return frozenset(key for word in words for key in _keys_of(word, False))
 
 
 @cache

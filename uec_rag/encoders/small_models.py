@@ -86,8 +86,11 @@ class OnnxEncoder(IdentityHead):
         if not prompted:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._cached if role == "query" else self._embed
-        with ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool:
-            vectors = [*pool.map(embed, prompted)]
+        if len(prompted) == 1:  # a thread would cost more than a cached question
+            vectors = [embed(prompted[0])]
+        else:
+            with ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool:
+                vectors = [*pool.map(embed, prompted)]
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from uec_rag.base.gaussian import PROBIT
 
@@ -68,6 +67,8 @@ def bernoulli_map(similarity: Floats, labels: Floats) -> tuple[float, float]:
         The slope is at least 0.01: an encoder whose cosines are uninformative or inverted has
         almost no weight in an ensemble.
     """
+    from scipy.special import expit
+
     s, y = similarity.astype(np.float64), labels.astype(np.float64)
     centre, spread = float(s.mean()), float(s.std()) or 1.0
     # The slope and the logit at the mean are of one scale; slope and intercept are not.
@@ -172,6 +173,8 @@ def fitting_intercept(
     `similarity`, `variance`, `labels`, array, shape (n,): mean and variance of the similarity of
     each pair; 1 for an answer.
     """
+    from scipy.special import expit
+
     root = 1 / np.sqrt(1 + PROBIT * slope**2 * np.float64(variance))
 
     def loss(theta: Vector) -> tuple[float, Vector]:
