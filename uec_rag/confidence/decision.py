@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from uec_rag.base.checks import visible
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.languages import ENGLISH, Code, sentence
+from uec_rag.confidence.languages import ENGLISH, TRANSLATIONS, Code, sentence
 from uec_rag.confidence.opinion import Opinion, OpinionModel, odds_of, share_of
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
@@ -42,6 +42,8 @@ class Decision:
         A sentence for users; for "clarify", the question which reading is meant.
     readings : tuple of Reading
         The possible meanings of the question, most probable first, whatever the action.
+    closest : tuple of Reading
+        The first different sections that were found, whatever the action; see `suggestions`.
     confidence : float
         P(the query is answered by its hits).
     in_corpus : float
@@ -98,6 +100,7 @@ class Decision:
     advice_tokens: int = field(default=0, compare=False)
     searched_as: str = ""
     language: str = field(default=ENGLISH, compare=False)
+    closest: tuple[Reading, ...] = field(default=(), compare=False)
 
     @classmethod
     def empty(cls, basis: str = "", language: str = ENGLISH, code: Code = "nothing_found") -> Self:
@@ -132,6 +135,11 @@ class Decision:
         return self.reason if written else clarifying_question(self.readings, self.language)
 
     @property
+    def suggestions(self) -> tuple[Reading, ...]:
+        """The closest sections, up to three, if they are near, but none answers certainly."""
+        return self.closest if self.code == "uncertain" else ()
+
+    @property
     def choices(self) -> list[dict[str, Any]]:
         """The readings as JSON objects; empty unless the action is "clarify"."""
         if self.action != "clarify":
@@ -152,7 +160,12 @@ class Decision:
             "clarifying_question": self.clarifying_question,
             "readings": self.choices,
             "candidates": [*self.candidates],
+            "suggestions": self.suggested(),
         } | self.advice_metadata()
+
+    def suggested(self) -> list[dict[str, Any]]:
+        """Return title and ids of each of `suggestions`, as JSON values."""
+        return [{"title": one.title, "ids": [*one.ids]} for one in self.suggestions]
 
     def advice_metadata(self) -> dict[str, Any]:
         """Return the metadata on an advisor; empty if none was asked."""
@@ -183,12 +196,13 @@ def decide_one(
     in_corpus: float = 1.0,
     unfamiliar: str = "",
     language: str = ENGLISH,
+    closest: tuple[Reading, ...] = (),
 ) -> Decision:
     """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
     Parameters
     ----------
-    confidence, in_corpus, underspecified, unfamiliar, language
+    confidence, in_corpus, underspecified, unfamiliar, language, closest
         As in `Decision`.
     readings : tuple of Reading
         The possible meanings of the question; empty if unknown, as for serialised hits.
@@ -214,8 +228,12 @@ def decide_one(
         code = "no_answer"
     asks = action == "clarify"
     reason = clarifying_question(readings, language) if asks else sentence(code, language)
+    if code == "uncertain" and closest:
+        titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
+        reason = sentence("closest", language, reason=reason, titles=titles)
+    told: dict[str, Any] = {"code": code, "language": language, "closest": closest}
     numbers = (confidence, in_corpus, underspecified, threshold)
-    decision = Decision(action, reason, readings, *numbers, code=code, language=language)
+    decision = Decision(action, reason, readings, *numbers, **told)
     return with_note(decision, unfamiliar) if unfamiliar else decision
 
 
@@ -228,7 +246,8 @@ def with_note(decision: Decision, unfamiliar: str) -> Decision:
 
 def decide_again(decision: Decision, threshold: float) -> Decision:
     """Repeat a decision with another threshold; see `decide_one`."""
-    names = ("confidence", "underspecified", "readings", "in_corpus", "unfamiliar", "language")
+    names = ["confidence", "underspecified", "readings", "in_corpus"]
+    names += ["unfamiliar", "language", "closest"]
     again = decide_one(**{name: getattr(decision, name) for name in names}, threshold=threshold)
     return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
 

@@ -458,6 +458,18 @@ def readings(candidates: Candidates) -> list[Reading]:
     ]
 
 
+def closest_sections(candidates: Candidates, most: int = 3) -> list[Reading]:
+    """Name the first different subjects of the hits, for a question that none answers."""
+    count = min(most, len(candidates.mass))
+    groups = [np.flatnonzero(candidates.subject == number).tolist() for number in range(count)]
+    return [
+        Reading(title, tuple(candidates.ids[row] for row in rows), float(candidates.mass[number]))
+        for number, (title, rows) in enumerate(
+            zip(_titles(candidates, groups), groups, strict=True)
+        )
+    ]
+
+
 def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str]:
     """Name each group of hits by its title, with that of its document if the title says little."""
     about, titles = candidates.about, list[str]()

@@ -527,6 +527,7 @@ class _Search(Record):
     hits: _Count = 0
     size: _Count = 0
     language: str = ""
+    closest: tuple[Reading, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -549,7 +550,8 @@ class _Told(Record):
 
 
 _COSTS = ("advice_probability", "advice_calls", "advice_tokens")
-_SELDOM = ("readings", "advice", "searched_as", *_COSTS)  # left out where there are none
+# What is left out where there is none.
+_SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
 
 
 def told_of(decision: Decision) -> dict[str, Any]:
@@ -560,6 +562,7 @@ def told_of(decision: Decision) -> dict[str, Any]:
     said, code, readings = (decision.action, decision.reason), decision.code, decision.readings
     costs = [getattr(decision, name) for name in _COSTS]
     told = _Told(*said, *numbers, code, readings, *advice, search, *costs).metadata()
+    told["suggestions"] = decision.suggested()
     return {name: value for name, value in told.items() if value or name not in _SELDOM}
 
 

@@ -64,6 +64,7 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
+_MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Confidence above which a question is searched without its turns, and without earlier subjects.
@@ -587,10 +588,14 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     meant: list[Reading] = []
     if assessed.underspecified >= _WORTH_ASKING:
         meant = readings.readings(assessed.competing)
+    closest: list[Reading] = []
+    if assessed.confidence < _MAY_ABSTAIN:
+        closest = readings.closest_sections(assessed.competing)
     decision = decide_one(
         assessed.confidence,
         assessed.underspecified,
         tuple(meant),
+        closest=tuple(closest),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row][0],
         language=method.language or query.language,
