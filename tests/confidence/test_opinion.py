@@ -167,15 +167,15 @@ def test_more_confidence_and_more_of_an_opinion_never_lower_the_probability(a, b
 
 def test_an_opinion_of_which_reading_is_meant_orders_them_and_may_clarify():
     readings = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
-    found = decide_one(0.6, 0.6, readings)
+    found, model = decide_one(0.6, 0.6, readings), OpinionModel(0.5, 1.0, 0.0)
     assert found.action == "answer"
     opinion = Opinion(contains=0.9, unclear=0.95, readings=(0.01, 0.04))
-    told = apply_opinion(found, opinion, shipped_opinion_model(), 0.5)
+    told = apply_opinion(found, opinion, model, 0.5)
     assert (told.action, told.clarifying_question) == (
         "clarify",
         "Do you mean the engine or the cat?",
     )
-    clear = apply_opinion(found, replace(opinion, unclear=0.02), shipped_opinion_model(), 0.5)
+    clear = apply_opinion(found, replace(opinion, unclear=0.02), model, 0.5)
     assert clear.action == "answer"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -45,26 +45,56 @@ def case_of(decision: Decision, question: str, texts: Sequence[str]) -> Case:
     return Case(question, texts[:READ], titles, decision.underspecified)
 
 
-def fit_opinion(gate: Gate, advisor: Advisor, retriever: Searchable, most: int) -> Gate:
-    """Learn how confidence and an advisor's probability become one, as `Gate.fit_from` says."""
-    view, passages = retriever.with_gate(None), sample_passages(retriever.store)
-    cases, sure, right = list[Case](), list[float](), list[bool]()
+@dataclass(frozen=True)
+class OwnCase:
+    """A question made of an index's passages, with what was found for it.
+
+    Attributes
+    ----------
+    case : Case
+    confidence : float
+    is_answered : bool
+        Whether a passage that answers it is among what was found.
+    """
+
+    case: Case
+    confidence: float
+    is_answered: bool
+
+
+def own_cases(retriever: Searchable, most: int, k: int) -> list[OwnCase]:
+    """Search for questions made of an index, with and without the passages that answer them.
+
+    Parameters
+    ----------
+    retriever : Retriever
+    most : int
+        Largest number of questions.
+    k : int
+        Number of hits that confidence is about.
+    """
+    view, passages, cases = retriever.with_gate(None), sample_passages(retriever.store), []
     for question, ids in questions_of(passages, most).items():
         for among in (None, {"$not": {"$id": ids}}):
             [result] = view.search([question], READ, filter=among)
             # A sentence of a passage is no answer to itself.
             texts = [hit.text.replace(question, " ").strip() for hit in result.passages]
             if any(texts):
-                cases.append(case_of(result.decision, question, texts))
-                sure.append(result.confidence_at(gate.k))
-                right.append(any(result.finds(ids)))
-    if sum(right) < FEWEST:
+                case = case_of(result.decision, question, texts)
+                cases.append(OwnCase(case, result.confidence_at(k), any(result.finds(ids))))
+    if sum(one.is_answered for one in cases) < FEWEST:
         raise ValueError(
             f"retriever: expected passages of which {FEWEST} questions can be made whose answers "
-            f"are found, got {sum(right)} of {len(passages):,} passages. A question is a title in "
-            "the metadata, a heading, or the first sentence of a passage. Use Gate.from_labels, or "
-            "the gate as it is."
+            f"are found, got {len(cases) // 2} questions of {len(passages):,} passages. A question "
+            "is a title in the metadata, a heading, or the first sentence of a passage. Use "
+            "Gate.from_labels, or the gate as it is."
         )
+    return cases
+
+
+def fit_opinion(gate: Gate, advisor: Advisor, own: Sequence[OwnCase]) -> Gate:
+    """Learn how confidence and an advisor's probability become one, as `Gate.fit_from` says."""
+    cases = [one.case for one in own]
     _log.warning(
         "uec_rag: asking the advisor %s times about %s questions made of the passages: about %s "
         "tokens, once.",
@@ -75,7 +105,7 @@ def fit_opinion(gate: Gate, advisor: Advisor, retriever: Searchable, most: int) 
     replies = run_to_end(ask_advisor(advisor, cases, gate.timeout))
     odds = [reply.said.log_odds if isinstance(reply.said, Opinion) else None for reply in replies]
     given = [row for row, one in enumerate(odds) if one is not None]
-    truth = np.array(right)[given]
+    truth = np.array([own[row].is_answered for row in given], dtype=bool)
     if min(truth.sum(), (~truth).sum()) < FEWEST:
         failures = [reply.said for reply in replies if not isinstance(reply.said, Opinion)]
         raise ValueError(
@@ -84,18 +114,12 @@ def fit_opinion(gate: Gate, advisor: Advisor, retriever: Searchable, most: int) 
             + (f" (most recently: {failures[-1]!s:.200})" if failures else "")
             + ". Pass a decision model, or a function that returns a number from 0 to 1."
         )
-    own, heard = np.array(sure)[given], np.array([odds[row] for row in given], dtype=np.float64)
-    made = (gate.opinion or shipped_opinion_model()).fit(own, heard, truth, gate.threshold)
-    together = made.log_odds(own, heard)
-    return replace(
-        gate,
-        opinion=replace(
-            made,
-            questions=len(given) // 2,
-            before=round(auroc(own, truth), 4),
-            after=round(auroc(together, truth), 4),
-        ),
-    )
+    sure = np.array([own[row].confidence for row in given])
+    heard = np.array([odds[row] for row in given], dtype=np.float64)
+    made = (gate.opinion or shipped_opinion_model()).fit(sure, heard, truth, gate.threshold)
+    scores = {"before": sure, "after": made.log_odds(sure, heard)}
+    told = {name: round(auroc(score, truth), 4) for name, score in scores.items()}
+    return replace(gate, opinion=replace(made, questions=len(given) // 2, **told))
 
 
 def with_guarantee(

@@ -33,6 +33,7 @@ from uec_rag.retrieval.advised import (
     UNDERSPECIFIED,
     case_of,
     fit_opinion,
+    own_cases,
     with_guarantee,
 )
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
@@ -460,7 +461,8 @@ class Gate(NotCopied, Record):
         """
         if self.advisor is None:
             raise ValueError("advisor: fit_from learns of an advisor; make Gate(advisor=...).")
-        return cast(Gate, fit_opinion(self, self.advisor, retriever, check_k(most, "most")))
+        cases = own_cases(retriever, check_k(most, "most"), self.k)
+        return cast(Gate, fit_opinion(self, self.advisor, cases))
 
     def search(
         self, retriever: Searchable, queries: Sequence[str], k: int = 4, **options: Any
