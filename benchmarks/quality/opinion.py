@@ -52,8 +52,9 @@ from benchmarks.tables import print_table
 from uec_rag import Advice, Gate, Retriever
 from uec_rag.confidence import opinion as opinions
 from uec_rag.confidence.advice import Advisor
+from uec_rag.confidence.model import fit_logistic, log_odds
 from uec_rag.confidence.opinion import READ, OpinionModel, auroc, odds_of, share_of
-from uec_rag.retrieval.advised import OwnCase, fit_opinion, own_cases
+from uec_rag.retrieval.advised import DOUBT, OwnCase, fit_opinion, own_cases
 from uec_rag.retrieval.result import Result, SearchResult
 
 FURTHER = ("restic", "madetech", "caddy")
@@ -274,11 +275,12 @@ def with_labels(
     table = []
     for name, noise in {"without": None, "as judged": 0.0, "noise 2": 2.0, "noise 4": 4.0}.items():
         score, bad = list[float](), list[bool]()
-        for manual in manuals.values():
-            gate = Gate() if noise is None else Gate(advisor=Reader(judgements, noise))
-            for row, one in zip(
-                manual.rows, manual.decide(replace(gate, threshold=0.0)), strict=True
-            ):
+        for documents, manual in manuals.items():
+            gate = Gate(0.0)
+            if noise is not None:
+                reader = Reader(judgements[documents], noise)
+                gate = fit_opinion(Gate(0.0, advisor=reader), reader, manual.own)
+            for row, one in zip(manual.rows, manual.decide(gate), strict=True):
                 clear = one.decision.action == "answer"
                 score.append(one.decision.confidence if clear else -math.inf)
                 bad.append(not is_found(row, one))
@@ -315,7 +317,8 @@ def learn(data: Path, judgements: Judgements) -> OpinionModel:
                 [one] = index.search([question], READ, filter=among)
                 texts = [hit.searched for hit in one.passages]
                 sure = float(one.decision.confidence)
-                cases.append((question, texts, sure, any(one.finds(ids))))
+                if DOUBT[0] < sure <= DOUBT[1]:  # others are not asked about
+                    cases.append((question, texts, sure, any(one.finds(ids))))
     confidence = np.array([case[2] for case in cases])
     truth = np.array([case[3] for case in cases])
 
@@ -331,13 +334,20 @@ def learn(data: Path, judgements: Judgements) -> OpinionModel:
         if np.mean([auroc(odds(level, seed), truth) for seed in range(DRAWS)]) <= JEV
     )
     drawn = np.concatenate([odds(float(noise), seed) for seed in range(DRAWS)])
-    own, right_ = np.tile(confidence, DRAWS), np.tile(truth, DRAWS)
-    start = OpinionModel(confidence=0.5, contains=0.2, bias=0.0)
-    made = start.fit(own, drawn, right_, 0.5)
+    own, right_ = np.tile(log_odds(confidence), DRAWS), np.tile(truth, DRAWS)
+    usual, counts = float(own.mean()), np.ones(len(own))
+    both = np.column_stack([own - usual, drawn])
+    weights, bias = fit_logistic(both, right_, counts, np.array([0.5, 0.5]), 1.0, 1.0)
+    made = OpinionModel(float(weights[0]), float(weights[1]), bias, usual)
+    scores = made.log_odds(np.tile(confidence, DRAWS), drawn)
+    # Cautious: no more of those without an answer are answered than by the confidence alone.
+    allowed = int((own[~right_] > 0).sum())
+    most = float(np.sort(scores[~right_])[::-1][allowed])
+    made = replace(made, bias=made.bias - max(most, 0.0))
     print(
         f"noise {noise}: AUROC {auroc(own, right_):.3f} alone, {auroc(drawn, right_):.3f} model, "
     )
-    print(f"{auroc(made.log_odds(own, drawn), right_):.3f} together; {made}")
+    print(f"{auroc(scores, right_):.3f} together; {made}")
     return made
 
 
@@ -351,7 +361,9 @@ def main(
     judgements = read_judgements()
     if write is not None:
         learned = learn(write, judgements).metadata()
-        kept = {name: round(learned[name], 4) for name in ("confidence", "contains", "bias")}
+        kept = {
+            name: round(learned[name], 4) for name in ("confidence", "contains", "bias", "usual")
+        }
         target = Path(opinions.__file__).with_name("opinion.json")
         target.write_text(json.dumps(kept) + "\n", encoding="utf-8")
         opinions.shipped_opinion_model.cache_clear()

@@ -15,6 +15,7 @@ from uec_rag.confidence.opinion import (
     OpinionModel,
     auroc,
     read_answers,
+    share_of,
     shipped_opinion_model,
 )
 from uec_rag.confidence.readings import Reading
@@ -180,33 +181,30 @@ def test_an_opinion_of_which_reading_is_meant_orders_them_and_may_clarify():
 
 
 def drawn(sharp, count=60, seed=0):
-    """Confidence, and an opinion's log odds, of questions with and without an answer."""
+    """An opinion's log odds on questions with and without an answer."""
     rng = np.random.default_rng(seed)
     right = np.arange(2 * count) < count
-    confidence = 1 / (1 + np.exp(-rng.normal(right - 0.5, 1)))
-    return confidence, rng.normal(sharp * (right - 0.5), 1), right
+    return rng.normal(sharp * (right - 0.5), 1), right
 
 
-@pytest.mark.parametrize("sharp", [0.0, 1.0, 6.0])
-def test_a_model_that_tells_more_counts_for_more_and_never_leaks_more(sharp):
-    confidence, odds, right = drawn(sharp)
-    made = shipped_opinion_model().fit(confidence, odds, right, 0.5)
-    scores = made.log_odds(confidence, odds)
-    assert (scores[~right] > 0).sum() <= (confidence[~right] > 0.5).sum()
-    assert auroc(scores, right) >= auroc(confidence, right) - 0.02
-    useless = shipped_opinion_model().fit(*drawn(0.0), 0.5)
-    assert made.contains > useless.contains or sharp < 6
+def test_a_model_that_tells_more_counts_for_more():
+    weights = [shipped_opinion_model().fit(*drawn(sharp)).contains for sharp in (0.0, 1.0, 6.0)]
+    assert weights == sorted(weights)
+    assert weights[0] < 0.3 < 1 < weights[2]
+    assert auroc(*drawn(6.0)) > 0.99
 
 
-def test_one_that_always_says_yes_is_not_followed():
-    confidence, _, right = drawn(0.0)
-    made = shipped_opinion_model().fit(confidence, np.full(len(right), 4.0), right, 0.5)
-    leak = made.log_odds(confidence, np.full(len(right), 4.0))[~right] > 0
-    assert leak.sum() <= (confidence[~right] > 0.5).sum()
+@pytest.mark.parametrize("says", [4.0, -4.0])
+def test_one_that_always_says_the_same_leaves_the_confidence(says):
+    right = drawn(0.0)[1]
+    made = shipped_opinion_model().fit(np.full(len(right), says), right)
+    usual = share_of(made.usual)
+    assert made.probability(usual, says) == pytest.approx(0.5, abs=0.1)
+    assert made.probability(0.9, says) > made.probability(usual, says) > made.probability(0.1, says)
 
 
 def test_its_model_is_saved():
-    made = OpinionModel(0.4, 0.8, -0.1, 60, 0.7, 0.9)
+    made = OpinionModel(0.4, 0.8, -0.1, -0.3, 60, 0.7, 0.9)
     assert OpinionModel.restore(made.metadata()) == made
     assert "60 questions" in made.report
     assert "0.700 without and 0.900 with" in made.report

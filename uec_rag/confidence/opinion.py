@@ -331,6 +331,8 @@ class OpinionModel(Record):
     confidence, contains : float
         Weights of the log odds of the confidence and of `Opinion.log_odds`, at least 0.
     bias : float
+    usual : float
+        The mean log odds of the confidence in borderline questions, at which it counts for nothing.
     questions : int
         Number of questions made of an index's passages that it was fitted on; 0 if it came with the
         package.
@@ -341,6 +343,7 @@ class OpinionModel(Record):
     confidence: float
     contains: float
     bias: float
+    usual: float = 0.0
     questions: int = 0
     before: float | None = None
     after: float | None = None
@@ -359,53 +362,32 @@ class OpinionModel(Record):
         self, confidence: NDArray[np.float64], odds: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Compute the log odds that the passages answer each of n questions."""
-        return self.confidence * _bounded(confidence) + self.contains * odds + self.bias
+        own = log_odds(np.clip(confidence, _LEAST, 1 - _LEAST)) - self.usual
+        return self.confidence * own + self.contains * odds + self.bias
 
     def probability(self, confidence: float, odds: float) -> float:
         """Compute P(the passages answer a question)."""
         return share_of(float(self.log_odds(np.array([confidence]), np.array([odds]))[0]))
 
-    def fit(
-        self,
-        confidence: NDArray[np.float64],
-        odds: NDArray[np.float64],
-        right: NDArray[np.bool_],
-        threshold: float,
-    ) -> Self:
-        """Return a model of one index and one decision model, of questions with known answers.
+    def fit(self, odds: NDArray[np.float64], right: NDArray[np.bool_]) -> Self:
+        """Return a model of one decision model, from questions with known answers.
 
-        The bias is lowered until no more questions without an answer are above the threshold than
-        by their confidence alone.
+        Its probabilities alone are calibrated. Questions made of passages say nothing of how far to
+        trust confidence: they are easier to find than those of users.
 
         Parameters
         ----------
-        confidence, odds : array, shape (n,)
-            Confidence in what was found for each question, and the opinion's log odds on it.
+        odds : array, shape (n,)
+            The opinion's log odds on what was found for each question.
         right : bool array, shape (n,)
             Whether it has the answer.
-        threshold : float
-            The confidence above which the gate answers.
         """
-        known = np.column_stack([_bounded(confidence), odds])
-        start, counts = np.array([self.confidence, self.contains]), np.ones(len(right))
-        weights, bias = fit_logistic(known, right, counts, start, _STRENGTH, _STRENGTH)
-        made = replace(self, confidence=float(weights[0]), contains=float(weights[1]), bias=bias)
-        return made.with_leak_of(confidence[~right], odds[~right], threshold)
-
-    def with_leak_of(
-        self, confidence: NDArray[np.float64], odds: NDArray[np.float64], threshold: float
-    ) -> Self:
-        """Lower the bias until no more questions are above a threshold than by confidence alone."""
-        allowed = int((confidence > threshold).sum())
-        scores = np.sort(self.log_odds(confidence, odds))[::-1]
-        limit = float(log_odds(np.array([threshold]))[0])
-        if len(scores) <= allowed or scores[allowed] <= limit:
-            return self
-        return replace(self, bias=self.bias - float(scores[allowed]) + limit - 1e-6)
+        counts, start = np.ones(len(right)), np.array([_LIKELY])
+        [contains], bias = fit_logistic(odds[:, None], right, counts, start, 1.0, 1.0)
+        return replace(self, contains=float(contains), bias=bias)
 
 
-def _bounded(confidence: NDArray[np.float64]) -> NDArray[np.float64]:
-    return log_odds(np.clip(confidence, _LEAST, 1 - _LEAST))
+_LIKELY = 0.5  # the weight of a decision model's log odds before anything is known of it
 
 
 def auroc(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
@@ -420,9 +402,6 @@ def auroc(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
 
     count = float(positive.sum() * (~positive).sum())
     return float(mannwhitneyu(score[positive], score[~positive]).statistic) / count
-
-
-_STRENGTH = 4.0  # of the prior: that of some questions
 
 
 @cache

@@ -116,7 +116,7 @@ def fit_opinion(gate: Gate, advisor: Advisor, own: Sequence[OwnCase]) -> Gate:
         )
     sure = np.array([own[row].confidence for row in given])
     heard = np.array([odds[row] for row in given], dtype=np.float64)
-    made = (gate.opinion or shipped_opinion_model()).fit(sure, heard, truth, gate.threshold)
+    made = (gate.opinion or shipped_opinion_model()).fit(heard, truth)
     scores = {"before": sure, "after": made.log_odds(sure, heard)}
     told = {name: round(auroc(score, truth), 4) for name, score in scores.items()}
     return replace(gate, opinion=replace(made, questions=len(given) // 2, **told))
