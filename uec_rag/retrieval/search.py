@@ -31,7 +31,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.text import FUNCTION_WORDS, WORD
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import Decision, decide_one
+from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
 from uec_rag.confidence.languages import ENGLISH, Code, function_words
 from uec_rag.confidence.model import (
     JUDGED,
@@ -64,6 +64,7 @@ _BLOCK = 2**26  # similarities held at a time, over questions, passages and enco
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
+_ANSWERED = 0.5  # confidence from which a reading is worth offering, whatever the gate
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Confidence above which a question is searched without its turns, and without earlier subjects.
@@ -150,6 +151,25 @@ class Ranking:
     features: Features = field(init=False)
     probabilities: Probabilities = field(init=False)
 
+    def only(self, row: int, columns: Sequence[int]) -> Ranking:
+        """Return the ranking of one question with some of its hits, which have different texts."""
+        at, places = slice(row, row + 1), np.arange(len(columns))[None]
+        return replace(
+            self,
+            queries=self.queries[at],
+            parts=[part[at] for part in self.parts],
+            coefficients=self.coefficients[at],
+            disagreement=self.disagreement[at, columns],
+            top=Top(*(cast(Any, of_all)[at, columns] for of_all in self.top)),
+            passages=[[self.passages[row][column] for column in columns]],
+            text_number=places,
+            distinct=places,
+            to_hits=self.to_hits[at][:, :, columns],
+            words=self.words and [[self.words[row][column] for column in columns]],
+            idf=self.idf[at],
+            unfamiliar=self.unfamiliar[at],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
@@ -181,6 +201,11 @@ class Assessment:
     def clarity(self) -> float:
         """P(the question says what it means, and the first texts answer it), as if independent."""
         return self.confidence * (1 - self.underspecified)
+
+    def asks(self, meant: Sequence[Reading]) -> bool:
+        """Return whether the decision is to ask which of some readings is meant."""
+        in_corpus = float(self.probabilities.in_corpus[0])
+        return needs_clarification(self.underspecified, in_corpus, meant)
 
 
 def run(
@@ -332,7 +357,7 @@ def rank(
         )
         rest = None
         if whole is not None and len(view) < NEAREST:
-            rest = view_for(method, whole, asked, some, k)
+            rest = left_out(ranking, view_for(method, whole, asked, some, k))
         ranking.features = features_of(ranking, store, rest)
         ranking.probabilities = method.model.probabilities(ranking.features)
         yield asked, ranking
@@ -424,7 +449,7 @@ def contribute(
     return to_hits, words, idf_of
 
 
-def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Features:
+def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) -> Features:
     """Compute the features of the first different texts of n questions.
 
     Parameters
@@ -432,8 +457,8 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
     ranking : Ranking
     store : Store
         What was searched.
-    rest : View, optional
-        The passages that compete with the few ones of a filter.
+    rest : array, shape (n, m), optional
+        mu_s of the passages that compete with the few ones of a filter, padded with -inf.
     """
     method, fitted, pi = ranking.method, ranking.method.fitted, ranking.coefficients
     mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
@@ -452,7 +477,7 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
     if not is_unfitted:
         members = member_evidence(ranking, to_hits[:, :, 0].copy())
     if rest is not None:
-        others = (slope * left_out(ranking, rest) + offset[:, None]).astype(np.float32)
+        others = (slope * rest + offset[:, None]).astype(np.float32)
     words = np.full((len(mu), len(WORDS)), np.nan, dtype=np.float32)
     if ranking.words is not None:
         words[:] = [word_evidence(ranking, row) for row in range(len(mu))]
@@ -587,6 +612,9 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     meant: list[Reading] = []
     if assessed.underspecified >= _WORTH_ASKING:
         meant = readings.readings(assessed.competing)
+    if assessed.asks(meant) and not method.model.standardised:
+        answered = [one for one in meant if _is_answered(ranking, row, one, meant)]
+        meant = answered if len(answered) > 1 else []
     decision = decide_one(
         assessed.confidence,
         assessed.underspecified,
@@ -620,6 +648,22 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         parts=parts_of(ranking, row, kept),
         copies=[[*map(own_copy, copies[of_text])] for of_text in number[kept].tolist()],
     )
+
+
+def _is_answered(ranking: Ranking, row: int, meant: Reading, others: Sequence[Reading]) -> bool:
+    """Return whether a question would be answered at 0.5, if one of its readings was chosen.
+
+    The other readings do not compete with it then; the rest of the hits does.
+    """
+    columns = [at for at in ranking.distinct[row].tolist() if at >= 0]
+    ids = [ranking.passages[row][at].id for at in columns]
+    apart = {id_ for reading in others for id_ in reading.ids}
+    own = [at for at, id_ in zip(columns, ids, strict=True) if id_ in meant.ids]
+    rest = [at for at, id_ in zip(columns, ids, strict=True) if id_ not in apart]
+    far = rest[-1:] * max(NEAREST - len(own) - len(rest), 0)  # as those beyond the hits, at most
+    made = ranking.only(row, own)
+    found = features_of(made, ranking.view, ranking.top.mu[row : row + 1, [*rest, *far]])
+    return bool(ranking.method.model.probabilities(found).confidence[0] > _ANSWERED)
 
 
 def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
