@@ -25,10 +25,13 @@ from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdra
 from qdrant_client import QdrantClient, models
 
 from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
-from uec_rag import UEC, langchain, llama_index
+from uec_rag import UEC, FingerprintMismatch, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
+from uec_rag.documents.questions import MOST_PAIRS
+from uec_rag.encoders.base import PROBES
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.query import Diversity
+from uec_rag.stores.base import Passage
 
 TEXTS = list(dict.fromkeys(passages(80)))
 # A first sentence is a question that the rest answers.
@@ -432,6 +435,46 @@ def test_what_is_saved_over_a_store_is_loaded_with_it(theirs, tmp_path):
     again = type(over).load(tmp_path, member, store=theirs.over(store).index.store, details=True)
     assert [text for text, _ in theirs.hits(again, question)] == [text for text, _ in expected]
     assert again.report == over.report
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_over_after_a_restart_has_its_fit_and_gate_and_embeds_no_passages(theirs, tmp_path):
+    """As a pod does, which is told not to fit: the fit was made when its image was built."""
+    member = theirs.Member()
+    store = theirs.store(member, LONG)
+    over = theirs.over(store)
+    over.fit_from().index.gate = Gate(0.7)
+    over.save(tmp_path)
+    question = LONG[3].split(".")[0]
+    expected = theirs.hits(over, question)
+    EMBEDDED.clear()
+    again = type(over).load(tmp_path, over=store, fit=False, details=True)
+    assert again.index.gate.threshold == 0.7
+    assert [text for text, _ in theirs.hits(again, question)] == [text for text, _ in expected]
+    assert len(EMBEDDED) <= len(PROBES) + 2  # the question, and one to compare with the store
+    with pytest.raises(FingerprintMismatch, match="the embedding alone to a class of"):
+        type(over).load(tmp_path, UEC([member, "bm25"]), store=over.index.store)
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_the_first_fit_says_how_many_texts_it_embeds_and_another_filter_needs_none(theirs, caplog):
+    texts = [f"{text} Part {n}." for n, text in enumerate(LONG * 3)]
+    texts = [f"Item {n} {text}" for n, text in enumerate(texts)]
+    store = theirs.store(theirs.Member(), LONG)
+    more = [Passage(f"m{n}", text) for n, text in enumerate(texts)]
+    over = theirs.over(store)
+    EMBEDDED.clear()
+    over.index.fit_from(more)
+    assert 200 < len(EMBEDDED) <= 300
+    assert f"{2 * MOST_PAIRS} texts are embedded by" in caplog.text
+    theirs.hits(theirs.over(store), QUERIES[0])
+    EMBEDDED.clear()
+    even = {"filter": {"even": True}}
+    if isinstance(theirs, LlamaIndex):
+        same = MetadataFilter(key="even", value=True)
+        even = {"filters": MetadataFilters(filters=[same])}
+    assert theirs.hits(theirs.over(store, **even), QUERIES[1])
+    assert len(EMBEDDED) <= 2
 
 
 def test_a_store_of_ours_needs_none(fitted):

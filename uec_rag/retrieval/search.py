@@ -57,6 +57,7 @@ from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, own_copy
+from uec_rag.retrieval.why import explain
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 
@@ -150,25 +151,6 @@ class Ranking:
     unfamiliar: Sequence[tuple[str, bool]]
     features: Features = field(init=False)
     probabilities: Probabilities = field(init=False)
-
-    def only(self, row: int, columns: Sequence[int]) -> Ranking:
-        """Return the ranking of one question with some of its hits, which have different texts."""
-        at, places = slice(row, row + 1), np.arange(len(columns))[None]
-        return replace(
-            self,
-            queries=self.queries[at],
-            parts=[part[at] for part in self.parts],
-            coefficients=self.coefficients[at],
-            disagreement=self.disagreement[at, columns],
-            top=Top(*(cast(Any, of_all)[at, columns] for of_all in self.top)),
-            passages=[[self.passages[row][column] for column in columns]],
-            text_number=places,
-            distinct=places,
-            to_hits=self.to_hits[at][:, :, columns],
-            words=self.words and [[self.words[row][column] for column in columns]],
-            idf=self.idf[at],
-            unfamiliar=self.unfamiliar[at],
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,7 +339,7 @@ def rank(
         )
         rest = None
         if whole is not None and len(view) < NEAREST:
-            rest = left_out(ranking, view_for(method, whole, asked, some, k))
+            rest = view_for(method, whole, asked, some, k)
         ranking.features = features_of(ranking, store, rest)
         ranking.probabilities = method.model.probabilities(ranking.features)
         yield asked, ranking
@@ -449,7 +431,7 @@ def contribute(
     return to_hits, words, idf_of
 
 
-def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) -> Features:
+def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Features:
     """Compute the features of the first different texts of n questions.
 
     Parameters
@@ -457,8 +439,8 @@ def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) 
     ranking : Ranking
     store : Store
         What was searched.
-    rest : array, shape (n, m), optional
-        mu_s of the passages that compete with the few ones of a filter, padded with -inf.
+    rest : View, optional
+        The passages that compete with the few ones of a filter.
     """
     method, fitted, pi = ranking.method, ranking.method.fitted, ranking.coefficients
     mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
@@ -477,7 +459,7 @@ def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) 
     if not is_unfitted:
         members = member_evidence(ranking, to_hits[:, :, 0].copy())
     if rest is not None:
-        others = (slope * rest + offset[:, None]).astype(np.float32)
+        others = (slope * left_out(ranking, rest) + offset[:, None]).astype(np.float32)
     words = np.full((len(mu), len(WORDS)), np.nan, dtype=np.float32)
     if ranking.words is not None:
         words[:] = [word_evidence(ranking, row) for row in range(len(mu))]
@@ -647,23 +629,21 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         parts=parts_of(ranking, row, kept),
         copies=[[*map(own_copy, copies[of_text])] for of_text in number[kept].tolist()],
+        why=explain(method.model.in_corpus, ranking.features.in_corpus[row], missing(ranking, row)),
     )
 
 
 def _is_answered(ranking: Ranking, row: int, meant: Reading, others: Sequence[Reading]) -> bool:
     """Return whether a question would be answered at 0.5, if one of its readings was chosen.
 
-    The other readings do not compete with it then; the rest of the hits does.
+    As in a search within it, all passages but those of the other readings compete with its own.
     """
-    columns = [at for at in ranking.distinct[row].tolist() if at >= 0]
-    ids = [ranking.passages[row][at].id for at in columns]
-    apart = {id_ for reading in others for id_ in reading.ids}
-    own = [at for at, id_ in zip(columns, ids, strict=True) if id_ in meant.ids]
-    rest = [at for at, id_ in zip(columns, ids, strict=True) if id_ not in apart]
-    far = rest[-1:] * max(NEAREST - len(own) - len(rest), 0)  # as those beyond the hits, at most
-    made = ranking.only(row, own)
-    found = features_of(made, ranking.view, ranking.top.mu[row : row + 1, [*rest, *far]])
-    return bool(ranking.method.model.probabilities(found).confidence[0] > _ANSWERED)
+    view, asked = ranking.view, slice(row, row + 1)
+    apart = [id_ for one in others if one is not meant for id_ in one.ids]
+    among, whole = view.snapshot({"$id": [*meant.ids]}), view.snapshot({"$not": {"$id": apart}})
+    parts = [part[asked] for part in ranking.parts]
+    [(_, found)] = rank(ranking.method, among, ranking.queries[asked], parts, JUDGED, whole)
+    return found is not None and float(found.probabilities.confidence[0]) > _ANSWERED
 
 
 def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
@@ -722,6 +702,18 @@ def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[st
             matched = sorted(ranking.words[row][column].items(), key=itemgetter(1), reverse=True)
             part["matched_terms"] = [word for word, _ in matched]
     return parts
+
+
+def missing(ranking: Ranking, row: int) -> list[str]:
+    """List the words of a question that none of its first hits has, names if it has any."""
+    query, words = ranking.queries[row], ranking.words
+    if words is None:
+        return []
+    first = [at for at in ranking.distinct[row, :JUDGED].tolist() if at >= 0]
+    known, without = {w for at in first for w in words[row][at]}, function_words(query.language)
+    content = [word for word in ranking.idf[row] if word.casefold() not in without]
+    named = names_in(query.text, content, english=query.language == ENGLISH)
+    return [word for word in content if word not in known and (word in named or not named)]
 
 
 # A digit, an underscore, an inner capital, an option.

@@ -21,14 +21,16 @@ from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.properties import cached_property
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import Encoded, Encoder, TermEncoder, check_vectors
+from uec_rag.encoders.base import SAME, Encoded, Encoder, TermEncoder, check_vectors, probe
+from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 
-_SAME = 0.999  # least cosine of two vectors of a text by the same model, whose store may round them
+_FEW = 3  # stored vectors that are compared for a gate
 
 Vectors = Callable[[list[str]], Mapping[str, Sequence[float]]]
 """A function from ids to the stored vectors, by id."""
@@ -53,6 +55,10 @@ class Source:
         Returns up to `count` passages, to fit the ensemble on.
     find_by_vector : callable(vector, filter) -> sequence of Passage, or None
         As `find`, for a question's vector by the source's own embedding.
+    own : embedding or None
+        The source's own embedding.
+    stored : Vectors or None
+        Returns the vectors that this embedding made, to compare.
     """
 
     name: str
@@ -61,6 +67,8 @@ class Source:
     get: Callable[[list[str]], Sequence[Passage]] | None = None
     sample: Callable[[int], Sequence[Passage]] | None = None
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
+    own: object = None
+    stored: Vectors | None = None
 
 
 def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
@@ -173,7 +181,7 @@ class SourceStore(Store):
         matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
             probe = encoder.encode([passages[0].text], "passage")
-            if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
+            if float(matrix[0] @ probe.embedding[0]) < SAME or not np.array_equal(
                 probe.embedding, probe.features
             ):
                 raise ValueError(
@@ -200,6 +208,36 @@ class SourceStore(Store):
         made = copy(self)
         made.uec = uec
         return made
+
+    @cached_property
+    def _own(self) -> Encoder | None:
+        """The source's own embedding as an encoder: the first, or one beside the ensemble."""
+        own, first = self.source.own, self.uec.encoders[0]
+        if own is None or getattr(first, "source", None) is own:
+            return None if own is None else first
+        return BlackBoxEncoder(own) if is_langchain(own) or is_llama_index(own) else None
+
+    @cached_property
+    def probes(self) -> tuple[tuple[float, ...], ...]:
+        """The vectors of a few texts by the source's own embedding."""
+        return () if self._own is None else (probe(self._own),)
+
+    @cached_property
+    def has_own_vectors(self) -> bool:
+        """Whether a few stored vectors are those that the source's embedding makes, where known."""
+        encoder, stored, few = self._own, self.source.stored, self.examples(_FEW)
+        if encoder is None or stored is None or not few:
+            return True
+        known = stored([passage.id for passage in few])
+        kept = [passage for passage in few if known.get(passage.id) is not None]
+        if not kept:
+            return True
+        rows = [known[passage.id] for passage in kept]
+        made = encoder.encode([passage.text for passage in kept], "passage").embedding
+        if {len(row) for row in rows} != {made.shape[1]}:
+            return False
+        matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
+        return bool(((matrix * made).sum(axis=1) >= SAME).all())
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter."""
