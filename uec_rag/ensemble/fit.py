@@ -51,7 +51,7 @@ PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]
 # ensemble that is fitted on them says little about those of users.
 _GENERATED_LEVEL = 1.65, 1.81
 # Questions made of a passage share more words with it than those of users, which halves the odds of
-# words: chosen on three manuals and two models, see benchmarks/results/over.md.
+# words: chosen on three manuals, see benchmarks/results/own_model.md.
 _FEWER_WORDS = float(np.log(0.5))
 _PROFILED = 300  # questions, and passages, whose writing is recorded
 
