@@ -69,6 +69,7 @@ def nodes(model):
     return VectorStoreIndex(given, embed_model=HostedNodes(version=model))
 
 
+@pytest.mark.filterwarnings("ignore:The gate was made with another calibration")
 @pytest.mark.parametrize("words", [True, False])
 def test_a_gate_over_a_store_of_another_model_does_not_fit_and_says_so(words, tmp_path):
     over = langchain.UECRetriever.over(chroma("MiniLM"), words=words, candidates=80)

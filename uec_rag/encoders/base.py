@@ -321,8 +321,8 @@ def probe(encoder: Encoder) -> tuple[float, ...]:
 
 
 def are_of_one_model(probe: Sequence[float], other: Sequence[float]) -> bool:
-    """Return whether two of what `probe` returns, none of which is (), are of the same model."""
-    if len(probe) != len(other):
-        return False
+    """Return whether two of what `probe` returns are of the same model, or of words."""
+    if len(probe) != len(other) or not probe:
+        return len(probe) == len(other)
     one, two = (np.reshape(each, (len(PROBES), -1)) for each in (probe, other))
     return bool(((one * two).sum(axis=1) >= SAME).all())

@@ -79,6 +79,13 @@ def fit_without_labels(
             "heading, or the first sentence of a passage that goes on after it: give titles, make "
             "the passages longer, or fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
+    own = [each for each in uec.encoders if not isinstance(each, TermEncoder)]
+    sources = tuple(getattr(encoder, "source", encoder) for encoder in own)
+    key = [*map(id, sources), uec.fitted.names, uec.fitted.options, uec.fitted.rule, pairs]
+    for other, _, known in [*_LATEST]:
+        if other == key:
+            fitted.fitted = known
+            return fitted
     probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
     plain = [np.array_equal(probe.embedding, probe.features) for probe in probes]
     if not dense or not all(plain) or not uec.fitted.is_direct:
@@ -86,12 +93,6 @@ def fit_without_labels(
             "uec: expected a model whose last layer is the identity, in a direct sum, got "
             f"{', '.join(uec.names)}; fit it on pairs of your own with UEC.fit(pairs)."
         )
-    sources = tuple(getattr(encoder, "source", encoder) for encoder in fitted.encoders)
-    key = [*map(id, sources), uec.fitted.names, uec.fitted.options, uec.fitted.rule, pairs]
-    for other, _, known in [*_LATEST]:
-        if other == key:
-            fitted.fitted = known
-            return fitted
     start = time.perf_counter()
     _log.warning(
         "uec_rag: fitting on %s questions made of the passages: %s texts are embedded by %s, once.",
