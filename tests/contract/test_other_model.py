@@ -16,6 +16,7 @@ from uec_rag import UEC, FingerprintMismatch, Gate, Retriever, langchain, llama_
 
 ASKED = [text.split(".")[0] for text in LONG[:24]]
 ANSWERS = [[id_] for id_ in IDS[:24]]
+EMBEDDED = []
 OTHER = "made with another embedding model"
 
 
@@ -32,6 +33,7 @@ class Hosted(Embeddings):
         self.model_version = model
 
     def embed_documents(self, texts):
+        EMBEDDED.extend(texts)
         return [vector(self.model_version, text) for text in texts]
 
     def embed_query(self, text):
@@ -75,6 +77,11 @@ def test_a_gate_over_a_store_of_another_model_does_not_fit_and_says_so(words, tm
     over = langchain.UECRetriever.over(chroma("MiniLM"), words=words, candidates=80)
     gate = Gate.from_labels(over.index, ASKED, ANSWERS, max_wrong=0.2)
     assert gate.fits(over.index)
+    gated = langchain.UECGate(retriever=over, gate=gate)
+    gated.invoke(ASKED[0])
+    EMBEDDED.clear()
+    gated.invoke(ASKED[1])
+    assert len(EMBEDDED) <= 1  # the models are compared once
     gate.save(tmp_path / "gate.json")
     gate = Gate.load(tmp_path / "gate.json")
     same = (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.properties import cached_property
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import SAME, Encoded, Encoder, TermEncoder, check_vectors, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -32,6 +31,7 @@ from uec_rag.stores.local import View
 
 _FEW = 3  # stored vectors that are compared for a gate
 
+_OfOwn: TypeAlias = tuple[tuple[tuple[float, ...], ...], bool]
 Vectors = Callable[[list[str]], Mapping[str, Sequence[float]]]
 """A function from ids to the stored vectors, by id."""
 
@@ -115,6 +115,7 @@ class SourceStore(Store):
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._compared: list[str] = []  # the passage whose vectors were compared; shared by views
+        self._known_of_own: list[_OfOwn] = []  # once known; shared by views
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
     @property
@@ -209,26 +210,33 @@ class SourceStore(Store):
         made.uec = uec
         return made
 
-    @cached_property
-    def _own(self) -> Encoder | None:
-        """The source's own embedding as an encoder: the first, or one beside the ensemble."""
-        own, first = self.source.own, self.uec.encoders[0]
-        if own is None or getattr(first, "source", None) is own:
-            return None if own is None else first
-        return BlackBoxEncoder(own) if is_langchain(own) or is_llama_index(own) else None
-
-    @cached_property
+    @property
     def probes(self) -> tuple[tuple[float, ...], ...]:
         """The vectors of a few texts by the source's own embedding."""
-        return () if self._own is None else (probe(self._own),)
+        return self._of_own[0]
 
-    @cached_property
+    @property
     def has_own_vectors(self) -> bool:
         """Whether a few stored vectors are those that the source's embedding makes, where known."""
-        encoder, stored, few = self._own, self.source.stored, self.examples(_FEW)
-        if encoder is None or stored is None or not few:
-            return True
-        known = stored([passage.id for passage in few])
+        return self._of_own[1]
+
+    @property
+    def _of_own(self) -> _OfOwn:
+        """What is known of the source's own embedding, once for all views."""
+        if not self._known_of_own:
+            own, first = self.source.own, self.uec.encoders[0]
+            if getattr(first, "source", None) is own and own is not None:
+                self._known_of_own.append(((), self._has_vectors_of(first)))
+            elif is_langchain(own) or is_llama_index(own):
+                encoder = BlackBoxEncoder(own)
+                self._known_of_own.append(((probe(encoder),), self._has_vectors_of(encoder)))
+            else:
+                self._known_of_own.append(((), True))
+        return self._known_of_own[0]
+
+    def _has_vectors_of(self, encoder: Encoder) -> bool:
+        stored, few = self.source.stored, self.examples(_FEW)
+        known = stored([passage.id for passage in few]) if stored and few else {}
         kept = [passage for passage in few if known.get(passage.id) is not None]
         if not kept:
             return True
