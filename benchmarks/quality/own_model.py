@@ -6,13 +6,16 @@ r"""A user's own model, fitted without labels on the passages that it is to sear
         --questions further
     python -m benchmarks.quality.own_model table MANUALS MODELS --most 250
     python -m benchmarks.quality.own_model ranking DATA MODELS
+    python -m benchmarks.quality.own_model over MANUALS MODELS --only uv,git,debian
 
 MODELS is a folder of SentenceTransformer models, which are black boxes here, without prompts: what
 a LangChain embedding is to this package. `level` prints mean and deviation of the log odds of
 `in_corpus` that `UEC()` gives for the questions that a fit is made of, on collections: what
 `uec_rag.ensemble.fit` has as its constants. `table` asks the questions to the twelve manuals, see
 `first_week`, of each model as it is and after a fit; no number is fitted on these. `ranking` prints
-nDCG@10 on collections, of each model alone and fitted on their passages with words.
+nDCG@10 on collections, of each model alone and fitted on their passages with words. `over` prints
+how many questions with an answer find it within four, in the order of a store that keeps the
+vectors of a model, by `UECRetriever.over` that store, and by `UEC()`.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from benchmarks.quality.hybrid import searched
 from benchmarks.quality.proof import MOST
 from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, sampled, shipped
 from benchmarks.tables import print_table
-from uec_rag import UEC
+from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import level_of
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders import CachedEncoder
@@ -46,10 +49,12 @@ from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.retrieval.learn import fit_without_labels
+from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores.base import Passage
 
 ENGLISH = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"
 ENGLISH += ",tydiqa_goldp_en,squad_sample,xquad_en"
+MOST_FOUND = 4
 MODELS = "all-MiniLM-L6-v2,gte-small"
 
 Names = Annotated[str, typer.Option("--names", help="Models, comma-separated.")]
@@ -168,6 +173,61 @@ def ranking(data: Data, folder: Folder, names: Names = MODELS, sets: Sets = ENGL
         rows.append([name, *(f"{mean_ndcg(collection, ids):.3f}" for ids in found)])
     columns = [f"{model}{way}" for model in names.split(",") for way in (", alone", ", fitted")]
     print_table("nDCG@10", ["collection", "UEC()", *columns], rows)
+
+
+@app.command()
+def over(
+    manuals: Manuals,
+    folder: Folder,
+    names: Names = MODELS,
+    only: Annotated[str, typer.Option(help="Manuals, comma-separated.")] = ",".join(FOLDERS),
+) -> None:
+    """Print the numbers of questions whose answer is found within four, by kind."""
+    warnings.simplefilter("ignore")
+    rows = [row for row in read_tables("first_week", "own_words") if shared.expected_texts(row)]
+    found = defaultdict[tuple[str, str], list[bool]](list)
+    kinds = [kind for kind, right in KINDS.items() if right == "answer"]
+    for manual in only.split(","):
+        passages = passages_in(manuals, manual)
+        asked = [row for row in rows if row["documents"] == manual]
+        questions = [row["question"] for row in asked]
+        ways = {"UEC()": shared.index_of(shipped(), passages).search(questions, MOST_FOUND)}
+        lists = {way: result.passages for way, result in ways.items()}
+        for name in names.split(","):
+            source = source_of_model(own_encoder(folder / name), passages)
+            index = Retriever(UEC([own_encoder(folder / name), "bm25"]))
+            index.store = SourceStore(index.uec, source)
+            lists[f"{name}, plain store"] = [
+                source.find(question, None)[:MOST_FOUND] for question in questions
+            ]
+            lists[f"{name}, over it"] = index.search(questions, MOST_FOUND).passages
+        for way, of_questions in lists.items():
+            for row, hits in zip(asked, of_questions, strict=True):
+                texts = shared.expected_texts(row)
+                found[way, row["kind"]].append(any(shared.has_any(hit, texts) for hit in hits))
+    table = [
+        [way, *(f"{sum(found[way, kind])} of {len(found[way, kind])}" for kind in kinds)]
+        for way in dict.fromkeys(way for way, _ in found)
+    ]
+    print_table(f"Found within {MOST_FOUND}: {only}", ["", *kinds], table)
+
+
+def source_of_model(encoder: CachedEncoder, passages: Sequence[Passage]) -> Source:
+    """A store that keeps a model's vectors, and finds the fifty nearest passages."""
+    vectors = encoder.encode([passage.text for passage in passages], "passage").embedding
+    places = {passage.id: place for place, passage in enumerate(passages)}
+
+    def find(question: str, _: object) -> list[Passage]:
+        near = vectors @ encoder.encode([question], "query").embedding[0]
+        return [passages[place] for place in np.argsort(-near, kind="stable")[:50]]
+
+    return Source(
+        "a model's nearest",
+        find,
+        lambda ids: {id_: vectors[places[id_]].tolist() for id_ in ids},
+        lambda ids: [passages[places[id_]] for id_ in ids],
+        lambda most: passages[:most],
+    )
 
 
 def _row(

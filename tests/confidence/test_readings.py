@@ -110,14 +110,22 @@ def test_whatever_is_found_labels_never_repeat_and_probabilities_are_some(hits, 
     assert sum(one.probability for one in some) <= 1 + 1e-6
     ids = [id_ for one in some for id_ in one.ids]
     assert len(ids) == len({*ids})
-    assert [one.ids[0] for one in some] == sorted(
-        (one.ids[0] for one in some), key=lambda id_: int(id_[1:])
+    assert [one.probability for one in some] == sorted(
+        (one.probability for one in some), reverse=True
     )
 
 
 def test_a_reading_above_nine_tenths_is_the_only_one():
     assert labels(["git add", "rsync"], None, [2.0, 0.0]) == ["git add", "rsync"]
     assert labels(["git add", "rsync"], None, [2.5, 0.0]) == ["git add"]
+
+
+def test_nothing_is_offered_for_a_word_that_no_passage_of_the_corpus_has():
+    two, seen = ["git add", "rsync"], [("option",)] * 2
+    unseen = float(np.log1p(2 * 1000 + 1))
+    asked = {"the": unseen, "option": 1.0, "hyperdrive": unseen - 1}  # in one passage, far away
+    assert labels(two, seen, idf=asked) == two
+    assert labels(two, seen, idf=asked | {"hyperdrive": unseen}) == ["git add"]
 
 
 def test_where_only_the_names_of_files_are_known_there_is_nothing_to_choose():

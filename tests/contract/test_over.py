@@ -22,10 +22,13 @@ from qdrant_client import QdrantClient, models
 
 from tests.contract.postgres import address
 from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
-from uec_rag import UEC, langchain, llama_index
+from uec_rag import UEC, FingerprintMismatch, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
+from uec_rag.documents.questions import MOST_PAIRS
+from uec_rag.encoders.base import PROBES
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.query import Diversity
+from uec_rag.stores.base import Passage
 
 TEXTS = list(dict.fromkeys(passages(80)))
 # A first sentence is a question that the rest answers.
@@ -421,6 +424,45 @@ def test_what_is_saved_over_a_store_is_loaded_with_it(theirs, tmp_path):
     again = type(over).load(tmp_path, member, store=theirs.over(store).index.store, details=True)
     assert [text for text, _ in theirs.hits(again, question)] == [text for text, _ in expected]
     assert again.report == over.report
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_over_after_a_restart_has_its_fit_and_gate_and_embeds_no_passages(theirs, tmp_path):
+    """As a pod does, which is told not to fit: the fit was made when its image was built."""
+    member = theirs.Member()
+    store = theirs.store(member, LONG)
+    over = theirs.over(store)
+    over.fit_from().index.gate = Gate(0.7)
+    over.save(tmp_path)
+    question = LONG[3].split(".")[0]
+    expected = theirs.hits(over, question)
+    EMBEDDED.clear()
+    again = type(over).load(tmp_path, over=store, fit=False, details=True)
+    assert again.index.gate.threshold == 0.7
+    assert [text for text, _ in theirs.hits(again, question)] == [text for text, _ in expected]
+    assert len(EMBEDDED) <= len(PROBES) + 2  # the question, and one to compare with the store
+    with pytest.raises(FingerprintMismatch, match="the embedding alone to a class of"):
+        type(over).load(tmp_path, UEC([member, "bm25"]), store=over.index.store)
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_the_first_fit_says_how_many_texts_it_embeds_and_another_filter_needs_none(theirs, caplog):
+    texts = [f"Item {n} {text}" for n, text in enumerate(LONG * 3)]
+    store = theirs.store(theirs.Member(), LONG)
+    more = [Passage(f"m{n}", text) for n, text in enumerate(texts)]
+    over = theirs.over(store)
+    EMBEDDED.clear()
+    over.index.fit_from(more)
+    assert 200 < len(EMBEDDED) <= 300
+    assert f"{2 * MOST_PAIRS} texts are embedded by" in caplog.text
+    theirs.hits(theirs.over(store), QUERIES[0])
+    EMBEDDED.clear()
+    where = {"filter": {"place": {"$lt": 40}}}
+    if isinstance(theirs, LlamaIndex):
+        low = MetadataFilter(key="place", value=40, operator="<")
+        where = {"filters": MetadataFilters(filters=[low])}
+    assert theirs.hits(theirs.over(store, **where), QUERIES[1])
+    assert len(EMBEDDED) <= 3  # the question, one to compare, and one for the dimension
 
 
 def test_a_store_of_ours_needs_none(fitted):

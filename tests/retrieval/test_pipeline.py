@@ -278,6 +278,16 @@ class TestReadings:
         assert {*decision.candidates} <= {*TOWNS}
         assert sum(reading.probability for reading in decision.readings) > 0.6
 
+    @pytest.mark.parametrize("question", ["Elkins", "Why Elkins?", "When was it founded?"])
+    def test_a_reading_is_offered_if_it_would_be_answered(self, with_words, texts, question):
+        index = with_towns(with_words, texts)
+        decision = index.search([question])[0].decision
+        assert decision.action == "clarify"
+        assert len(decision.readings) != 1
+        for reading in decision.readings:
+            [chosen] = index.search([question], within=reading).decisions
+            assert chosen.action == "answer"
+
     def test_it_is_asked_whatever_k_and_the_threshold(self, with_words, texts):
         index = with_towns(with_words, texts)
         found = [index.search(["Elkins"], k)[0] for k in (1, 4, 40)]

@@ -159,6 +159,12 @@ class Calibrator(Record):
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
         return logits + np.float32(self.offset)
 
+    def added(self, features: FloatArray) -> FloatArray:
+        """Compute what the mean and each feature add to the log odds, shape (..., 1 + F)."""
+        base = self.logits(np.full_like(features, np.nan))[..., None]
+        each = np.where(np.eye(features.shape[-1], dtype=bool), features[..., None, :], np.nan)
+        return np.concatenate([base, self.logits(each) - base], axis=-1)
+
     def predict(self, features: FloatArray) -> FloatArray:
         """Compute probabilities, shape (...), from features (..., F)."""
         return sigmoid(self.logits(features))

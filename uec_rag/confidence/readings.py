@@ -70,6 +70,8 @@ _NUMBER = re.compile(
     r"august|september|october|november|december)\b",
     re.IGNORECASE,
 )
+_DASH = re.compile(r"\s+[—–|·»-]\s+")  # in the title of a page, before that of its site
+_SITE = re.compile(r"(?:\s+v?\d[\w.]*)?\s+(?:documentation|docs|manual|help)\Z", re.IGNORECASE)
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)\Z")  # of a function
 
 
@@ -431,12 +433,13 @@ def underspecified(
 
 
 def readings(candidates: Candidates) -> list[Reading]:
-    """Find the readings of a question, in the order of their first hits.
+    """Find the readings of a question, most probable first.
 
     The likelihood of a subject is its posterior, times `exp(2 t)` if its titles say a share t of
     the question, by squared idf. The readings are the likeliest four subjects, of those of 2 % or
-    more; if one has more than nine tenths, or all that is known of them are the names of their
-    files and they do not say the same with other numbers, there is only the likeliest one.
+    more; if one has more than nine tenths, if all that is known of them are the names of their
+    files and they do not say the same with other numbers, or if no passage has a word of the
+    question, which none of them would answer then, there is only the likeliest one.
     """
     rarity, subject = candidates.rarity**2, candidates.subject
     titled = candidates.coverage[2] @ rarity / max(float(rarity.sum()), 1e-12)
@@ -444,9 +447,10 @@ def readings(candidates: Candidates) -> list[Reading]:
     mass /= mass.sum()
     count = max(int((mass >= _LEAST).sum()), 2)
     chosen = np.argsort(-mass, kind="stable")[: min(count, MOST_READINGS)].tolist()
-    groups = [np.flatnonzero(subject == number).tolist() for number in sorted(chosen)]
+    groups = [np.flatnonzero(subject == number).tolist() for number in chosen]
     only_files = all(candidates.about[rows[0]].is_file for rows in groups)
-    if mass.max() > _CERTAIN or (only_files and not _shared_statement(candidates)):
+    is_unknown = _asks_for_unknown(candidates)
+    if mass.max() > _CERTAIN or is_unknown or (only_files and not _shared_statement(candidates)):
         groups = [np.flatnonzero(subject == chosen[0]).tolist()]
     return [
         Reading(
@@ -470,30 +474,71 @@ def closest_sections(candidates: Candidates, most: int = 3) -> list[Reading]:
     ]
 
 
+def _asks_for_unknown(candidates: Candidates) -> bool:
+    """Return whether the question has a word that no passage of the corpus has."""
+    unseen = math.log1p(2 * candidates.size + 1) - 1e-3
+    absent = ~candidates.coverage[0].any(axis=0)
+    return any(
+        is_absent and idf >= unseen and word.casefold() not in candidates.function_words
+        for (word, idf), is_absent in zip(candidates.idf.items(), absent.tolist(), strict=True)
+    )
+
+
 def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str]:
-    """Name each group of hits by its title, with that of its document if the title says little."""
+    """Name each group of hits by its title, with what tells it apart if the title says little."""
     about, titles = candidates.about, list[str]()
+    pages = _pages(about)
     own = [
-        without_number(about[rows[0]].subject)
-        if len({about[row].subject for row in rows}) == 1
-        else ""
+        without_number(pages[rows[0]][0]) if len({pages[row][0] for row in rows}) == 1 else ""
         for rows in groups
     ]
     bearers = Counter(map(_plain, own))
     sources = _source_titles(about)
     for title, rows in zip(own, groups, strict=True):
         one = about[rows[0]]
-        source, is_file = sources[one.source], one.subject == one.source
+        alike = [other[0] for name, other in zip(own, groups, strict=True) if name == title]
+        source, is_apart = sources[one.source], False
+        if title and len(alike) > 1 and (apart := _tell_apart(about, pages, alike)):
+            source, is_apart = apart[alike.index(rows[0])], True
+        is_file = one.subject in (one.source, PurePath(one.source).name)
         says_little = title.isupper() or bool(_PAGE.fullmatch(title)) or is_file
         says_little |= max(bearers[_plain(title)], candidates.bearers[_plain(one.subject)]) > 1
-        if source and (not title or is_file or len(bearers) == 1 < len(groups)):
+        is_only = len(bearers) == 1 < len(groups) and not is_apart
+        if source and (not title or is_file or is_only):
             title = source
-        elif source and says_little:
+        elif source and says_little and _plain(source) != _plain(title):
             title = f"{shorten(source, LONGEST_LABEL // 2)}: {title}"
         title = shorten(title or _opening(candidates, rows, groups) or candidates.ids[rows[0]])
         number = int(candidates.subject[rows[0]]) + 1
         titles.append(f"{title} ({number})" if title in titles else title)
     return titles
+
+
+def _pages(about: Sequence[About]) -> list[tuple[str, str]]:
+    """Split titles such as "Keys — Borg 1.2 documentation" into page and product, else "".
+
+    What follows the dash names a product if titles of several sources have it, or it says so.
+    """
+    split = [_DASH.split(one.subject, 1) for one in about]
+    of_sources = {(parts[-1], one.source) for parts, one in zip(split, about, strict=True)}
+    bearers = Counter(last for last, _ in of_sources)
+    return [
+        (page[0], _SITE.sub("", _DASH.split(page[1])[0]).strip())
+        if len(page) == 2 and (bearers[page[1]] > 1 or _SITE.search(page[1]))
+        else (one.subject, "")
+        for page, one in zip(split, about, strict=True)
+    ]
+
+
+def _tell_apart(
+    about: Sequence[About], pages: Sequence[tuple[str, str]], rows: Sequence[int]
+) -> list[str]:
+    """Return the products, or else the folders, by which pages of one title differ; [] if none."""
+    folders = zip(*(PurePath(about[row].source).parts[:-1] for row in rows), strict=False)
+    for names in ([pages[row][1] for row in rows], *map(list, folders)):
+        if all(names) and len({*map(_plain, names)}) == len(names):
+            return names
+    return []
 
 
 def _source_titles(about: Sequence[About]) -> dict[str, str]:

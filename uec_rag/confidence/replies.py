@@ -137,6 +137,8 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     >>> titles = ["git-push.html", "git-add.html", "rsync"]
     >>> [find_positions(reply, titles) for reply in ("push", "2.", "all", "neither", "5", "git")]
     [[0], [1], [0, 1, 2], [], None, None]
+    >>> find_positions("the one for Borg", ["Borg: Encryption", "restic: Encryption"])
+    [0]
     >>> [find_positions(reply, ["tar", "rsync"]) for reply in ("das zweite", "los dos", "都不是")]
     [[1], [0, 1], []]
     """
@@ -148,7 +150,7 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     if choice is not None:
         positions = [*range(len(titles))]
         return positions[choice] if choice.stop is None or choice.stop <= len(titles) else None
-    words = {*WORD.findall(said)} - _ARTICLES
+    words = {*WORD.findall(said)} - _AROUND
     named = [
         position
         for position, title in enumerate(plain)
@@ -158,7 +160,8 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     return named if len(named) == 1 else None
 
 
-_ARTICLES = {"the", "one"}
+# What an English reply has around a title: "I mean the one for Borg".
+_AROUND = {"a", "about", "an", "by", "for", "from", "i", "in", "mean", "of", "on", "one", "the"}
 
 
 @cache

@@ -303,3 +303,28 @@ def unique_names(names: Sequence[str]) -> list[str]:
         numbered = (f"{name}-{count}" for count in itertools.count(2))
         out.append(name if name not in out else next(n for n in numbered if n not in out))
     return out
+
+
+PROBES = ("The loan of a laptop lasts two weeks.", "How do I restore a backup?", "Chapter 7")
+"""The texts whose vectors tell one model from another."""
+
+SAME = 0.999
+"""The least cosine of two vectors of a text by the same model, which may be rounded."""
+
+
+def probe(encoder: Encoder) -> tuple[float, ...]:
+    """Return a model's vectors of `PROBES`, one after the other; () for words."""
+    if isinstance(encoder, TermEncoder):
+        return ()
+    try:
+        return tuple(encoder.encode(PROBES, "passage").embedding.ravel().round(4).tolist())
+    except NoDirection:  # it does not know the texts
+        return ()
+
+
+def are_of_one_model(probe: Sequence[float], other: Sequence[float]) -> bool:
+    """Return whether two of what `probe` returns are of the same model, or of words."""
+    if len(probe) != len(other) or not probe:
+        return len(probe) == len(other)
+    one, two = (np.reshape(each, (len(PROBES), -1)) for each in (probe, other))
+    return bool(((one * two).sum(axis=1) >= SAME).all())

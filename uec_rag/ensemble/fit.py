@@ -50,6 +50,9 @@ PairsLike = Iterable[Sequence[object]] | Mapping[str, Iterable[Sequence[object]]
 # over ten collections: benchmarks/quality/own_model.py level. How hard these questions are for an
 # ensemble that is fitted on them says little about those of users.
 _GENERATED_LEVEL = 1.65, 1.81
+# Questions made of a passage share more words with it than those of users, which halves the odds of
+# words: chosen on three manuals, see benchmarks/results/own_model.md.
+_FEWER_WORDS = float(np.log(0.5))
 _PROFILED = 300  # questions, and passages, whose writing is recorded
 
 
@@ -94,6 +97,10 @@ def fit(
             strange = _encode_pseudo_languages(encoders, fitted, texts, seed)
         lines = fitted.slopes, fitted.intercepts
         evidence = fit_evidence_weights(asked, *lines, seed=seed, others=strange)
+        if are_generated:
+            says_less = [_FEWER_WORDS * isinstance(one, Lexical) for one in encoders]
+            prior = np.add(evidence.prior, says_less)
+            evidence = replace(evidence, prior=tuple(prior.tolist()))
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
     bar.update()
     known = shipped_fit(encoders, unfitted)

@@ -23,7 +23,7 @@ from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupte
 from uec_rag.base.files import ENSEMBLE, is_saved, read_bytes, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
-from uec_rag.encoders.base import Encoder, LastLayer
+from uec_rag.encoders.base import Encoder, LastLayer, are_of_one_model, probe
 from uec_rag.encoders.lexical import NAME as BM25
 from uec_rag.encoders.lexical import RULES
 from uec_rag.encoders.loading import EncoderLike, load_encoder
@@ -57,13 +57,17 @@ def may_fetch(spec: str, *, trust: bool) -> bool:
 
 @dataclass(frozen=True)
 class SavedModel(Record):
-    """The saved state of an encoder, without its weights."""
+    """The saved state of an encoder, without its weights.
+
+    One without a revision, as of an API, is known again by its vectors of a few texts (`probe`).
+    """
 
     name: str
     spec: str | None
     revision: str
     dimension: int
     options: Mapping[str, str] = field(default_factory=dict)
+    probe: tuple[float, ...] = ()
 
     def is_like(self, other: Encoder) -> bool:
         """Return whether a fit of this encoder suits another: words may have other stems."""
@@ -88,6 +92,12 @@ class SavedModel(Record):
                 "you trust it, download it or load with trust=True; or pass the encoder, as in "
                 "encoders={...: ...}."
             ) from error
+        if self.probe and not are_of_one_model(self.probe, probe(model)):
+            raise FingerprintMismatch(
+                f"encoders: {self.name!r} makes other vectors than the model that was saved under "
+                "this name: pass that model; or embed the passages again with the new one, and "
+                "make the fit and the gate again."
+            )
         if not self.is_like(model) or model.dimension != self.dimension:
             raise FingerprintMismatch(
                 f"encoders: {self.name!r} is not the model that was saved (revision "
@@ -180,7 +190,12 @@ def save_ensemble(path: Path, encoders: Sequence[Encoder], fitted: Fitted) -> No
     path.mkdir(parents=True, exist_ok=True)
     models = tuple(
         SavedModel(
-            name, each.spec, each.revision, each.dimension, dict(getattr(each, "options", {}))
+            name,
+            each.spec,
+            each.revision,
+            each.dimension,
+            dict(getattr(each, "options", {})),
+            () if each.revision else probe(each),
         )
         for name, each in zip(fitted.names, encoders, strict=True)
     )

@@ -20,6 +20,7 @@ from uec_rag.encoders.base import (
     TermEncoder,
     encode_texts,
     prepare_texts,
+    probe,
     unique_names,
 )
 from uec_rag.encoders.loading import EncoderLike, load_encoders
@@ -155,6 +156,11 @@ class UEC:
         """The dimension of the Gaussians that `embed` returns."""
         dimensions = [encoder.dimension for encoder in self.encoders]
         return sum(dimensions) if self.fitted.is_direct else dimensions[0]
+
+    @cached_property
+    def probes(self) -> tuple[tuple[float, ...], ...]:
+        """Each encoder's vectors of a few texts, by which a gate knows the models again."""
+        return tuple(map(probe, self.encoders))
 
     def embed(
         self, texts: Sequence[str], role: Role = "passage", *, show_progress: bool | None = None

@@ -33,7 +33,14 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import as_judge, judge, keep_findings, noting, pending_on
+from uec_rag.retrieval.adapters import (
+    as_judge,
+    judge,
+    keep_findings,
+    load_over,
+    noting,
+    pending_on,
+)
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import HitMetadata, own_metadata
@@ -238,9 +245,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
-            known = dict(zip(retriever.index.uec.names, retriever.index.uec.encoders, strict=True))
-            index = Retriever.load(path, store=retriever.index.store, encoders=known)
-            retriever = _with_index(retriever, index)
+            retriever = _with_index(retriever, load_over(path, retriever.index, {}))
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:

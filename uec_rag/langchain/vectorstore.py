@@ -44,6 +44,7 @@ from uec_rag.retrieval.adapters import (
     in_thread,
     index_over,
     load_index,
+    load_over,
     note,
     take_options,
 )
@@ -523,7 +524,12 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], embedding: UEC | Embeddings | None = None, **kwargs: Any
+        cls,
+        path: str | os.PathLike[str],
+        embedding: UEC | Embeddings | None = None,
+        *,
+        over: VectorStore | BaseRetriever | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
 
@@ -532,11 +538,18 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
         path : path
         embedding : UEC, UECEmbeddings or Embeddings, optional
             The embedding that the index was made with, if it cannot be loaded by its name.
+        over : VectorStore or BaseRetriever, optional
+            What it was made over, by `over`, whose parameters `**kwargs` may have then.
         **kwargs
             Parameters of the class, and those of `Retriever.load`.
         """
-        index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
-        return cls(vectorstore=UECVectorStore(index), **kwargs)
+        if over is None:
+            index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
+            return cls(vectorstore=UECVectorStore(index), **kwargs)
+        options = take_options(Retriever.load, kwargs)
+        made = cls.over(over, embedding, fit=False, **kwargs)
+        index = load_over(path, made.index, options)
+        return made.model_copy(update={"vectorstore": UECVectorStore(index)})
 
     @property
     def index(self) -> Retriever:

@@ -29,7 +29,14 @@ from uec_rag.llama_index.nodes import (
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import FitFrom, as_index, index_over, load_index, take_options
+from uec_rag.retrieval.adapters import (
+    FitFrom,
+    as_index,
+    index_over,
+    load_index,
+    load_over,
+    take_options,
+)
 from uec_rag.retrieval.sources import Search, Source, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
 
@@ -186,6 +193,8 @@ class UECRetriever(FitFrom, BaseRetriever):
         cls,
         path: str | os.PathLike[str],
         embedding: UEC | BaseEmbedding | None = None,
+        *,
+        over: VectorStoreIndex | BaseRetriever | None = None,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -195,11 +204,18 @@ class UECRetriever(FitFrom, BaseRetriever):
         path : path
         embedding : UEC, UECEmbedding or LlamaIndex embedding, optional
             The embedding that the index was made with, if it cannot be loaded by its name.
+        over : VectorStoreIndex or BaseRetriever, optional
+            What it was made over, by `over`, whose parameters `**kwargs` may have then.
         **kwargs
             Parameters of the class, and those of `Retriever.load`.
         """
-        index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
-        return cls(index, **kwargs)
+        if over is None:
+            index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
+            return cls(index, **kwargs)
+        options = take_options(Retriever.load, kwargs)
+        made = cls.over(over, embedding, fit=False, **kwargs)
+        made._index = load_over(path, made.index, options)
+        return made
 
     @classmethod
     def over(

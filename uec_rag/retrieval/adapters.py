@@ -139,6 +139,17 @@ def load_index(path: str | os.PathLike[str], embedding: object = None, **options
     )
 
 
+def load_over(
+    path: str | os.PathLike[str], made: Retriever, options: Mapping[str, Any]
+) -> Retriever:
+    """Load the fit and the gate of an index over a source of candidates, for one made over it.
+
+    `options`: those of `Retriever.load` that are not known of `made`.
+    """
+    known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
+    return Retriever.load(path, **{"store": made.store, "encoders": known, **options})
+
+
 def take_options(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
     """Take the arguments of a function out of options."""
     names = signature(function).parameters
@@ -184,7 +195,8 @@ def index_over(
         if (by_vector := source.find_by_vector) is not None:  # embeds each question once
             find = lambda text, filter: by_vector(first.query_vector(text), filter)  # noqa: E731
             source = replace(source, find=find)
-    return Retriever(uec, SourceStore(uec, replace(source, vectors=vectors)), fit=fit)
+    source = replace(source, vectors=vectors, own=own, stored=source.vectors)
+    return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 
 def judge(

@@ -25,7 +25,7 @@ from uec_rag.confidence.decision_models import decision_model
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.opinion import READ, Opinion, OpinionModel, shipped_opinion_model
 from uec_rag.confidence.risk import Guarantee, drift, expected_threshold
-from uec_rag.encoders.base import NotCopied
+from uec_rag.encoders.base import NotCopied, are_of_one_model
 from uec_rag.retrieval.advice_log import AdviceLog
 from uec_rag.retrieval.advised import (
     DOUBT,
@@ -53,6 +53,12 @@ OUTDATED = (
     "has now, so its guarantee does not hold; recalibrate it with 'uec-rag gate'"
 )
 """The note on a gate that no longer `Gate.fits`."""
+
+OTHER_MODEL = (
+    "the gate was made with another embedding model than the index has now, or the store has "
+    "vectors of another one, so its guarantee does not hold; make the gate again from its labels"
+)
+"""The note on a gate that was made with other vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +240,9 @@ class Gate(NotCopied, Record):
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
         (`Retriever._method`), and of the passages; "" if unknown.
+    probes : tuple of tuple of float
+        The vectors of a few texts by each model of the index, and by that of the store below it;
+        empty if unknown.
     confidences : tuple of float
         Confidences of the calibration questions, ascending. The confidences of later questions are
         compared with them, without labels, by `drift`.
@@ -285,6 +294,7 @@ class Gate(NotCopied, Record):
     is_advised: bool = False
     basis: str = ""
     corpus: str = ""
+    probes: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     confidences: tuple[float, ...] = field(default=(), repr=False)
     max_wrong: float | None = None
 
@@ -425,6 +435,7 @@ class Gate(NotCopied, Record):
             k=searched.k,
             basis=searched.basis,
             corpus=searched.corpus,
+            probes=searched.retriever.probes,
             confidences=searched.sample,
         )
         if advisor is None:
@@ -598,10 +609,19 @@ class Gate(NotCopied, Record):
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made.
 
-        Of an engine, or more than 100,000 passages, only the number is compared.
+        Of an engine, or more than 100,000 passages, only the number is compared; of another store,
+        its name, its model and a few of its vectors.
         """
-        same = self.corpus in ("", retriever.corpus)
+        same = self.corpus in ("", retriever.corpus) and self.knows(retriever)
         return same and self.basis in ("", retriever._method(filter).basis)
+
+    def knows(self, retriever: Searchable) -> bool:
+        """Return whether the models of an index, and of the store below it, are the gate's."""
+        if not self.probes:
+            return True
+        alike = map(are_of_one_model, self.probes, retriever.probes)
+        are_as_many = len(self.probes) == len(retriever.probes)
+        return are_as_many and all(alike) and retriever.store.has_own_vectors
 
     def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object, without the advisors and the log."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,6 +24,7 @@ from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders.base import Encoded, TermEncoder
 from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
@@ -39,6 +41,8 @@ _AT_ONCE = 4096  # passages in memory at a time
 _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
 
 _log = logging.getLogger("uec_rag")
+# The last fits, each with what it was made of and the models, for another retriever over one store.
+_LATEST = deque[tuple[list[object], tuple[object, ...], Fitted]](maxlen=4)
 
 
 def sample_passages(store: Store) -> list[Passage]:
@@ -58,6 +62,7 @@ def fit_without_labels(
 ) -> UEC:
     """Return a copy of an ensemble that is fitted on questions made of passages.
 
+    The same models fitted again on the same questions get the fit that is known, if it is recent.
     NoFit if fewer than 32 questions can be made or these tell nothing, or an encoder has another
     last layer than the identity, so that stored vectors do not determine its Gaussians.
     """
@@ -74,6 +79,13 @@ def fit_without_labels(
             "heading, or the first sentence of a passage that goes on after it: give titles, make "
             "the passages longer, or fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
+    own = [each for each in uec.encoders if not isinstance(each, TermEncoder)]
+    sources = tuple(getattr(encoder, "source", encoder) for encoder in own)
+    key = [*map(id, sources), uec.fitted.names, uec.fitted.options, uec.fitted.rule, pairs]
+    for other, _, known in [*_LATEST]:
+        if other == key:
+            fitted.fitted = known
+            return fitted
     probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
     plain = [np.array_equal(probe.embedding, probe.features) for probe in probes]
     if not dense or not all(plain) or not uec.fitted.is_direct:
@@ -98,6 +110,7 @@ def fit_without_labels(
             "first sentence of a passage: cut the passages at headings or between sentences, or "
             "fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
+    _LATEST.append((key, sources, fitted.fitted))
     _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
 

@@ -66,6 +66,8 @@ class Result:
         the hit has, those that add most first. Empty if not known.
     copies : list of k lists of Passage
         The other passages with the text of each hit; empty if not known.
+    why : tuple of str
+        What each feature of the question adds to the log odds of `in_corpus`, in words.
     """
 
     query: str
@@ -84,6 +86,7 @@ class Result:
     judged: bool = True
     parts: Sequence[Mapping[str, Any]] = ()
     copies: Sequence[Sequence[Passage]] = ()
+    why: tuple[str, ...] = ()
 
     @property
     def ids(self) -> list[str]:
@@ -204,9 +207,9 @@ class Result:
             Position of the hit, from 0.
         details : bool
             Whether to add details of the score and the decision: `uec_mu`, `uec_model_variance`,
-            `uec_disagreement`, `uec_encoders`, `uec_matched_terms`, `uec_weights`, `uec_sources`
-            of its copies if there are any, and `uec_unfamiliar` if the question is unlike those of
-            the fit.
+            `uec_disagreement`, `uec_encoders`, `uec_matched_terms`, `uec_weights`, `uec_why`,
+            `uec_sources` of its copies if there are any, and `uec_unfamiliar` if the question is
+            unlike those of the fit.
         """
         decision, numbers = self.decision, self.numbers(rank)
         plain = ("score", "sigma2", "relevance")
@@ -218,7 +221,7 @@ class Result:
                 titles = [one.title for one in decision.readings if hit in one.ids]
                 fields["reading"] = titles[0] if titles else ""
         if self.judged and details:
-            fields["weights"] = self.weights
+            fields |= {"weights": self.weights, "why": [*self.why]}
             if decision.unfamiliar:
                 fields["unfamiliar"] = decision.unfamiliar
             if self.copies and self.copies[rank]:

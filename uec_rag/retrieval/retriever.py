@@ -30,7 +30,7 @@ from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.gate import GATE_FILE, OUTDATED, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, OTHER_MODEL, OUTDATED, Gate, Pending, check_gate
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.learn import (
     ENOUGH,
@@ -57,6 +57,7 @@ from uec_rag.retrieval.save import (
 )
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
+from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
@@ -227,6 +228,11 @@ class Retriever:
             self._known_corpus[changes] = known
         return known
 
+    @property
+    def probes(self) -> tuple[tuple[float, ...], ...]:
+        """The vectors of a few texts by its models and that of the store below, for a gate."""
+        return (*self.uec.probes, *self.store.probes)
+
     def _active_gate(self) -> Gate | None:
         """Return the gate that decides, which warns once if it is of other passages.
 
@@ -241,7 +247,9 @@ class Retriever:
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
                 "or make the gate by Gate.from_labels."
             )
-        if gate.corpus and gate.corpus != self.corpus:
+        if not gate.knows(self):
+            warn(OTHER_MODEL)
+        elif gate.corpus and gate.corpus != self.corpus:
             warn(OUTDATED)
         return gate
 
@@ -444,14 +452,18 @@ class Retriever:
             "diversity": diversity,
         }
         result, pending = self._begin(queries, k, options)
-        return result if pending is None else _joined(pending, pending.finish(), k)
+        result = result if pending is None else _joined(pending, pending.finish(), k)
+        log_decisions(result)
+        return result
 
     async def asearch(
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         result, pending = await asyncio.to_thread(self._begin, queries, k, options)
-        return result if pending is None else _joined(pending, await pending.afinish(), k)
+        result = result if pending is None else _joined(pending, await pending.afinish(), k)
+        log_decisions(result)
+        return result
 
     def _begin(
         self, queries: Sequence[str], k: int, options: Options
@@ -768,7 +780,7 @@ class Retriever:
     ) -> Self:
         """Fit the ensemble on questions made of passages, without labels, in a copy of its own.
 
-        The questions, 300 at most, are headings and the first sentences of passages, which the rest
+        The questions, 148 at most, are headings and the first sentences of passages, which the rest
         of these answers. Each is embedded once, as is what answers it; the passages of the index
         are not embedded again. The first search does the same by itself unless ``fit=False``, once,
         if there are 64 passages or more that can be listed.
@@ -916,7 +928,7 @@ class Retriever:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Copy the index with its ensemble to a folder, in place of an index that is there.
+        """Copy the index with its ensemble and gate to a folder, in place of one that is there.
 
         An index in memory has that folder from then on: later changes are written through. One
         that was loaded from `path` only records its ensemble and calibration there, since its
@@ -932,11 +944,17 @@ class Retriever:
             If the disk is full; what was there is unchanged.
         """
         target, home = as_path(path), self._home
+        gate = self.gate if self._gate or home.folder != target else None
         if home.folder == target and not self._is_snapshot:
             record(home, self.store, self.uec, self.calibration)
             self._settings = home.settings
+            made = home
+        else:
+            made = save_index(target, self.uec, self.store, self.calibration)
+        if gate is not None:
+            gate.save(target / GATE_FILE)
+        if made is home:
             return
-        made = save_index(target, self.uec, self.store, self.calibration)
         if self._is_snapshot or home.folder is not None:
             made.close()
         else:

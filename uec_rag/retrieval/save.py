@@ -178,7 +178,7 @@ def check_made_with(home: LocalStore, uec: UEC) -> bool:
         if fingerprint(before, uec.fitted) == expected:
             return True
     raise FingerprintMismatch(
-        f"uec: its fingerprint {uec.fingerprint[:12]!r} is not that of the index, "
-        f"{str(expected)[:12]!r}: other models, revisions or posterior. Load the index "
-        "with its own ensemble (uec=None), or build it again with this one."
+        f"uec: expected the ensemble of the index with its fit, got {uec!r}. Omit uec= to load the "
+        "saved one, and pass what has no name by encoders={name: embedding}, or the embedding "
+        "alone to a class of LangChain or LlamaIndex; or build the index again."
     )

@@ -31,7 +31,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
 from uec_rag.base.text import FUNCTION_WORDS, WORD
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import Decision, decide_one
+from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
 from uec_rag.confidence.languages import ENGLISH, Code, function_words
 from uec_rag.confidence.model import (
     JUDGED,
@@ -57,6 +57,7 @@ from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, own_copy
+from uec_rag.retrieval.why import explain
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 
@@ -65,6 +66,7 @@ _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
+_ANSWERED = 0.5  # confidence from which a reading is worth offering, whatever the gate
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Confidence above which a question is searched without its turns, and without earlier subjects.
@@ -182,6 +184,11 @@ class Assessment:
     def clarity(self) -> float:
         """P(the question says what it means, and the first texts answer it), as if independent."""
         return self.confidence * (1 - self.underspecified)
+
+    def asks(self, meant: Sequence[Reading]) -> bool:
+        """Return whether the decision is to ask which of some readings is meant."""
+        in_corpus = float(self.probabilities.in_corpus[0])
+        return needs_clarification(self.underspecified, in_corpus, meant)
 
 
 def run(
@@ -591,6 +598,9 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     closest: list[Reading] = []
     if assessed.confidence < _MAY_ABSTAIN:
         closest = readings.closest_sections(assessed.competing)
+    if assessed.asks(meant) and not method.model.standardised:
+        answered = [one for one in meant if _is_answered(ranking, row, one, meant)]
+        meant = answered if len(answered) > 1 else []
     decision = decide_one(
         assessed.confidence,
         assessed.underspecified,
@@ -624,7 +634,21 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         parts=parts_of(ranking, row, kept),
         copies=[[*map(own_copy, copies[of_text])] for of_text in number[kept].tolist()],
+        why=explain(method.model.in_corpus, ranking.features.in_corpus[row], missing(ranking, row)),
     )
+
+
+def _is_answered(ranking: Ranking, row: int, meant: Reading, others: Sequence[Reading]) -> bool:
+    """Return whether a question would be answered at 0.5, if one of its readings was chosen.
+
+    As in a search within it, all passages but those of the other readings compete with its own.
+    """
+    view, asked = ranking.view, slice(row, row + 1)
+    apart = [id_ for one in others if one is not meant for id_ in one.ids]
+    among, whole = view.snapshot({"$id": [*meant.ids]}), view.snapshot({"$not": {"$id": apart}})
+    parts = [part[asked] for part in ranking.parts]
+    [(_, found)] = rank(ranking.method, among, ranking.queries[asked], parts, JUDGED, whole)
+    return found is not None and float(found.probabilities.confidence[0]) > _ANSWERED
 
 
 def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
@@ -683,6 +707,18 @@ def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[st
             matched = sorted(ranking.words[row][column].items(), key=itemgetter(1), reverse=True)
             part["matched_terms"] = [word for word, _ in matched]
     return parts
+
+
+def missing(ranking: Ranking, row: int) -> list[str]:
+    """List the words of a question that none of its first hits has, names if it has any."""
+    query, words = ranking.queries[row], ranking.words
+    if words is None:
+        return []
+    first = [at for at in ranking.distinct[row, :JUDGED].tolist() if at >= 0]
+    known, without = {w for at in first for w in words[row][at]}, function_words(query.language)
+    content = [word for word in ranking.idf[row] if word.casefold() not in without]
+    named = names_in(query.text, content, english=query.language == ENGLISH)
+    return [word for word in content if word not in known and (word in named or not named)]
 
 
 # A digit, an underscore, an inner capital, an option.

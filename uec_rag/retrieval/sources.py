@@ -13,7 +13,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, Self, cast
+from typing import Any, NoReturn, Self, TypeAlias, cast
 
 import numpy as np
 
@@ -23,15 +23,25 @@ from uec_rag.base.errors import as_corrupted, warn
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import Encoded, Encoder, NoDirection, TermEncoder, check_vectors
+from uec_rag.encoders.base import (
+    SAME,
+    Encoded,
+    Encoder,
+    NoDirection,
+    TermEncoder,
+    check_vectors,
+    probe,
+)
+from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, Store, normalise
 from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
 from uec_rag.stores.local import View
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
-_SAME = 0.999  # least cosine of two vectors of a text by the same model, whose store may round them
+_FEW = 3  # stored vectors that are compared for a gate
 
+_OfOwn: TypeAlias = tuple[tuple[tuple[float, ...], ...], bool]
 Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
 """A function from ids to the stored vectors, by id; of some there may be none."""
 
@@ -55,6 +65,10 @@ class Source:
         Returns up to `count` passages, to fit the ensemble on.
     find_by_vector : callable(vector, filter) -> sequence of Passage, or None
         As `find`, for a question's vector by the source's own embedding.
+    own : embedding or None
+        The source's own embedding.
+    stored : Vectors or None
+        Returns the vectors that this embedding made, to compare.
     """
 
     name: str
@@ -63,6 +77,8 @@ class Source:
     get: Callable[[list[str]], Sequence[Passage]] | None = None
     sample: Callable[[int], Sequence[Passage]] | None = None
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
+    own: object = None
+    stored: Vectors | None = None
 
 
 @dataclass(eq=False)
@@ -227,8 +243,9 @@ class SourceStore(Store):
         self._filter: Filter | None = None
         self._condition = parse({})
         # The passage whose vectors were compared, what was said, and passages that are left out;
-        # shared by views.
+        # shared by views, as is what is known of the source's own embedding.
         self._compared, self._said, self._unusable = list[str](), set[object](), set[str]()
+        self._known_of_own: list[_OfOwn] = []
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
     @property
@@ -328,9 +345,9 @@ class SourceStore(Store):
             )
         matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
-            probe = encoder.encode([known[0].text], "passage")
-            if float(matrix[0] @ probe.embedding[0]) < _SAME or not np.array_equal(
-                probe.embedding, probe.features
+            own = encoder.encode([known[0].text], "passage")
+            if float(matrix[0] @ own.embedding[0]) < SAME or not np.array_equal(
+                own.embedding, own.features
             ):
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
@@ -361,6 +378,43 @@ class SourceStore(Store):
         made = copy(self)
         made.uec = uec
         return made
+
+    @property
+    def probes(self) -> tuple[tuple[float, ...], ...]:
+        """The vectors of a few texts by the source's own embedding."""
+        return self._of_own[0]
+
+    @property
+    def has_own_vectors(self) -> bool:
+        """Whether a few stored vectors are those that the source's embedding makes, where known."""
+        return self._of_own[1]
+
+    @property
+    def _of_own(self) -> _OfOwn:
+        """What is known of the source's own embedding, once for all views."""
+        if not self._known_of_own:
+            own, first = self.source.own, self.uec.encoders[0]
+            if getattr(first, "source", None) is own and own is not None:
+                self._known_of_own.append(((), self._has_vectors_of(first)))
+            elif is_langchain(own) or is_llama_index(own):
+                encoder = BlackBoxEncoder(own)
+                self._known_of_own.append(((probe(encoder),), self._has_vectors_of(encoder)))
+            else:
+                self._known_of_own.append(((), True))
+        return self._known_of_own[0]
+
+    def _has_vectors_of(self, encoder: Encoder) -> bool:
+        stored, few = self.source.stored, self.examples(_FEW)
+        known = stored([passage.id for passage in few]) if stored and few else {}
+        pairs = [(one, row) for one in few if (row := known.get(one.id)) is not None]
+        if not pairs:
+            return True
+        kept, rows = [one for one, _ in pairs], [row for _, row in pairs]
+        made = encoder.encode([passage.text for passage in kept], "passage").embedding
+        if {len(row) for row in rows} != {made.shape[1]}:
+            return False
+        matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
+        return bool(((matrix * made).sum(axis=1) >= SAME).all())
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter.

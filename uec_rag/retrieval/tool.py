@@ -108,6 +108,7 @@ def answer_record(result: Result) -> dict[str, Any]:
         **six_digits(result.decision.metadata()),
         "language": result.decision.language,
         "weights": six_digits(result.weights),
+        "why": [*result.why],
         "exact": result.exact,
         "passages": passages,
     }

@@ -210,6 +210,16 @@ class Store(ABC):
         )
 
     @property
+    def probes(self) -> tuple[tuple[float, ...], ...]:
+        """The vectors of a few texts by a model of the store's own, if it has one."""
+        return ()
+
+    @property
+    def has_own_vectors(self) -> bool:
+        """Whether vectors that are stored are those that the store's model makes, where known."""
+        return True
+
+    @property
     def contents(self) -> str:
         """A description of the contents."""
         return f"{len(self)} passages"

@@ -211,6 +211,12 @@ def test_a_question_is_in_the_address_and_those_before_lead_back(browser, page):
     expect(page.locator("#answer .decision h3")).to_have_text("where is the anchor?")
 
 
+def test_why_a_question_is_decided_so_is_told_in_words(page):
+    ask(page, "where is the anchor?")
+    page.click("#why summary")
+    expect(page.locator("#why li").first).to_contain_text("usual question: ")
+
+
 def test_a_reading_is_asked_among(page, index):
     question, texts, about = VAGUE, *namesakes()
     changed = Retriever.load(index)

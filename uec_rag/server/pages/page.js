@@ -251,6 +251,9 @@ function showAnswer(found, question, k, title) {
       h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
         found.threshold === null ? ", no threshold" : `, threshold ${percent(found.threshold)}`,
         `; the documents have an answer with probability ${percent(found.in_corpus)}.`),
+      found.why.length ? h("details", { id: "why" }, h("summary", {}, "Why"),
+        h("p", { class: "dim" }, "What each adds to the log odds that the documents have an answer:"),
+        h("ul", {}, found.why.map((line) => h("li", { dir: "auto" }, line)))) : "",
       h("p", { class: "dim" }, `Weights: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       labelled ? mark("Nothing answers", labelled, null) : ""),
     h("ol", { class: "hits" }, found.passages.map((hit, rank) =>

@@ -1,0 +1,133 @@
+"""A gate and a fit know the embedding that they were made with, whatever its name."""
+
+import zlib
+
+import chromadb
+import numpy as np
+import pytest
+from langchain_chroma import Chroma
+from langchain_core.embeddings import Embeddings
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.schema import TextNode
+
+from tests.contract.test_over import IDS, LONG, METADATAS
+from uec_rag import UEC, FingerprintMismatch, Gate, Retriever, langchain, llama_index
+
+ASKED = [text.split(".")[0] for text in LONG[:24]]
+ANSWERS = [[id_] for id_ in IDS[:24]]
+EMBEDDED = []
+OTHER = "made with another embedding model"
+
+
+def vector(model, text):
+    """The sum of directions that a model has for words."""
+    seeds = [zlib.crc32(f"{model} {word}".encode()) for word in text.split()]
+    return sum(np.random.default_rng(seed).normal(size=16) for seed in seeds).tolist()
+
+
+class Hosted(Embeddings):
+    """An embedding whose name and dimension tell nothing of its model."""
+
+    def __init__(self, model):
+        self.model_version = model
+
+    def embed_documents(self, texts):
+        EMBEDDED.extend(texts)
+        return [vector(self.model_version, text) for text in texts]
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+class HostedNodes(BaseEmbedding):
+    """The same, of LlamaIndex."""
+
+    model_name: str = "hosted"
+    version: str
+
+    def _get_text_embedding(self, text):
+        return vector(self.version, text)
+
+    def _get_query_embedding(self, query):
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query):
+        return self._get_text_embedding(query)
+
+
+def chroma(model, texts=LONG):
+    """A store of one name, which is filled again with the vectors of a model."""
+    client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
+    client.reset()
+    store = Chroma("manual", Hosted(model), client=client)
+    store.add_texts(texts, [dict(one) for one in METADATAS], ids=IDS)
+    return store
+
+
+def nodes(model):
+    """An index of one name, with the vectors of a model."""
+    given = [TextNode(text=text, id_=id_) for text, id_ in zip(LONG, IDS, strict=True)]
+    return VectorStoreIndex(given, embed_model=HostedNodes(version=model))
+
+
+@pytest.mark.filterwarnings("ignore:The gate was made with another calibration")
+@pytest.mark.parametrize("words", [True, False])
+def test_a_gate_over_a_store_of_another_model_does_not_fit_and_says_so(words, tmp_path):
+    over = langchain.UECRetriever.over(chroma("MiniLM"), words=words, candidates=80)
+    gate = Gate.from_labels(over.index, ASKED, ANSWERS, max_wrong=0.2)
+    assert gate.fits(over.index)
+    gated = langchain.UECGate(retriever=over, gate=gate)
+    gated.invoke(ASKED[0])
+    EMBEDDED.clear()
+    gated.invoke(ASKED[1])
+    assert len(EMBEDDED) <= 1  # the models are compared once
+    gate.save(tmp_path / "gate.json")
+    gate = Gate.load(tmp_path / "gate.json")
+    same = (
+        langchain.UECRetriever.over(chroma("MiniLM"), words=words, candidates=80).fit_from().index
+    )
+    assert gate.fits(same)
+    new = (
+        langchain.UECRetriever.over(chroma("gte", LONG[::-1]), words=words, candidates=80)
+        .fit_from()
+        .index
+    )
+    assert not gate.fits(new)
+    with pytest.warns(UserWarning, match=OTHER):
+        new.with_gate(gate).search(ASKED[:1])
+
+
+def test_vectors_of_a_store_that_another_model_made_are_noticed_below_any_ensemble():
+    fitted = UEC([lambda texts: [vector("ours", text) for text in texts], "bm25"])
+    fitted.fit([(text.split(".")[0], text) for text in LONG])
+    store = chroma("MiniLM")
+    gate = Gate.from_labels(
+        langchain.UECRetriever.over(store, fitted, candidates=80).index,
+        ASKED,
+        ANSWERS,
+        max_wrong=0.2,
+    )
+    assert gate.fits(langchain.UECRetriever.over(chroma("MiniLM"), fitted, candidates=80).index)
+    assert not gate.fits(langchain.UECRetriever.over(chroma("gte"), fitted, candidates=80).index)
+    filled = chroma("gte")  # by another process
+    filled._embedding_function = Hosted("MiniLM")
+    assert not gate.fits(langchain.UECRetriever.over(filled, fitted, candidates=80).index)
+
+
+@pytest.mark.parametrize("over", [langchain.UECRetriever.over, llama_index.UECRetriever.over])
+def test_a_fit_of_another_model_is_not_loaded(over, tmp_path):
+    store = chroma if over.__self__ is langchain.UECRetriever else nodes
+    over(store("MiniLM")).fit_from().save(tmp_path)
+    load = over.__self__.load
+    assert load(tmp_path, over=store("MiniLM")).index.uec.is_fitted
+    with pytest.raises(FingerprintMismatch, match="makes other vectors than the model that was"):
+        load(tmp_path, over=store("gte"))
+
+
+def test_an_index_of_ours_knows_the_function_that_filled_it(tmp_path):
+    index = Retriever(UEC([Hosted("MiniLM"), "bm25"]), fit=False)
+    index.add(LONG[:4])
+    index.save(tmp_path)
+    with pytest.raises(FingerprintMismatch, match="pass that model"):
+        Retriever.load(tmp_path, encoders={"Hosted": Hosted("gte")})

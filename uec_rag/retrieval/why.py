@@ -1,0 +1,52 @@
+"""Why a question is decided as it is: what each feature adds to the log odds of an answer."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.confidence.model import Calibrator
+from uec_rag.retrieval.result import SearchResult
+
+LOG = logging.getLogger("uec_rag.decisions")
+"""Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
+
+
+def explain(model: Calibrator, features: FloatArray, missing: Sequence[str]) -> tuple[str, ...]:
+    """Say what each feature adds to the log odds that the documents answer a question.
+
+    Parameters
+    ----------
+    model : Calibrator
+        The model of `in_corpus`.
+    features : array, shape (F,)
+        Those of the question, see `uec_rag.confidence.model.Features.in_corpus`.
+    missing : sequence of str
+        The words of the question that none of its first hits has.
+    """
+    base, *added = model.added(features).tolist()
+    coverage, names = features[-2:].tolist()
+    lacked = " and ".join(missing) or "a name"
+    verb = "are" if len(missing) > 1 else "is"
+    said = [
+        "first hit: how far it stands out from the others",
+        "nearness: of the first hit, by the model that finds it nearest",
+        "agreement: nearness of the first hit by all models",
+        f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
+        f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing",
+    ]
+    lines = [f"{text}: {value:+.1f}" for text, value in zip(said, added, strict=True) if text]
+    return (f"usual question: {base:+.1f}", *lines[: None if names >= 0 else -1])
+
+
+def log_decisions(result: SearchResult) -> None:
+    """Log each question with its final decision and what led to it, as JSON, if that is asked."""
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    for one in result:
+        told = one.decision.metadata()
+        kept = ("decision", "reason_code", "confidence", "threshold", "in_corpus", "underspecified")
+        line = {"question": one.query} | {key: told[key] for key in kept} | {"why": [*one.why]}
+        LOG.info("%s", json.dumps(line, ensure_ascii=False))
