@@ -17,6 +17,10 @@ BROWSER := .venv/.browser
 # (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
 remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
 
+# What pip says of itself is not what a newcomer should read first.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+
 .PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof screenshots
 
 demo: $(DEMO)
@@ -143,7 +147,7 @@ $(DEMO): pyproject.toml Makefile
 	$(new_enough)
 	@echo "Setting up .venv-demo: this takes a minute, once."
 	$(PYTHON) -m venv .venv-demo
-	.venv-demo/bin/python -m pip install -q -e ".[documents]"
+	.venv-demo/bin/python -m pip install -qq -e ".[documents]"
 	@touch $@
 
 # axe-core, with the rules of accessibility, lies beside the stamp.

@@ -50,7 +50,7 @@ def clarify(state: State) -> Command:
 
 
 def abstain(state: State) -> dict:
-    """Say that the documents do not hold the answer."""
+    """Say that nothing was found, or nothing certain."""
     return {"messages": [AIMessage(f"I do not know. {state['reason']}")]}
 
 

@@ -77,9 +77,7 @@ def build_chain(retriever, model: Runnable | None = None) -> Runnable:
 
 
 def abstain(found):
-    return (
-        f"I do not know: nothing I have read seems to say (confidence {found['confidence']:.2f})."
-    )
+    return f"I do not know. {found['reason']} (confidence {found['confidence']:.2f})"
 
 
 def quote(found):

@@ -53,6 +53,8 @@ def _reply(found) -> str:
     passages = found["passages"]
     if found["decision"] == "answer":
         return f"{passages[0]['text']} (from {passages[0]['metadata']['source']})"
+    if found["reason_code"] == "uncertain":  # a model would read the passages
+        return f"{found['reason']} The nearest is {passages[0]['metadata']['source']}."
     return found["reason"]
 
 

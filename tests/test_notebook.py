@@ -1,29 +1,33 @@
 """The notebook in examples/ runs from its first cell to its last, and shows what it says."""
 
-import ast
 import json
-from pathlib import Path
+import re
 
 import pytest
 
-NOTEBOOK = Path(__file__).parent.parent / "examples" / "notebook.ipynb"
+from docs.notebook import NOTEBOOK, outputs
+
+CELLS = [
+    cell
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    if cell["cell_type"] == "code"
+]
+
+
+def text_of(made):
+    """What a cell shows, but for numbers and lists of readings, which differ with processors."""
+    parts = (one.get("text") or one["data"]["text/plain"] for one in made)
+    shown = "".join(line for lines in parts for line in lines)
+    return re.sub(r"\d+(\.\d+)?", "#", re.sub(r"Do you mean .*\?", "Do you mean ...?", shown))
+
+
+def test_its_outputs_answer_ask_back_and_abstain():
+    decisions = "".join(CELLS[1]["outputs"][0]["text"])
+    assert re.findall(r"^\w+", decisions, re.MULTILINE) == ["answer", "clarify", "abstain"]
+    assert all(cell["outputs"] for cell in CELLS)
 
 
 @pytest.mark.slow
-def test_every_cell_runs_and_shows_something(capsys):
-    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    names, shown = {}, []
-    for source in sources:
-        *before, last = ast.parse(source).body
-        if isinstance(last, ast.Expr):  # what a notebook shows below its cell
-            exec(compile(ast.Module(before, []), source, "exec"), names)
-            shown.append(eval(compile(ast.Expression(last.value), source, "eval"), names))
-        else:
-            exec(source, names)
-    index, decisions, metadata, *_ = shown
-    assert "passages" in repr(index)
-    assert decisions[1][0] == "abstain"
-    assert metadata["uec_sigma2"] > 0
-    assert capsys.readouterr().out.splitlines()[-1] == "abstain"
-    assert all(not cell["outputs"] for cell in cells if cell["cell_type"] == "code")
+def test_every_cell_runs_and_shows_what_is_saved():
+    for cell, made in zip(CELLS, outputs(CELLS), strict=True):
+        assert text_of(made) == text_of(cell["outputs"])

@@ -36,6 +36,14 @@ def test_every_place_that_a_page_names_is_there(name):
             assert heading in map(anchor, headings), f"{path}#{heading}"
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_row_of_a_table_is_below_its_header(name):
+    prose = re.sub(r"^```.*?^```$", "", TEXTS[name], flags=re.MULTILINE | re.DOTALL)
+    for block in re.split(r"\n(?!\|)", prose):
+        rows = block.splitlines()[1:]
+        assert not rows or re.fullmatch(r"[|: -]+", (rows + rows)[1]), block[:200]
+
+
 PATH = re.compile(r"(?<![\w./-])(?:\.github|benchmarks|docs|examples|tests|uec_rag)/[\w./-]*\w")
 
 

@@ -77,6 +77,7 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
         (decide_one(0.02, in_corpus=0.03), "no_answer", SENTENCES["no_answer"]),
         (decide_one(0.08, in_corpus=0.1), "uncertain", SENTENCES["uncertain"]),
         (Decision.empty(), "nothing_found", SENTENCES["nothing_found"]),
+        (decide_again(Decision.empty(), 0.3), "nothing_found", SENTENCES["nothing_found"]),
         (decide_again(decide_one(0.9), 0.95), "uncertain", SENTENCES["uncertain"]),
         (apply_advice(decide_one(0.4), Advice("no")), "no_answer", SENTENCES["no_answer"]),
         (apply_advice(decide_one(0.4), Advice("answer")), "answered", SENTENCES["answered"]),

@@ -58,6 +58,26 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
         assert "include=['*'] (--include '*') reads them" in str(told[0].message)
 
 
+def test_what_sphinx_puts_beside_its_html_is_left_out_and_counted_once(tmp_path):
+    elsewhere = tmp_path / "share"
+    site = tmp_path / "site"
+    for folder in (elsewhere, site / "_sources" / "howto", site / "howto" / "b", site / "_static"):
+        folder.mkdir(parents=True)
+    pages = ("index.html", "3.11.html", "howto/b/index.html")
+    copies = ("index.rst.txt", "3.11.rst.txt", "howto/b.md.txt")
+    for name in (*pages, *(f"_sources/{name}" for name in copies), "_sources/alone.rst.txt"):
+        (site / name).write_text(f"<p>{PROSE}</p>" if name.endswith(".html") else PROSE)
+    for name in ("jquery.js", "font.woff2", "style.css"):
+        (elsewhere / name).write_text("x")
+        (site / "_static" / name).symlink_to(elsewhere / name)
+    with pytest.warns(UserWarning, match="left out 3 files .* as their HTML") as told:
+        found = list_files(site)
+    assert found.sources == ["3.11.html", "_sources/alone.rst.txt", "howto/b/index.html", pages[0]]
+    assert (found.unreadable, found.other.total()) == ({}, 3)
+    assert len(told) == 1
+    assert len(list_files(site, include=["*"]).sources) == 7
+
+
 @pytest.mark.parametrize(
     "row", data_of("sections.json"), ids=lambda row: f"{row['says']}, {row['name']}"
 )

@@ -79,6 +79,26 @@ async def test_it_routes_to_a_branch_of_its_own(gate, found):
     assert await asyncio.gather(*(chain.ainvoke(question) for question in QUESTIONS)) == wanted
 
 
+def test_passages_that_are_near_but_uncertain_have_a_branch_of_their_own(retriever):
+    ways = ("answer", "clarify", "abstain", "uncertain")
+    named = {way: RunnableLambda(lambda _, way=way: way) for way in ways}
+    at = UECGate(retriever=retriever).invoke(QUESTIONS[0])["confidence"]
+    strict = UECGate(retriever=retriever, gate=Gate(min(at + 1e-3, 1)))
+    found = strict.invoke(QUESTIONS[0])
+    assert (found["decision"], found["reason_code"]) == ("abstain", "uncertain")
+    assert len(found["documents"]) == 4
+    assert strict.route(**named).invoke(QUESTIONS[0]) == "uncertain"
+    assert strict.route(**named).invoke("Thanks!") == "abstain"
+    del named["uncertain"]
+    assert strict.route(**named).invoke(QUESTIONS[0]) == "abstain"
+
+
+def test_a_filter_that_matches_nothing_is_no_question_off_the_subject(retriever):
+    gate = UECGate(retriever=retriever, gate=Gate(0.3))
+    found = gate.invoke(QUESTIONS[0], filter={"source": "nowhere"})
+    assert (found["documents"], found["reason_code"]) == ([], "nothing_found")
+
+
 async def test_what_is_said_instead_of_an_answer_is_a_stream_too(retriever):
     say = {key: RunnableLambda(lambda found: found["reason"]) for key in ("clarify", "abstain")}
     gate = UECGate(retriever=retriever)

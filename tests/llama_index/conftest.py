@@ -36,7 +36,9 @@ def always(action):
             reason = {"answer": SENTENCES["answered"], "abstain": SENTENCES["no_answer"]}.get(
                 action
             ) or clarifying_question(readings)
-            return replace(decision, action=action, reason=reason, readings=readings)
+            codes = {"answer": "answered", "clarify": "underspecified", "abstain": "no_answer"}
+            told = replace(decision, action=action, reason=reason, readings=readings)
+            return replace(told, code=codes[action])
 
     return Always(0.5)
 

@@ -58,6 +58,17 @@ async def test_the_decision_is_said_in_every_way_of_asking_and_only_an_answer_as
     assert llm.calls == (2 if action == "answer" else 0)
 
 
+def test_an_abstention_has_the_nodes_that_are_near_and_no_others(retriever, llm, question):
+    gates = (Gate(0.9999), always("abstain"))
+    engines = [UECQueryEngine.from_args(retriever, llm, gate=gate) for gate in gates]
+    near, far = (engine.query(question) for engine in engines)
+    told = [one.metadata["uec_reason_code"] for one in (near, far)]
+    assert told == ["uncertain", "no_answer"]
+    found = [[hit.node_id for hit in one.source_nodes] for one in (near, far)]
+    assert found == [[hit.node_id for hit in retriever.retrieve(question)], []]
+    assert llm.calls == 0
+
+
 def test_in_a_chosen_reading_no_rewrite_is_retrieved(retriever, llm, question):
     gate = Gate(
         doubt=(0.0, 1.0), rewritten=0.0, advisor=lambda *_: Advice("no", rewrite=f"{question}!!")

@@ -8,6 +8,8 @@ import pytest
 from tests.helpers import agree, bag_of_words, data_of, found_by, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST
+from uec_rag.documents import passages_of
+from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.retrieval.learn import labelled_examples, without_answers
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import rank
@@ -113,6 +115,20 @@ def test_confidence_and_decision_are_the_same_from_every_store(copied, texts):
     actions = [[d.action for d in result.decisions] for result in (wanted, found)]
     assert actions[0] == actions[1]
     assert found.exact
+
+
+def test_shown_relevance_adds_up_to_the_confidence_where_readings_take_the_place_of_hits():
+    passages = passages_of(gather_corpus(400))
+    index = index_of(UEC(), [p.text for p in passages], metadatas=[p.metadata for p in passages])
+    questions = [f"What does {name} do?" for name in ("with", "maketrans", "open", "copy", "read")]
+    four, thirty = index.search(questions, 4), index.search(questions, 30)
+    places = [
+        [all_.index(id_) for id_ in ids] for ids, all_ in zip(four.ids, thirty.ids, strict=True)
+    ]
+    assert sum(place != [0, 1, 2, 3] for place in places) >= 2
+    agree(four)
+    agree(thirty)
+    assert four.confidence.tolist() == pytest.approx(thirty.confidence.tolist())
 
 
 def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fitted, texts):

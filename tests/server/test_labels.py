@@ -6,6 +6,7 @@ import pytest
 from tests.server.conftest import TOKEN, serving
 from tests.server.explore.conftest import LABELS, give_labels, make_topics
 from uec_rag import Gate, Retriever
+from uec_rag.evaluation.labels import questions_to_ask
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +55,23 @@ def test_the_questions_that_teach_most_are_those_asked_and_headings_without_a_la
     assert "and the hive?" not in left
     far = [abs(one["confidence"] - 0.5) for one in teaching]
     assert far == sorted(far)
+
+
+def test_what_is_suggested_are_questions_and_headings_and_no_statements(index):
+    below = "It grinds for the baker of this small town every day, whatever the wind and the water."
+    titles = [
+        "We're almost done!",
+        "Wer hat den Schlüssel\uff1f",
+        "How to grind corn",
+        "Note well:",
+    ]
+    texts = [f"{title}\n\n{n} {below}" for n, title in enumerate(titles)]
+    known = Retriever.load(index)
+    known.delete([passage.id for passage in known.passages()])
+    known.add([f"The yard is behind the mill. {below}"])
+    assert questions_to_ask(known) == []
+    known.add(texts, metadatas=[{"title": title} for title in titles])
+    assert questions_to_ask(known) == titles[1:3]
 
 
 @pytest.mark.parametrize(("guarantee", "curve"), [("max_wrong", "wrongs"), ("max_risk", "risks")])

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from uec_rag.retrieval.result import Result
 
 LEGEND = (
-    "score: the similarity, reduced if it is uncertain; variance: of the similarity; relevant: "
-    "probability that the passage answers the question; weights: how much each model counts for "
-    "this question."
+    "relevant: probability that the passage answers; score: similarity, reduced where uncertain; "
+    "variance: how uncertain; confidence: probability that one of the first passages answers; "
+    "in corpus: that any passage does; weights: how much each model counts for this question."
 )
 
 

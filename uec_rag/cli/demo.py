@@ -42,7 +42,7 @@ def demo(passages: Annotated[int, typer.Option(min=100)] = 3000, json: Json = Fa
         answers = [answer_record(result) for result in results]
         print_json({"passages": len(retriever), "questions": answers})
         return
+    say(LEGEND)
     for result in results:
         print_answer(result, first=240)
-    say(LEGEND)
     say('Now your own documents: uec-rag index FOLDER --out idx; uec-rag ask idx "..."')

@@ -246,6 +246,8 @@ def with_note(decision: Decision, unfamiliar: str) -> Decision:
 
 def decide_again(decision: Decision, threshold: float) -> Decision:
     """Repeat a decision with another threshold; see `decide_one`."""
+    if decision.code in ("nothing_found", "no_question"):
+        return replace(decision, threshold=threshold)
     names = ["confidence", "underspecified", "readings", "in_corpus"]
     names += ["unfamiliar", "language", "closest"]
     again = decide_one(**{name: getattr(decision, name) for name in names}, threshold=threshold)

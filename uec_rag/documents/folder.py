@@ -224,7 +224,8 @@ def list_files(
         error = NotADirectoryError if root.exists() else FileNotFoundError
         raise error(f"folder: expected an existing folder, got {str(root)!r}")
     included = _spec(include, "include")
-    usual, rare = () if included.patterns else _RARELY_ANSWER, list[str]()
+    usual = () if included.patterns else _RARELY_ANSWER
+    rare, copied = list[str](), list[str]()
     excluded, own = _spec([*usual, *as_list(exclude, "exclude")], "exclude"), _spec(exclude, "")
     found = Folder(root)
     for source in _walk(found):
@@ -232,8 +233,11 @@ def list_files(
         if excluded.match_file(source) or (included.patterns and not included.match_file(source)):
             rare += [source] * (excluded.match_file(source) and not own.match_file(source))
             continue
-        if os.path.islink(root / source) and not _leads_inside(root, source):
+        is_read = suffix in READERS or os.path.isdir(root / source)
+        if is_read and os.path.islink(root / source) and not _leads_inside(root, source):
             found._leave_out(source, "is a link")
+        elif not included.patterns and _has_page(root, source):
+            copied.append(source)
         elif suffix not in READERS:
             found.other[suffix] += 1
         elif source != source.encode("utf-8", "replace").decode():  # bytes that are no text
@@ -241,9 +245,10 @@ def list_files(
         else:
             found.sources.append(source)
     found.sources = _each_once(found)
-    if rare:
-        reads = "as changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
-        warn(visible(f"left out {pluralize(len(rare), 'file')}{list_first(rare)}, {reads}"))
+    rarely = "changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
+    for left, why in ((rare, rarely), (copied, "their HTML beside _sources is read")):
+        if left:
+            warn(visible(f"left out {pluralize(len(left), 'file')}{list_first(left)}, as {why}"))
     if not (found.sources or found.unreadable):
         chosen = " that exclude and include select" if exclude or include else ""
         formats = ", ".join(READERS)
@@ -257,6 +262,13 @@ def list_first(files: Collection[str]) -> str:
     """List the first of some files in parentheses, after a blank; "" if there are none."""
     more = ["..."] if len(files) > _NAMED else []
     return f" ({', '.join([*islice(sorted(files), _NAMED), *more])})" if files else ""
+
+
+def _has_page(root: Path, source: str) -> bool:
+    """Return whether a file is a source that Sphinx has copied to `_sources`, beside its HTML."""
+    folder, copied, name = f"/{source}".rpartition("/_sources/")
+    page = f"{root}{folder}/{os.path.splitext(name.removesuffix('.txt'))[0]}"
+    return bool(copied) and any(map(os.path.exists, (f"{page}.html", f"{page}/index.html")))
 
 
 def _leads_inside(root: Path, source: str) -> bool:

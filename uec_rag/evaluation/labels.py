@@ -21,6 +21,7 @@ from uec_rag.retrieval.retriever import Retriever
 RISKS = [percent / 100 for percent in range(1, 51)]
 """The shares of wrong answers that a gate could guarantee."""
 
+_STATES = tuple(".!:;…。\uff01")  # how a text ends that is no question and no heading
 _BATCH = 32  # questions that are searched together
 _LOOKED_AT = 2_000  # passages that questions are made from
 _POINTS = 200  # of a curve
@@ -62,11 +63,12 @@ def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int
 
 
 def questions_to_ask(retriever: Retriever) -> list[str]:
-    """List questions to ask an index: its headings or first sentences, question marks first."""
+    """List questions to ask an index: what has a question mark, then headings, not statements."""
     passages = [*islice(retriever.passages(), _LOOKED_AT)]
     made = make_questions(passages, len(passages))
     asked = [one_line(question.replace("`", "")) for question in made]
-    return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f")))
+    asked = [question for question in asked if not question.endswith(_STATES)]
+    return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f", "\u061f")))
 
 
 def search_labels(retriever: Retriever, table: Path | None = None, k: int = 4) -> LabelledSearch:

@@ -260,12 +260,21 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return gate.drift(found.confidence.tolist())
 
     def route(
-        self, answer: Runnable[Any, Any], clarify: Runnable[Any, Any], abstain: Runnable[Any, Any]
+        self,
+        answer: Runnable[Any, Any],
+        clarify: Runnable[Any, Any],
+        abstain: Runnable[Any, Any],
+        uncertain: Runnable[Any, Any] | None = None,
     ) -> Runnable[Question, Any]:
-        """Route each decision to its own runnable, which receives the gate's output."""
+        """Route each decision to its own runnable, which receives the gate's output.
+
+        `uncertain`: for passages that are near but may not answer (reason_code "uncertain"), which
+        a model can read with that caveat; by default, `abstain`.
+        """
         return self | RunnableBranch(
             (lambda found: found["decision"] == "answer", answer),
             (lambda found: found["decision"] == "clarify", clarify),
+            (lambda found: found["reason_code"] == "uncertain", uncertain or abstain),
             abstain,
         )
 

@@ -37,8 +37,8 @@ class Gated(TypedDict, total=False):
     reason : str
         The reason in plain words.
     reason_code : str
-        The kind of reason: answered, underspecified, uncertain, no_answer, off_topic or
-        nothing_found.
+        The kind of reason: answered; underspecified; uncertain, if `documents` are near but may
+        not answer; no_answer, off_topic or nothing_found, if nothing is near.
     candidates : list of Document
         If the decision is "clarify", the hits that the question may mean; all hits if none of
         these is among them.

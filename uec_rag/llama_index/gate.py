@@ -181,10 +181,12 @@ class UECQueryEngine(BaseQueryEngine):
     """Answers through another query engine if the search is confident enough.
 
     Otherwise, the LLM is not called: the response is a clarifying question, with the nodes that the
-    query may mean as sources, or an abstention, without sources. `response.metadata` always has
-    `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`, `uec_confidence`,
-    `uec_in_corpus`, `uec_candidates`, `uec_readings` and `uec_clarifying_question`. If the engine
-    streams, so are these responses. Use `UECQueryBundle` for a query in a conversation.
+    query may mean as sources, or an abstention. If nodes are near but uncertain, they are its
+    sources, and `uec_reason_code` is "uncertain"; if nothing is near, it has none.
+    `response.metadata` always has `uec_decision` ("answer", "clarify" or "abstain"), `uec_reason`,
+    `uec_confidence`, `uec_in_corpus`, `uec_candidates`, `uec_readings` and
+    `uec_clarifying_question`. If the engine streams, so are these responses. Use `UECQueryBundle`
+    for a query in a conversation.
 
     Parameters
     ----------
@@ -307,7 +309,7 @@ class UECQueryEngine(BaseQueryEngine):
         It is a stream where the engine's answers are.
         """
         text = decision.clarifying_question or decision.reason
-        shown = competing_nodes(nodes, decision)
+        shown = nodes if decision.code == "uncertain" else competing_nodes(nodes, decision)
         if not _streams(self._engine):
             return Response(text, shown)
         if is_async:

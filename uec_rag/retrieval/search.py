@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise, starmap
+from itertools import chain, pairwise
 from operator import attrgetter, itemgetter
 from typing import Any, cast
 
@@ -223,7 +223,9 @@ def run(
     size, results = 0 if store.remote and among is not None else len(view), list[Result]()
     flat = [one for query in queries for one in query.views.values()]
     blocks = rank(method, view, flat, in_context(flat, rows, parts), k, whole)
-    assessments = chain.from_iterable(starmap(_assessed, blocks))
+    assessments = chain.from_iterable(
+        [None] * len(asked) if ranking is None else assess(ranking) for asked, ranking in blocks
+    )
     for query in queries:
         seen = dict(zip(query.views, assessments))  # noqa: B905 (as many as it has views)
         chosen = clearest(query.text, seen) if seen else None
@@ -237,12 +239,6 @@ def run(
         shares = method.fitted.shares(equal[None])[0]
         results.append(Result(query.said or query.text, nothing, names, equal, shares))
     return results
-
-
-def _assessed(
-    asked: Sequence[Query], ranking: Ranking | None
-) -> Sequence[Assessment] | Sequence[None]:
-    return [None] * len(asked) if ranking is None else assess(ranking)
 
 
 def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
@@ -592,17 +588,21 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
     """
     ranking, row, probabilities = assessed.ranking, assessed.row, assessed.probabilities
     method, top, query = ranking.method, ranking.top, ranking.queries[row]
-    meant: list[Reading] = []
-    if assessed.underspecified >= _WORTH_ASKING:
-        meant = readings.readings(assessed.competing)
-    closest: list[Reading] = []
-    if assessed.confidence < _MAY_ABSTAIN:
-        closest = readings.closest_sections(assessed.competing)
+    is_unclear = assessed.underspecified >= _WORTH_ASKING
+    meant = readings.readings(assessed.competing) if is_unclear else []
     if assessed.asks(meant) and not method.model.standardised:
         answered = [one for one in meant if _is_answered(ranking, row, one, meant)]
         meant = answered if len(answered) > 1 else []
+    may_abstain = assessed.confidence < _MAY_ABSTAIN
+    closest = readings.closest_sections(assessed.competing) if may_abstain else []
+    offered = meant if assessed.underspecified >= ASK else ()
+    fitted, number, passages = method.fitted, ranking.text_number[row], ranking.passages[row]
+    relevance = spread_to_hits(probabilities.relevance[0], number, top.mu[row])
+    sure = assessed.confidence
+    if offered:  # they may have taken the place of hits that confidence counts on
+        sure = min(sure, float(relevance[hits_of(ranking, row, JUDGED, offered)].sum()))
     decision = decide_one(
-        assessed.confidence,
+        sure,
         assessed.underspecified,
         tuple(meant),
         closest=tuple(closest),
@@ -610,10 +610,8 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         unfamiliar=ranking.unfamiliar[row][0],
         language=method.language or query.language,
     )
-    kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
-    fitted, number, passages = method.fitted, ranking.text_number[row], ranking.passages[row]
+    kept = hits_of(ranking, row, k, offered)
     pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[row : row + 1]
-    relevance = spread_to_hits(probabilities.relevance[0], number, top.mu[row])
     firsts, copies = {*ranking.distinct[row].tolist()}, defaultdict[int, list[Passage]](list)
     for position, of_text in enumerate(number.tolist()):
         if position not in firsts:
@@ -703,9 +701,10 @@ def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[st
             rank = place if place <= _RANKED else None
             part["encoders"][name] = {"similarity": similarity, "rank": rank, "share": share}
     if ranking.words is not None:
+        without = function_words(ranking.queries[row].language)
         for part, column in zip(parts, kept.tolist(), strict=True):
             matched = sorted(ranking.words[row][column].items(), key=itemgetter(1), reverse=True)
-            part["matched_terms"] = [word for word, _ in matched]
+            part["matched_terms"] = [w for w, _ in matched if w.casefold() not in without]
     return parts
 
 

@@ -131,6 +131,67 @@ def test_a_script_in_a_passage_is_text(page):
     assert (dialogs, page.locator("main script").count()) == ([], 0)
 
 
+MARKDOWN = """The **weighbridge** of the `file_path` needs [a clerk](javascript:alert) or
+[a key](https://example.com/key). * alone * and snake_case_names stay.
+
+## Weights
+
+- weighing is <b onclick="alert(2)">free</b>
+
+| load | fee |
+|---|---|
+| `corn` | two |
+
+```sh
+weigh **this** <script>alert(3)</script>
+```
+"""
+
+
+def test_markdown_is_shown_as_nodes_and_what_is_hostile_in_it_as_text(browser, index):
+    long = MARKDOWN + "```\n" + "grinding corn " * 200 + "\n```\nThe end"
+    Retriever.load(index).add([MARKDOWN, long.replace("The ", "Second ", 1)])
+    dialogs = []
+    with served(index) as address, opened(browser, address) as page:
+        page.on("dialog", lambda dialog: dialogs.append(dialog) or dialog.dismiss())
+        ask(page, "the weighbridge of the file_path weighing")
+        text = page.locator(".hits .text", has_text="weighbridge").first
+        assert text.locator("b").all_inner_texts() == ["weighbridge", "Weights"]
+        assert text.locator("th, td").all_inner_texts() == ["load", "fee", "corn", "two"]
+        assert text.locator("code").first.inner_text() == "file_path"
+        assert text.locator("pre").first.inner_text() == "weigh **this** <script>alert(3)</script>"
+        shown = text.inner_text()
+        for part in (
+            "needs a clerk or",
+            "* alone * and snake_case_names",
+            '<b onclick="alert(2)">',
+        ):
+            assert part in shown
+        assert text.locator("a, script, [onclick]").count() == 0
+        rest = page.locator(".hits .text details").first
+        rest.locator("summary").click()
+        assert rest.locator("pre").inner_text().strip().startswith("grinding corn")
+        assert "The end" in rest.locator("p").inner_text()
+    assert dialogs == []
+
+
+def test_whole_words_of_content_are_marked_and_no_parts_of_others(browser, index):
+    Retriever.load(index).add(["Reports on the port of the ports: is it an important harbour?"])
+    with served(index) as address, opened(browser, address) as page:
+        ask(page, "what is the port of it")
+        text = page.locator(".hits .text", has_text="harbour")
+        assert text.locator("mark").all_inner_texts() == ["port", "ports"]
+
+
+def test_an_abstention_says_whether_what_was_found_is_near(page, index):
+    for question in ("keep the honey dry", "who wrote hamlet?", "thanks!"):
+        ask(page, question)
+        [decision] = Retriever.load(index).search([question], 4).decisions
+        said = {"uncertain": "Not certain", "underspecified": "Ask back", "answered": "Answer"}
+        wanted = said.get(decision.code, "Nothing near")
+        expect(page.locator("#answer .decision strong")).to_have_text(wanted)
+
+
 def test_the_slider_shows_a_gate_and_a_saved_gate_is_there_after_a_reload(page, index):
     give_labels(index)
     tune(page)
@@ -187,7 +248,16 @@ def test_labels_given_on_the_page_make_a_gate(page, index):
     expect(page.locator("#saved")).to_contain_text("Saved: from now on")
 
 
-def test_the_first_view_has_questions_to_begin_with(page):
+@pytest.fixture
+def with_headings(index):
+    """The index with passages below headings."""
+    titles = [f"How to keep matter {n} dry" for n in range(7)]
+    below = "It begins with the hive, and whoever looks after it does so all day."
+    texts = [f"{title}\n\n{n} {below}" for n, title in enumerate(titles)]
+    Retriever.load(index).add(texts, metadatas=[{"title": title} for title in titles])
+
+
+def test_the_first_view_has_questions_to_begin_with(with_headings, page):
     expect(page.locator("#ask input[name=question]")).to_be_focused()
     expect(page.locator("#answer .choices a")).to_have_count(6)
     question = page.locator("#answer .choices a").first.inner_text()

@@ -109,11 +109,43 @@ const PLACES = ["page", "slide", "sheet"];
 const where = ({ metadata, id }) =>
   [metadata.source ?? id, ...PLACES.filter((name) => name in metadata).map((name) => `${name} ${metadata[name]}`)].join(", ");
 
-// A text with the words of the question marked.
+// A text with the words of the question marked: whole ones, also with another ending, if there are blanks between words.
+const UNSPACED = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}]/u, ENDING = /(?<=.{3})(?:ies|es|ed|ing|s|e|y)$/u;
+function pattern(word) {
+  const exact = word.replace(/[\^$.*+?()[\]{}|/\\]/g, "\\$&");
+  return UNSPACED.test(word) ? exact : `(?<![\\p{L}\\p{N}])${exact.replace(ENDING, "")}\\p{L}{0,3}(?![\\p{L}\\p{N}])`;
+}
 function marked(text, words) {
   if (!words.length) return [text];
-  const any = new RegExp(`(${words.map((word) => word.replace(/[^\p{L}\p{N}]/gu, "\\$&")).join("|")})`, "giu");
+  const any = new RegExp(`(${words.map(pattern).join("|")})`, "giu");
   return text.split(any).map((part, at) => (at % 2 ? h("mark", {}, part) : part));
+}
+
+// Markdown as nodes. What may be none (one star, an underscore) is left as it is; a link is its text.
+const INLINE = /(`{1,2})([^`]{1,500})\1|\*\*([^*]{1,500})\*\*|!?\[([^[\]]{1,500})\]\(([^()\s]{1,1000})\)/g;
+function inline(text, words) {
+  const nodes = [];
+  let at = 0;
+  for (const { 0: whole, 2: code, 3: bold, 4: link, 5: title, index } of text.matchAll(INLINE)) {
+    const tag = code ? "code" : bold ? "b" : "span";
+    nodes.push(...marked(text.slice(at, index), words), h(tag, link ? { title } : {}, marked(code ?? bold ?? link, words)));
+    at = index + whole.length;
+  }
+  return [...nodes, ...marked(text.slice(at), words)];
+}
+const FENCE = /^ {0,3}(?:```|~~~).*$/m, BLOCKS = /^( {0,3}(?:```|~~~).*(?:\n(?! {0,3}(?:```|~~~)).*)*(?:\n.*)?|(?:\|.*\|[ \t]*(?:\n|$))+)/m;
+const cells = (row) => row.trim().slice(1, -1).split("|").map((cell) => cell.trim());
+function markdown(text, words) {
+  return text.split(BLOCKS).map((block, at) => {
+    if (at % 2 === 0) {
+      const shaped = block.replace(/^#{1,6} +(.*)$/gm, "**$1**").replace(/^([ \t]*)[-*+] /gm, "$1• ");
+      return shaped.trim() ? h("p", {}, inline(shaped.replace(/^\n+|\n+$/g, ""), words)) : "";
+    }
+    if (FENCE.test(block)) return h("pre", {}, marked(block.split("\n").filter((line) => !FENCE.test(line)).join("\n"), words));
+    const rows = block.trim().split("\n").filter((row) => !/^[\s|:-]+$/.test(row));
+    return scrolling("Table", h("table", {}, h("tbody", {}, rows.map((row, nth) =>
+      h("tr", {}, cells(row).map((cell) => h(nth ? "td" : "th", {}, inline(cell, words))))))));
+  });
 }
 
 // The beginning of a text, and the rest on demand; its title is shown above it.
@@ -121,10 +153,11 @@ function passage(hit) {
   const title = `${hit.metadata.title}\n\n`, whole = hit.text, start = whole.slice(0, LONG).indexOf(title);
   const body = start < 0 ? whole : whole.slice(start + title.length); // headings come first, the title last
   const end = body.length > LONG ? Math.max(body.lastIndexOf("\n", LONG), body.lastIndexOf(" ", LONG), 1) : LONG;
-  const rest = body.slice(end, MOST), words = hit.matched_terms;
+  const fences = body.slice(0, end).split("\n").filter((line) => FENCE.test(line)).length;
+  const rest = (fences % 2 ? "```\n" : "") + body.slice(end, MOST), words = hit.matched_terms;
   const cut = body.length > MOST ? dim(` Of ${count(body.length, "character")} these are the first.`) : "";
-  return h("div", { class: "text" }, h("p", {}, marked(body.slice(0, end), words)),
-    rest ? h("details", {}, h("summary", {}, "The rest of this passage"), h("p", {}, marked(rest, words), cut)) : "");
+  return h("div", { class: "text" }, markdown(body.slice(0, end), words),
+    body.length > end ? h("details", {}, h("summary", {}, "The rest of this passage"), markdown(rest, words), cut) : "");
 }
 
 // A value is a text, a node, or a number: an array of the text to show.
@@ -141,7 +174,8 @@ function table(caption, heads, rows) {
 
 // ---- Ask ------------------------------------------------------------------------------------------
 
-const DO = { answer: "Answer", clarify: "Ask back", abstain: "Do not answer" };
+const DO = { answer: "Answer", clarify: "Ask back", abstain: "Nothing near", uncertain: "Not certain" };
+const level = (found) => (found.reason_code === "uncertain" ? "uncertain" : found.decision);
 const badge = (decision) => h("span", { class: `badge ${decision}` }, DO[decision]);
 let asked = JSON.parse(sessionStorage.getItem("asked") ?? "[]"); // in this tab, the last first
 let latest = 0;
@@ -242,9 +276,9 @@ function showAnswer(found, question, k, title) {
   const labelled = !title && facts?.write ? question : ""; // a label is of all passages
   marks = [];
   $("#answer").replaceChildren(
-    h("div", { class: `decision ${found.decision}` },
+    h("div", { class: `decision ${level(found)}` },
       h("h3", { dir: "auto" }, question),
-      h("p", {}, h("strong", {}, DO[found.decision]), " ", h("span", { lang: found.language, dir: "auto" }, found.reason)),
+      h("p", {}, h("strong", {}, DO[level(found)]), " ", h("span", { lang: found.language, dir: "auto" }, found.reason)),
       found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
         h("li", {}, h("a", { href: asking(question, k, reading) }, reading.title, dim(` ${percent(reading.probability)}`))))) : "",
       title ? h("p", {}, "Asked among the passages of ", h("b", {}, title), ". ", h("a", { href: asking(question, k) }, "Ask among all")) : "",
@@ -289,9 +323,9 @@ async function showAsk(given) {
   await attempt(section, async () => {
     const found = await post("ask", { question, k, within: given.has("id") ? given.getAll("id") : null });
     if (mine !== latest) return;
-    if (!title) remember(question, found.decision);
+    if (!title) remember(question, level(found));
     showAnswer(found, question, k, title);
-    say($(".message", section), `${DO[found.decision]}: ${count(found.passages.length, "passage")} found.`, false, true);
+    say($(".message", section), `${DO[level(found)]}: ${count(found.passages.length, "passage")} found.`, false, true);
     showHistory();
     if (facts) await showLabels();
   });

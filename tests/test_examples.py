@@ -1,0 +1,69 @@
+"""The examples as they run: each answers, asks back and abstains as its text says."""
+
+import re
+import sys
+
+import pytest
+
+from examples import chat, confidence_gate, langchain_rag, llama_index_query_engine
+
+
+@pytest.fixture(scope="module")
+def built():
+    return confidence_gate.build_gate()
+
+
+@pytest.mark.slow
+def test_the_gate_is_calibrated_on_some_questions_and_shown_on_others(built):
+    gate, questions, answers = built
+    assert len(questions) == len(answers) > 30
+    assert "labelled queries" in gate.retriever.report
+    assert gate.gate.guarantee.queries > 20  # some are asked back
+    assert gate.gate.guarantee.risk == confidence_gate.RISK
+    assert 0.02 < sum(not ids for ids in answers) / len(answers) < 0.3
+
+
+@pytest.mark.slow
+def test_it_prints_what_it_found(built, monkeypatch, capsys):
+    monkeypatch.setattr(confidence_gate, "build_gate", lambda: built)
+    confidence_gate.main()
+    printed = capsys.readouterr().out
+    assert built[0].gate.report in printed
+    shares = rf"On {len(built[1])} other questions: .* answers (\d+)% and is wrong in (\d+)% of"
+    [(answered, wrong)] = re.findall(shares, printed)
+    assert int(answered) > 50
+    assert int(wrong) <= 100 * confidence_gate.RISK
+    said = printed.splitlines()[-5::2]
+    assert said[0] == "  answer from: textwrap.dedent"
+    assert re.fullmatch(r"  ask back: Do you mean .*os\.open\b.*\?", said[1])
+    assert said[2].startswith("  I do not know. Nothing found ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", [langchain_rag, llama_index_query_engine])
+def test_a_question_is_answered_one_asked_back_and_one_not_answered(example, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["example"])
+    example.main()
+    printed = capsys.readouterr().out
+    after = re.split("|".join(map(re.escape, example.QUESTIONS)), printed)[1:]
+    said = ("textwrap.dedent", "Do you mean os.open", "Nothing found")
+    for text, action, reply in zip(after, ("answer", "clarify", "abstain"), said, strict=True):
+        assert text.startswith(f"\n  [{action}")
+        assert reply in text.partition("  > ")[2]
+
+
+@pytest.mark.slow
+def test_the_chat_follows_asks_back_and_abstains(capsys):
+    chat.main()
+    replies = re.findall(r"^> .+\n(.+)$", capsys.readouterr().out, re.MULTILINE)
+    begin = ("The door opener", "The door opener", "Do you mean git add", "git push sends")
+    begin = (*begin, "Do you mean git add", "rsync copies", "I do not know. Nothing found")
+    assert all(map(str.startswith, replies, begin))
+    assert len(replies) == len(begin)
+
+
+def test_no_question_is_used_twice():
+    pairs = [(f"q{i}", f"p{i}") for i in range(200)]
+    parts = confidence_gate.split(pairs)
+    assert sorted(pair for part in parts for pair in part) == sorted(pairs)
+    assert [len(part) for part in parts] == [60, 80, 60]
