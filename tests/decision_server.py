@@ -122,7 +122,8 @@ def answer_one(state, question):
 class Server:
     """What the server was asked, and how its next replies are changed."""
 
-    def __init__(self):
+    def __init__(self, answer=answer_one):
+        self.answer = answer
         self.requests, self.keys, self.plan, self.changed = [], [], [], lambda body: body
         self.key, self.url = None, ""
         self.app = FastAPI()
@@ -148,7 +149,7 @@ class Server:
 
     def system_one(self, asked: SystemOneRequest):
         self.requests.append(asked)
-        answers = {name: answer_one(asked.state, one) for name, one in asked.questions.items()}
+        answers = {name: self.answer(asked.state, one) for name, one in asked.questions.items()}
         usage = {"input_tokens": len(words(asked.state)), "output_tokens": len(answers)}
         return self.changed({"model": asked.model, "answers": answers, "usage": usage})
 
@@ -160,7 +161,7 @@ class Server:
             criteria = {option["value"]: None for option in one.get("choices", ())}
             question = {"type": kind, "instructions": one["instructions"]}
             question |= {"criteria": criteria} if criteria else {}
-            told = answer_one(state, TypeAdapter(Question).validate_python(question))
+            told = self.answer(state, TypeAdapter(Question).validate_python(question))
             if kind == "noul":
                 told = {"type": "predicate", "probability": told["noul"]}
             else:
@@ -172,9 +173,9 @@ class Server:
 
 
 @contextmanager
-def serving():
-    """A server on a free port of this machine."""
-    server = Server()
+def serving(answer=answer_one):
+    """A server on a free port of this machine; `answer` answers one question about a state."""
+    server = Server(answer)
     config = uvicorn.Config(server.app, host="127.0.0.1", port=0, log_level="error")
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, daemon=True)

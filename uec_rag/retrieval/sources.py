@@ -393,10 +393,8 @@ class SourceStore(Store):
     def _of_own(self) -> _OfOwn:
         """What is known of the source's own embedding, once for all views."""
         if not self._known_of_own:
-            own, first = self.source.own, self.uec.encoders[0]
-            if getattr(first, "source", None) is own and own is not None:
-                self._known_of_own.append(((), self._has_vectors_of(first)))
-            elif is_langchain(own) or is_llama_index(own):
+            own = self.source.own
+            if is_langchain(own) or is_llama_index(own):
                 encoder = BlackBoxEncoder(own)
                 self._known_of_own.append(((probe(encoder),), self._has_vectors_of(encoder)))
             else:
