@@ -407,7 +407,8 @@ class Retriever:
         Parameters
         ----------
         queries : sequence of str
-            A blank one finds nothing, and of a long one the first 8,000 characters are searched.
+            A blank one finds nothing. In a message of over 200 characters, the part that asks is
+            the question, and the rest is a turn before it; of over 8,000, the middle is not read.
         k : int
             Number of hits; all matches are returned if there are fewer. If the gate has a
             guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.

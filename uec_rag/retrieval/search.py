@@ -219,9 +219,9 @@ def run(
     assessments = chain.from_iterable(starmap(_assessed, blocks))
     for query in queries:
         seen = dict(zip(query.views, assessments))  # noqa: B905 (as many as it has views)
-        chosen = clearest(query.text, seen) if seen else None
+        chosen = clearest(query, seen) if seen else None
         if chosen is not None:
-            results.append(decide(chosen, k, size))
+            results.append(decide(chosen, query, k, size))
             continue
         names, language = method.fitted.names, method.language or query.language
         equal = np.full(len(names), 1 / len(names), dtype=np.float32)
@@ -238,19 +238,21 @@ def _assessed(
     return [None] * len(asked) if ranking is None else assess(ranking)
 
 
-def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
+def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
     """Choose the view in which a question is best understood; None if nothing was found.
 
-    Alone, the question must be complete, and be answered confidently.
+    Alone, the question must be complete, and be answered confidently, unless what else there is is
+    the rest of its message, which is seldom on the subject.
 
     Parameters
     ----------
-    question : str
+    query : Query
     views : mapping of int or None to Assessment
         The assessment of each of `Query.views`.
     """
-    alone, chosen = views.get(0), views[None]
-    clear = alone and alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
+    question, (alone, chosen) = query.text, (views.get(0), views[None])
+    least = 0.0 if query.is_part else _NEEDS_NO_TURNS
+    clear = alone and alone.confidence > least and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
     for most in views.keys() - {0, None}:
@@ -578,10 +580,11 @@ def _candidates(ranking: Ranking, row: int) -> Candidates:
     )
 
 
-def decide(assessed: Assessment, k: int, size: int) -> Result:
+def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     """Decide on a query, and assemble its result.
 
-    `size`: number of passages that were searched.
+    `asked`: what the user asked, of which one view was assessed. `size`: number of passages that
+    were searched.
     """
     ranking, row, probabilities = assessed.ranking, assessed.row, assessed.probabilities
     method, top, query = ranking.method, ranking.top, ranking.queries[row]
@@ -599,6 +602,8 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row][0],
         language=method.language or query.language,
+        searched_as=asked.text if asked.is_part else "",
+        asks=asked.asks,
     )
     kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
     fitted, number, passages = method.fitted, ranking.text_number[row], ranking.passages[row]
@@ -609,7 +614,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         if position not in firsts:
             copies[of_text].append(passages[position])
     return Result(
-        query.said or query.text,
+        asked.said or asked.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         fitted.names,
         pi[0],

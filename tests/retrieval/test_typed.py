@@ -1,0 +1,90 @@
+"""Questions as people type them: in messages, with typos, in parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import data_of, index_of
+from uec_rag import UEC
+from uec_rag.retrieval.query import LONGEST_QUERY, Query
+
+SHOP = data_of("shop.json")
+POLICY = "You are a careful assistant of a company. Follow its policy and answer politely. "
+UNRELATED = "Who painted the ceiling of the chapel?"
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC()
+
+
+@pytest.fixture(scope="module")
+def shop(uec):
+    return index_of(uec, SHOP["texts"])
+
+
+def first_texts(found):
+    return [passages[0].text for passages in found.passages]
+
+
+RIGHT = [SHOP["texts"][place] for _, place, _ in SHOP["questions"]]
+
+
+@pytest.mark.parametrize("times", [12, 50, 200])
+def test_a_question_after_instructions_is_answered_as_without_them(shop, times):
+    plain = [question for question, _, _ in SHOP["questions"]]
+    found = shop.search([f"{POLICY * times}\n\n{question}" for question in plain])
+    assert first_texts(found) == RIGHT
+    for question, decision in zip(plain, found.decisions, strict=True):
+        assert decision.action == "answer"
+        assert decision.searched_as == question
+        assert f'"{question}"' in decision.reason
+    assert plain[0] in found[0].decide(1.0).reason
+
+
+def test_an_unrelated_question_after_instructions_is_refused(shop):
+    [decision] = shop.search([f"{POLICY * 20}\n\n{UNRELATED}"]).decisions
+    assert decision.action == "abstain"
+
+
+def test_a_message_that_asks_nothing_is_no_question_at_any_threshold(shop):
+    [found] = shop.search(["The lamp came on Monday. It has a warranty of two years. " * 5])
+    assert (found.decision.action, found.decision.code) == ("abstain", "no_question")
+    assert (found.decide(0.0).action, found.decide(0.0).code) == ("abstain", "no_question")
+    assert len(found.passages) == 4
+
+
+def test_what_a_question_refers_to_is_found_in_the_rest_of_its_message(shop):
+    told = f"I bought a lamp in May. {'It was a present for my mother. ' * 8}"
+    [found] = shop.search([f"{told} How long is its warranty?"])
+    assert (found.decision.action, found.passages[0].text) == ("answer", SHOP["texts"][2])
+
+
+@pytest.mark.parametrize(("message", "asked"), data_of("messages.json"))
+def test_the_part_of_a_message_that_asks_is_the_question(message, asked):
+    said = message.replace("{text}", "The parcel arrived on Monday, and the lamp is broken. " * 4)
+    query = Query.parse(said.strip())
+    assert (query.asks, query.text) == (bool(asked), asked or said.strip())
+    assert query.said == said.strip()
+
+
+def test_a_short_text_is_a_question_as_a_whole():
+    said = "My lamp broke. Who pays for the repair? Thanks!"
+    assert Query.parse(said).text == said
+
+
+def test_a_reply_of_any_length_is_no_message():
+    reply = "The one that we bought in the spring of last year. " * 5
+    query = Query.parse(reply, ["How do I mend it?", "What exactly do you mean?"])
+    assert (query.asks, query.text) == (True, f"How do I mend it?\n{reply}")
+
+
+def test_of_a_message_in_the_turns_the_part_that_asks_counts():
+    turns = Query.parse("And the warranty?", [f"{POLICY * 40}\n\nHow long do refunds take?"]).turns
+    assert turns == ["How long do refunds take?"]
+
+
+def test_the_end_of_a_message_of_any_length_is_read(shop):
+    question = SHOP["questions"][0][0]
+    [found] = shop.search([f"{'word ' * LONGEST_QUERY}\n\n{question}"])
+    assert (found.decision.searched_as, found.passages[0].text) == (question, RIGHT[0])
