@@ -60,6 +60,68 @@ def test_what_a_question_refers_to_is_found_in_the_rest_of_its_message(shop):
     assert (found.decision.action, found.passages[0].text) == ("answer", SHOP["texts"][2])
 
 
+def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
+    found = shop.search([mistyped for _, _, mistyped in SHOP["questions"]])
+    first = [one == right for one, right in zip(first_texts(found), RIGHT, strict=True)]
+    assert sum(first) >= 9
+    assert sum(decision.action == "answer" for decision in found.decisions) >= 7
+    assert "refunds" in found[0].decision.searched_as
+    assert found[0].decision.searched_as in found[0].decision.reason
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What does Repars charge for chairs?",
+        "What does `repars` do?",
+        "What is in lams/gft.txt?",
+        "What is repars_lamp?",
+        "What is lamps2 or fre?",
+        "How long is the --warrnty of it?",
+    ],
+)
+def test_names_numbers_and_codes_are_not_corrected(shop, question):
+    assert shop.search([question])[0].decision.searched_as == ""
+
+
+def test_a_question_is_as_it_was_written_if_a_correction_finds_no_answer(shop):
+    [decision] = shop.search([UNRELATED]).decisions
+    assert (decision.action, decision.searched_as) == ("abstain", "")
+
+
+@pytest.fixture(scope="module")
+def notes(uec):
+    return index_of(uec, [*SHOP["texts"], *data_of("notes.json")["texts"]])
+
+
+@pytest.mark.parametrize(("question", "right"), data_of("notes.json")["questions"])
+def test_a_date_and_an_abbreviation_are_words(notes, question, right):
+    [found] = notes.search([question])
+    assert found.passages[0].text == right
+    assert found.decision.action == "answer"
+
+
+@pytest.mark.parametrize(
+    ("metadatas", "question"),
+    [
+        ([{"source": f"docs/v{i}/install.md", "title": "Installation"} for i in (1, 2, 3)], "2"),
+        ([{"source": f"install-{i}.0.md", "title": "Installation"} for i in (1, 2, 3)], "2.0"),
+        ([{"version": f"{i}.0", "title": "Installation"} for i in (1, 2, 3)], "2.0"),
+        ([{"version": f"{i}.0"} for i in (1, 2, 3)], "2"),
+    ],
+)
+def test_the_version_in_a_path_or_in_the_metadata_is_part_of_the_title(uec, metadatas, question):
+    texts = [f"Run the installer, and {end}." for end in ("wait", "restart", "log in")]
+    index = index_of(uec, texts, ["v1", "v2", "v3"], metadatas)
+    [found] = index.search([f"How do I install version {question}?"])
+    assert (found.ids[0], found.decision.action) == ("v2", "answer")
+
+
+def test_an_address_does_not_tell_the_language(shop):
+    for text in ("https://shop.example.com/help/refunds", "mail@refunds.com", "shop.com/no/de"):
+        assert shop.search([text])[0].decision.language == "en"
+
+
 @pytest.mark.parametrize(("message", "asked"), data_of("messages.json"))
 def test_the_part_of_a_message_that_asks_is_the_question(message, asked):
     said = message.replace("{text}", "The parcel arrived on Monday, and the lamp is broken. " * 4)

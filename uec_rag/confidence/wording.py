@@ -13,7 +13,7 @@ from itertools import dropwhile, islice, takewhile
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, skip_long_texts
+from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, is_abbreviation, skip_long_texts
 from uec_rag.confidence.languages import ENGLISH, language_of, tables
 
 _WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
@@ -282,7 +282,10 @@ def _may_be_english(text: str) -> bool:
 
 
 def _lower(question: str) -> list[str]:
-    return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
+    """Return the words in lower case, but for abbreviations such as "IT" among others."""
+    words: list[str] = _WORD_OR_CLITIC.findall(question)
+    capitals = question.isupper()
+    return [word if is_abbreviation(word) and not capitals else word.lower() for word in words]
 
 
 def _is_pronoun(words: Sequence[str], position: int) -> bool:

@@ -103,6 +103,8 @@ class Query:
         All turns before the question, oldest first.
     said : str
         What the user wrote: the question, or a reply, or the message that the question is part of.
+    spelled : str
+        The question as its words are written in the index; "" if that is the same.
     is_part : bool
         True if the text is the part of a message that asks.
     asks : bool
@@ -114,6 +116,7 @@ class Query:
     replies: tuple[str | tuple[str, ...], ...] = ()
     history: Sequence[str] = ()
     said: str = ""
+    spelled: str = ""
     is_part: bool = False
     asks: bool = True
 
@@ -169,8 +172,8 @@ class Query:
     def views(self) -> dict[int | None, Query]:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
-        There is none of a blank text. If there are turns, the others are 0 and the number of those
-        since the latest that does not refer back.
+        There is none of a blank text; -1 has the spelling of the index. If there are turns, the
+        others are 0 and the number of those since the latest that does not refer back.
 
         Examples
         --------
@@ -181,13 +184,16 @@ class Query:
         turns = self.turns
         if not self.text.strip():
             return {}
+        views: dict[int | None, Query] = {}
+        if self.spelled:
+            views[-1] = replace(self, text=self.spelled, spelled="")
         if not turns:
-            return {None: self}
+            return views | {None: self}
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
         since = next(back, len(turns))
         # A complete question is searched without a conjunction before it.
         alone = replace(self, text=complete_question(self.text) or self.text, turns=())
-        views: dict[int | None, Query] = {0: alone}
+        views[0] = alone
         if since < len(turns):
             views[since] = replace(self, turns=turns[-since:])
         return views | {None: self}

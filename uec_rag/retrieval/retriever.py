@@ -55,7 +55,7 @@ from uec_rag.retrieval.save import (
     save_index,
     write_label,
 )
-from uec_rag.retrieval.search import Method, run
+from uec_rag.retrieval.search import Method, run, spell
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import all_of, parse
@@ -469,6 +469,7 @@ class Retriever:
         self._follow()
         gate, k = self._active_gate(), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
+        asked = spell(asked, self.store)
         if (where := options.get("filter")) is not None:
             parse(where)  # so that a wrong one costs no encoding
         most = k if gate is None else gate.depth(k)

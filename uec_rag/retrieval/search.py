@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from uec_rag.base.counts import idf
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
-from uec_rag.base.text import FUNCTION_WORDS, WORD
+from uec_rag.base.text import FUNCTION_WORDS, WORD, says_little
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Decision, decide_one
 from uec_rag.confidence.languages import ENGLISH, Code, function_words
@@ -48,8 +48,11 @@ from uec_rag.encoders.lexical import (
     LATIN,
     compounds,
     has_words,
+    key_of,
     keys_of,
     letters_in,
+    near_words,
+    spell_dates,
     split_words,
     words_by_key,
 )
@@ -67,6 +70,8 @@ _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
+# The weight of a question in the spelling of the index, whose log odds are averaged with its own.
+_SPELLED = 0.8
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 
@@ -232,6 +237,48 @@ def run(
     return results
 
 
+# A word of letters alone, and not a part of a path, an option, a quotation or code.
+_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{4,}(?![\w/@\\`\"'’”»-]|\.\w)")
+
+
+def spell(queries: Sequence[Query], store: Store) -> list[Query]:
+    """Note how the words of questions are written in a store, where it has them in another way.
+
+    For a word that no passage has, the nearest one is taken, but never for a name. Of a date, the
+    day that passages have is spelled out.
+    """
+    if store.remote or not len(store):
+        return [*queries]
+    view = cast(View, store.snapshot())
+    return [replace(query, spelled=_spelled(query, view)) for query in queries]
+
+
+def _spelled(query: Query, view: View) -> str:
+    text = query.text
+    known = FUNCTION_WORDS | function_words(query.language)
+    labels = words_by_key(
+        [word for word in _SPELLABLE.findall(text) if not says_little(word, known)]
+    )
+    keys = [*labels]
+    counts = view.counts_of(np.array(keys, dtype=np.uint64))
+    unknown = {labels[key] for key, count in zip(keys, counts.tolist(), strict=True) if not count}
+    if unknown:
+        unknown -= names_in(text, {*unknown}, english=query.language == ENGLISH)
+    nearest = {word: _nearest(word, view) for word in unknown}
+    spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
+    spelled = spell_dates(spelled, lambda day: bool(view.counts_of(np.array([key_of(day)]))[0]))
+    return "" if spelled == text else spelled
+
+
+def _nearest(word: str, view: View) -> str:
+    """Return the word of a view, or the function word, that is most likely meant; "" if none."""
+    words, keys, often = near_words(word)
+    counts = view.counts_of(keys) + [near in FUNCTION_WORDS for near in words]
+    likely = np.where(counts > 0, often + np.log1p(counts), -np.inf)
+    best = int(likely.argmax())
+    return words[best] if counts[best] else ""
+
+
 def _assessed(
     asked: Sequence[Query], ranking: Ranking | None
 ) -> Sequence[Assessment] | Sequence[None]:
@@ -255,13 +302,27 @@ def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Ass
     clear = alone and alone.confidence > least and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
-    for most in views.keys() - {0, None}:
+    for most in views.keys() - {-1, 0, None}:
         latest, others = views[most], 0.0 if chosen is None else chosen.clarity
         if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > others:
             chosen = latest
-    if alone is None or chosen is None:
-        return chosen or alone
-    return _combine_with_standalone(chosen, alone, question)
+    if alone is not None and chosen is not None:
+        chosen = _combine_with_standalone(chosen, alone, question)
+    return _as_spelled(chosen or alone, views.get(-1))
+
+
+def _as_spelled(written: Assessment | None, spelled: Assessment | None) -> Assessment | None:
+    """Choose between a question as it is written and as its words are in the index.
+
+    It is as written unless the other is more likely answered than not: many a word that no passage
+    has is none that was mistyped.
+    """
+    if written is None or spelled is None:
+        return written or spelled
+    mixed = spelled.probabilities.mix(written.probabilities.in_corpus, 1 - _SPELLED)
+    if mixed.confidence[0] <= max(written.confidence, _NEEDS_LATEST):
+        return written
+    return replace(spelled, probabilities=mixed, confidence=float(mixed.confidence[0]))
 
 
 def _combine_with_standalone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
@@ -525,7 +586,7 @@ def member_evidence(ranking: Ranking, similarities: FloatArray) -> FloatArray:
     by_words = np.array([bool(part.terms) for part in ranking.parts])
     for row, of_hits in enumerate(ranking.words or ()):
         matched, without = of_hits[0], FUNCTION_WORDS
-        content = [value for word, value in matched.items() if word.casefold() not in without]
+        content = [value for word, value in matched.items() if not says_little(word, without)]
         if matched:
             similarities[row, by_words] *= np.float32(sum(content) / sum(matched.values()))
     logits = ranking.method.fitted.member_logits(ranking.parts, similarities)
@@ -602,7 +663,7 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row][0],
         language=method.language or query.language,
-        searched_as=asked.text if asked.is_part else "",
+        searched_as=query.text if asked.is_part or query.text == asked.spelled else "",
         asks=asked.asks,
     )
     kept = hits_of(ranking, row, k, meant if assessed.underspecified >= ASK else ())
@@ -720,7 +781,7 @@ def word_evidence(ranking: Ranking, row: int) -> tuple[float, float]:
         word: rarity
         for word, rarity in ranking.idf[row].items()
         # The hits of a question need not have the words of its turns.
-        if word.casefold() not in without and (not query.turns or word in question)
+        if not says_little(word, without) and (not query.turns or word in question)
     }
     if not content:
         return np.nan, np.nan
@@ -730,12 +791,15 @@ def word_evidence(ranking: Ranking, row: int) -> tuple[float, float]:
     whole, total, coverage, names = compounds(question), sum(content.values()), 0.0, False
     for text, matched in hits:
         known = {*matched}
-        for word, parts in whole:  # "WiFi" also stands for "Wi" and "Fi", and these for it
+        # "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
+        implied = set[str]()
+        for word, parts in whole:
             if word in known or known.issuperset(parts):
                 known.update([word, *parts])
+                implied.update(parts)
         having = [rarity for word, rarity in content.items() if word in known]
         coverage = max(coverage, sum(having) / total)
-        names = names or (named <= known and has_words(text, named))
+        names = names or (named <= known and has_words(text, named - implied))
     return coverage, float(names)
 
 
@@ -756,7 +820,7 @@ def names_in(question: str, words: Collection[str], *, english: bool = True) -> 
     chosen = {word for word in words if word in dotted or _MARKED.search(word)}
     if not english:
         return chosen
-    content = [w for w in words if w.casefold() not in FUNCTION_WORDS and w[:1].isalpha()]
+    content = [w for w in words if not says_little(w, FUNCTION_WORDS) and w[:1].isalpha()]
     capital = set[str]()
     for before, word in pairwise(question.split()):
         if before[-1] not in _ENDS:
