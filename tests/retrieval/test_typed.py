@@ -122,6 +122,67 @@ def test_an_address_does_not_tell_the_language(shop):
         assert shop.search([text])[0].decision.language == "en"
 
 
+@pytest.fixture(scope="module")
+def plans(uec):
+    return index_of(uec, [*SHOP["texts"], *PLANS.values()])
+
+
+PLANS = {
+    "Amber": "The Amber plan costs 12 euros a month and has 5 GB.",
+    "Birch": "The Birch plan costs 20 euros a month and has 20 GB.",
+    "Cedar": "The Cedar plan costs 35 euros a month and has no limit.",
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the difference between Amber and {}?",
+        "Compare the Amber plan with the {} plan.",
+        "Which is cheaper, Amber or {}?",
+        "Amber vs {}",
+        "How does Amber differ from {}?",
+    ],
+)
+def test_what_is_compared_is_found_each_and_trusted_as_the_weaker_one(plans, question):
+    for name in ("Birch", "Cedar"):
+        [found] = plans.search([question.format(name)])
+        assert {PLANS["Amber"], PLANS[name]} <= {passage.text for passage in found.passages}
+        assert found.decision.action == "answer"
+        assert found.relevance.max() <= found.decision.confidence + 1e-6
+        [unknown] = plans.search([question.format("Dogwood")])
+        assert unknown.decision.confidence < found.decision.confidence
+        assert unknown.decision.action == "abstain"
+        assert "Dogwood" in unknown.decision.reason
+
+
+@pytest.mark.parametrize("joined", ["{} and {}?", "{}? {}?", "{}, and also {}?", "{} or {}?"])
+def test_a_double_question_is_answered_if_both_halves_are(shop, joined):
+    refunds, warranty = "How long do refunds take", "how long is the warranty on lamps"
+    [found] = shop.search([joined.format(refunds, warranty)], k=2)
+    assert {passage.text for passage in found.passages} == {SHOP["texts"][1], SHOP["texts"][2]}
+    assert found.decision.action == "answer"
+    for halves in ((refunds, "who is the owner"), ("who is the owner", refunds)):
+        [found] = shop.search([joined.format(*halves)])
+        assert found.decision.action == "abstain"
+        assert "who is the owner" in found.decide(0.9).reason
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who pays and why?",
+        "What are terms and conditions?",
+        "Where is the park and what is it?",
+        "What is the difference between this and that?",
+        "Can I pay by card or by phone?",
+        "Was kostet das und wer zahlt?",
+    ],
+)
+def test_a_part_is_never_invented(question):
+    assert Query.parse(question).parts == ()
+
+
 @pytest.mark.parametrize(("message", "asked"), data_of("messages.json"))
 def test_the_part_of_a_message_that_asks_is_the_question(message, asked):
     said = message.replace("{text}", "The parcel arrived on Monday, and the lamp is broken. " * 4)

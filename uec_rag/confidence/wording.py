@@ -1,6 +1,6 @@
 """The wording of a message: whether it asks, names, references to earlier turns.
 
-`asking_part`, `is_question`, `extract_concept`, `lacks_referent`, `refers_back` and
+`asking_part`, `parts_of`, `is_question`, `extract_concept`, `lacks_referent`, `refers_back` and
 `complete_question` each answer one question about a text. They are for English, and off where a
 text is in another of `languages`, but for question marks, labels and some Chinese. Their lists of
 words are in languages.toml.
@@ -141,6 +141,65 @@ def _plain(sentence: str) -> str:
         if label is not None and label.end() < len(sentence):
             return str(_TAG.sub("", sentence[label.end() :])).strip()
     return str(_TAG.sub("", _QUOTED.sub("", sentence, count=1))).strip()
+
+
+_BEGINS_PART = (
+    r"(?:how|what|when|where|who|which|why|whose"
+    r"|(?:can|could|do|does|did|is|are|was|were|will|would|should) (?:i|you|we|they|there|the|my))"
+)
+_DOUBLE = regex.compile(
+    r"(?P<one>.*?\w)(?:\?\s+(?:and )?|[,;]?\s+(?:and|or)\s+(?:also )?)"
+    rf"(?P<other>{_BEGINS_PART}\b.+)",
+    regex.IGNORECASE | regex.DOTALL,
+)
+_THING = r"(?P<one>[^?.!,]+?)\s+{}\s+(?P<other>[^?.!,]+?)"
+_COMPARED = [
+    regex.compile(rf"{before}{_THING.format(between)}\s*[?.!]*", regex.IGNORECASE)
+    for before, between in (
+        (
+            r".*\b(?:differences? between|choose between|compare|comparison of)\s+(?:the )?",
+            r"(?:and|with|to|or|against|versus|vs\.?)",
+        ),
+        (r"(?:how (?:does|do|is|are) )?", r"(?:differs?|different) from"),
+        (r"(?:how (?:does|do) )?", r"(?:compares? (?:to|with)|versus|vs\.?)"),
+    )
+]
+_EITHER = regex.compile(rf".*[,:]\s+{_THING.format('or')}\?")
+
+
+@skip_long_texts(())
+def parts_of(question: str) -> tuple[str, ...]:
+    """Return the two questions that an English one is; () if it is one.
+
+    They are those that "and" or "or" joins, neither of which refers back, and what each of two
+    things is that are compared. Each has a word that says something.
+
+    Examples
+    --------
+    >>> parts_of("How long do refunds take and who is the owner?")
+    ('How long do refunds take?', 'who is the owner?')
+    >>> parts_of("What is the difference between Amber and Birch?")
+    ('What is Amber?', 'What is Birch?')
+    >>> parts_of("Where is the park and what is it?"), parts_of("What are terms and conditions?")
+    ((), ())
+    """
+    if not _may_be_english(question):
+        return ()
+    double = _DOUBLE.fullmatch(question.strip())
+    if double is not None and is_question(double["one"]):
+        parts = [f"{double[name].rstrip('?.! ')}?" for name in ("one", "other")]
+        return () if any(map(refers_back, parts)) else tuple(parts)
+    compared = next(filter(None, (form.fullmatch(question.strip()) for form in _COMPARED)), None)
+    if compared is None:
+        compared = _EITHER.fullmatch(question.strip())
+        named = compared and all(map(_CAPITAL.match, (compared["one"], compared["other"])))
+        compared = compared if named else None
+    if compared is None:
+        return ()
+    things = compared["one"], compared["other"]
+    if any(FUNCTION_WORDS.issuperset(_lower(thing)) for thing in things):
+        return ()
+    return tuple(f"What is {thing}?" for thing in things)
 
 
 @skip_long_texts(False)

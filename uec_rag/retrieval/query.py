@@ -34,6 +34,7 @@ from uec_rag.confidence.wording import (
     asking_part,
     complete_question,
     is_question,
+    parts_of,
     refers_back,
 )
 from uec_rag.stores.base import Filter, check_stored_text
@@ -169,11 +170,17 @@ class Query:
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
     @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The two questions that it is; () if it is one."""
+        return () if self.replies else parts_of(self.text)
+
+    @cached_property
     def views(self) -> dict[int | None, Query]:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
-        There is none of a blank text; -1 has the spelling of the index. If there are turns, the
-        others are 0 and the number of those since the latest that does not refer back.
+        There is none of a blank text; -1 has the spelling of the index, and -2 and -3 the parts
+        that are questions of their own. If there are turns, the others are 0 and the number of
+        those since the latest that does not refer back.
 
         Examples
         --------
@@ -187,6 +194,8 @@ class Query:
         views: dict[int | None, Query] = {}
         if self.spelled:
             views[-1] = replace(self, text=self.spelled, spelled="")
+        for place, part in enumerate(self.parts, 2):
+            views[-place] = replace(self, text=part, turns=(), spelled="")
         if not turns:
             return views | {None: self}
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))

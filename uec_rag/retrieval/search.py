@@ -59,7 +59,7 @@ from uec_rag.encoders.lexical import (
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
-from uec_rag.retrieval.result import Result, own_copy
+from uec_rag.retrieval.result import Result, cover, own_copy
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 
@@ -226,7 +226,12 @@ def run(
         seen = dict(zip(query.views, assessments))  # noqa: B905 (as many as it has views)
         chosen = clearest(query, seen) if seen else None
         if chosen is not None:
-            results.append(decide(chosen, query, k, size))
+            found = decide(chosen, query, k, size)
+            halves = [one for view in (-2, -3) if (one := seen.get(view)) is not None]
+            if halves:
+                own = [decide(half, query, k, size) for half in halves]
+                found = cover(found, own, query.parts, k)
+            results.append(found)
             continue
         names, language = method.fitted.names, method.language or query.language
         equal = np.full(len(names), 1 / len(names), dtype=np.float32)
@@ -302,7 +307,7 @@ def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Ass
     clear = alone and alone.confidence > least and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
-    for most in views.keys() - {-1, 0, None}:
+    for most in views.keys() - {-1, -2, -3, 0, None}:
         latest, others = views[most], 0.0 if chosen is None else chosen.clarity
         if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > others:
             chosen = latest
