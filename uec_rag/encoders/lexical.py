@@ -168,25 +168,19 @@ def near_words(word: str) -> tuple[list[str], NDArray[np.uint64], NDArray[np.flo
     --------
     >>> words, _, _ = near_words("lamq")
     >>> len(words), words[0], "lamp" in words
-    (182, 'almq', True)
+    (182, 'leamq', True)
     """
     text = word.casefold()
     scripts = (letters for name, letters in _LETTERS.items() if _script(name).search(text))
-    letters = next(scripts, "abcdefghijklmnopqrstuvwxyz")
-    cuts, made = range(1, len(text) + 1), dict[str, float]()
-    for edited, often in (
-        (
-            (
-                text[: at - 1] + text[at : at + 1] + text[at - 1] + text[at + 1 :]
-                for at in cuts[:-1]
-            ),
-            2.0,
-        ),
-        ((text[:at] + one + text[at:] for at in cuts for one in letters), 2.0),
-        ((text[:at] + text[at + 1 :] for at in cuts[:-1]), 1.0),
-        ((text[:at] + one + text[at + 1 :] for at in cuts[:-1] for one in letters), 0.0),
+    letters = next(scripts, "etaoinsrhldcumfpgwybvkxjqz")  # the most frequent first
+    inner, made = range(1, len(text)), dict[str, float]()
+    for often, edits in (
+        (2.0, (text[:at] + one + text[at:] for one in letters for at in (*inner, len(text)))),
+        (2.0, (text[: at - 1] + text[at] + text[at - 1] + text[at + 1 :] for at in inner)),
+        (1.0, (text[:at] + text[at + 1 :] for at in inner)),
+        (0.0, (text[:at] + one + text[at + 1 :] for at in inner for one in letters)),
     ):
-        for near in edited:
+        for near in edits:
             made.setdefault(near, often)
     made.pop(text, None)
     keys = [next(iter(_keys_of.__wrapped__(near, False))) for near in made]

@@ -243,7 +243,10 @@ def run(
 
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
-_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{4,}(?![\w/@\\`\"'’”»-]|\.\w)")
+_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,}(?![\w/@\\`\"'’”»-]|\.\w)")
+
+
+_SHORT = 3  # letters of a word that is taken for a function word alone: others are often codes
 
 
 def spell(queries: Sequence[Query], store: Store) -> list[Query]:
@@ -278,7 +281,9 @@ def _spelled(query: Query, view: View) -> str:
 def _nearest(word: str, view: View) -> str:
     """Return the word of a view, or the function word, that is most likely meant; "" if none."""
     words, keys, often = near_words(word)
-    counts = view.counts_of(keys) + [near in FUNCTION_WORDS for near in words]
+    counts = np.array([near in FUNCTION_WORDS for near in words], dtype=np.int64)
+    if len(word) > _SHORT:
+        counts += view.counts_of(keys)
     likely = np.where(counts > 0, often + np.log1p(counts), -np.inf)
     best = int(likely.argmax())
     return words[best] if counts[best] else ""
