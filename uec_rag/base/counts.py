@@ -325,6 +325,12 @@ class Words:
             weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
         return keys, entries, term, np.concatenate(weights, dtype="f4"), rare
 
+    def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the number of passages that contain each of some terms."""
+        if (known := self.frequencies) is not None:
+            return known.counts_of(keys)
+        return self._counted(keys, [part.entries(keys) for part in self.parts])
+
     def _counted(self, keys: NDArray[np.uint64], entries: Iterable[_Entries]) -> NDArray[np.int64]:
         """Count the passages that contain distinct terms, by their entries in each matrix."""
         counts = np.zeros(len(keys), dtype=np.int64)

@@ -7,7 +7,7 @@ A new language needs its function words here (`FUNCTION_WORDS`), the wording of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
 from pathlib import PurePath
@@ -52,6 +52,10 @@ _LINK, _MARKS = regex.compile(r"!?\[([^\[\]]*+)\]\([^()]*+\)"), regex.compile("[
 ATTRIBUTES = regex.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
 """The attributes at the end of a heading in Markdown: "{#fees}", "{: .no_toc}"."""
 
+_VERSION_KEYS = ("version", "release")
+_VERSION = regex.compile(
+    r"(?<![^\W_])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?![^\W_]|\.\d)", regex.IGNORECASE
+)
 _MANUAL_PAGE = regex.compile(r"\(\d\w*+\)(?: Manual Page)?\Z")
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
@@ -74,6 +78,26 @@ ENGLISH = frozenset(_ENGLISH.split())
 
 FUNCTION_WORDS = ENGLISH | frozenset(_FURTHER.split())
 """English words that say little about the subject of a question."""
+
+
+ADDRESS = regex.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.-]+|[\w-]+(?:\.[\w-]+)+/\S*")
+"""A URL or an address of mail, which is in no language."""
+
+
+def says_little(word: str, function_words: Collection[str]) -> bool:
+    """Return whether a word of a question is a function word, and no abbreviation as "IT" is.
+
+    Examples
+    --------
+    >>> says_little("It", {"it"}), says_little("IT", {"it"})
+    (True, False)
+    """
+    return word.casefold() in function_words and not is_abbreviation(word)
+
+
+def is_abbreviation(word: str) -> bool:
+    """Return whether a word is in capitals, of which there are several."""
+    return len(word) > 1 and word.isupper()
 
 
 def skip_long_texts(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:  # noqa: ANN401
@@ -249,7 +273,8 @@ class About:
 def with_headings(metadata: Mapping[str, Any], text: str) -> str:
     r"""Return a text after the title and the headings in its metadata, unless it has them.
 
-    A title that only names a page or the source is left out.
+    A title that only names a page or the source is left out. The version that the metadata or the
+    path name is part of the title.
 
     Examples
     --------
@@ -257,11 +282,25 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
     'Sketch P-003\n\nHolds a degree.'
     >>> with_headings({"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}, "None.")
     'Loans\n\nBooks: Fees\n\nNone.'
+    >>> with_headings({"title": "Installation", "source": "docs/v2/install.md"}, "Run it.")
+    'Installation (version v2)\n\nRun it.'
     """
     title = _without_markup(first_value(metadata, TITLE_KEYS))
     if title == first_value(metadata, SOURCE_KEYS) or _PAGE.fullmatch(title):
         title = ""
-    return _below(headings_of(metadata), title, text)
+    headings, version = headings_of(metadata), _version_in(metadata)
+    if version and version.casefold() not in f"{headings} {title} {text}".casefold():
+        title = f"{title or ''.join(headings[-1:])} (version {version})".strip()
+    return _below(headings, title, text)
+
+
+def _version_in(metadata: Mapping[str, Any]) -> str:
+    """Return the version in the metadata of a passage, or else the last one in its path."""
+    source = PurePath(first_value(metadata, SOURCE_KEYS))
+    named = [
+        found for part in (*source.parts[:-1], source.stem) for found in _VERSION.findall(part)
+    ]
+    return first_value(metadata, _VERSION_KEYS) or "".join(named[-1:])
 
 
 def _below(headings: Sequence[str], title: str, text: str) -> str:

@@ -71,8 +71,8 @@ class Decision:
     advice_calls, advice_tokens : int
         Calls of advisors, and tokens that these read and wrote, where known.
     searched_as : str
-        The advisor's rewrite of the question, whose hits are those of this decision; "" if they are
-        those of the question.
+        The advisor's rewrite of the question, or the part of a message that asks, whose hits are
+        those of this decision; "" if they are those of the question as it is.
     language : str
         The code of the language of `reason`, one of `uec_rag.confidence.languages.languages`.
 
@@ -197,13 +197,19 @@ def decide_one(
     unfamiliar: str = "",
     language: str = ENGLISH,
     closest: tuple[Reading, ...] = (),
+    searched_as: str = "",
+    asks: bool = True,
 ) -> Decision:
     """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
+    A message in which nothing asks gets no answer.
+
     Parameters
     ----------
-    confidence, in_corpus, underspecified, unfamiliar, language, closest
+    confidence, in_corpus, underspecified, unfamiliar, language, closest, searched_as
         As in `Decision`.
+    asks : bool
+        Whether the text asks anything.
     readings : tuple of Reading
         The possible meanings of the question; empty if unknown, as for serialised hits.
     threshold : float
@@ -218,7 +224,9 @@ def decide_one(
     """
     action: Action = "abstain"
     code: Code = "uncertain"
-    if needs_clarification(underspecified, in_corpus, readings):
+    if not asks:
+        code = "no_question"
+    elif needs_clarification(underspecified, in_corpus, readings):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
         action, code = "answer", "answered"
@@ -226,15 +234,22 @@ def decide_one(
         code = "off_topic"
     elif in_corpus < PLAUSIBLE:
         code = "no_answer"
-    asks = action == "clarify"
-    reason = clarifying_question(readings, language) if asks else sentence(code, language)
+    asks_back = action == "clarify"
+    reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
     if code == "uncertain" and closest:
         titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
+    if searched_as and not asks_back:
+        reason = _searched(reason, searched_as, language)
     told: dict[str, Any] = {"code": code, "language": language, "closest": closest}
+    told["searched_as"] = searched_as
     numbers = (confidence, in_corpus, underspecified, threshold)
     decision = Decision(action, reason, readings, *numbers, **told)
     return with_note(decision, unfamiliar) if unfamiliar else decision
+
+
+def _searched(reason: str, question: str, language: str) -> str:
+    return sentence("searched_as", language, reason=reason, question=visible(question))
 
 
 def with_note(decision: Decision, unfamiliar: str) -> Decision:
@@ -249,8 +264,9 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     if decision.code in ("nothing_found", "no_question"):
         return replace(decision, threshold=threshold)
     names = ["confidence", "underspecified", "readings", "in_corpus"]
-    names += ["unfamiliar", "language", "closest"]
-    again = decide_one(**{name: getattr(decision, name) for name in names}, threshold=threshold)
+    names += ["unfamiliar", "language", "closest", "searched_as"]
+    told = {name: getattr(decision, name) for name in names}
+    again = decide_one(**told, threshold=threshold, asks=decision.code != "no_question")
     return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
 
 
@@ -277,6 +293,7 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
     >>> apply_advice(found, Advice("clarify", ("rent", "deposit"))).reason
     'Do you mean rent or deposit?'
     """
+    searched_as = searched_as or decision.searched_as
     told = replace(decision, advice=advice.verdict, searched_as=searched_as)
     language = decision.language
     if advice.is_bare and decision.action == "clarify":
@@ -287,8 +304,7 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
     if advice.verdict == "answer":
         reason = sentence("answered", language)
         if searched_as:
-            question = visible(searched_as)
-            reason = sentence("searched_as", language, reason=reason, question=question)
+            reason = _searched(reason, searched_as, language)
         return replace(told, action="answer", reason=reason, code="answered")
     meant = tuple(_reading(label, decision.readings, len(advice.labels)) for label in advice.labels)
     meant = meant or decision.readings

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, skip_long_texts
+from uec_rag.base.text import ADDRESS, FUNCTION_WORDS, skip_long_texts
 
 ENGLISH = "en"
 """The language of what is told about a question whose own language is not known."""
@@ -78,7 +78,8 @@ def language_of(text: str) -> str:
     """Return the code of the language that a text is in; "" if it is uncertain or another.
 
     The language with most words in the text wins: function words, each shared by the languages that
-    have it, all words in a script of one language, and pairs of Chinese characters.
+    have it, all words in a script of one language, and pairs of Chinese characters. URLs and
+    addresses are in none.
 
     Examples
     --------
@@ -86,6 +87,7 @@ def language_of(text: str) -> str:
     ['de', 'zh', '']
     """
     points = Counter[str]()
+    text = ADDRESS.sub(" ", text)
     words = _WORD.findall(text.lower().replace("’", "'"))
     known = _languages_of_words()
     for word in words:

@@ -1,22 +1,24 @@
 """The wording of a message: whether it asks, names, references to earlier turns.
 
-`is_question`, `extract_concept`, `lacks_referent`, `refers_back` and `complete_question` each
-answer one question about a text. They are for English, and off where a text is in another of
-`languages`, but for question marks and some Chinese. Their lists of words are in languages.toml.
+`asking_part`, `parts_of`, `is_question`, `extract_concept`, `lacks_referent`, `refers_back` and
+`complete_question` each answer one question about a text. They are for English, and off where a
+text is in another of `languages`, but for question marks, labels and some Chinese. Their lists of
+words are in languages.toml.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice, takewhile
+from itertools import dropwhile, islice, takewhile
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, skip_long_texts
+from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, is_abbreviation, skip_long_texts
 from uec_rag.confidence.languages import ENGLISH, language_of, tables
 
 _WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
 _WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
+_INDIRECT = tables()[ENGLISH]["indirect"]
 _GOES_ON = regex.compile(
     r"\W*+(?:(?:(?:and|but|or)\b\W*+)?(?:what|how) about\b(?: this\b)?|(?:and|but|or)\b)\W*+",
     regex.IGNORECASE,
@@ -33,6 +35,171 @@ _CONCEPT = regex.compile(
 )
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
+
+LONGEST_QUESTION = 200
+"""The number of characters up to which a text is a question as a whole, and not a message."""
+
+# A line that goes on in lower case, and was long enough to be wrapped.
+_WRAPPED = regex.compile(r"(?<=[^\n]{40}[^\s.!?:;])[ \t]*\n[ \t]*(?=\p{Ll})")
+_PARAGRAPH = regex.compile(r"\n\s*\n")
+_ENDS_ASKING = regex.compile(r"[?？؟][\s\"'”’»)\]*_]*\Z")
+_LABEL, _SPEAKER = (
+    regex.compile(
+        rf"[\W_]*(?:\w+[ '’]){{0,4}}?(?:{'|'.join(_WORDS[kind])})"
+        r"(?:[\W_]*[:：>](?!/)[\W_]*|[\W_]*\Z)",
+        regex.IGNORECASE,
+    )
+    for kind in ("labels", "speakers")
+)
+_TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
+_QUOTED = regex.compile(r"\s*[>|]")
+_FULL_STOP = regex.compile(r"[.!,;:。！]")
+
+
+def asking_part(message: str) -> tuple[str, str]:
+    r"""Return the part of a message that asks, and the rest; the part is "" if nothing asks.
+
+    A text of up to 200 characters asks as a whole. Of a longer one, what follows the last label
+    ("Question:") asks, else the sentences with question marks in the last paragraph that has any,
+    else the last sentence that begins as a question or a request, unless the last paragraph is a
+    line without a full stop. Quoted lines of a mail ask if no others do.
+
+    Examples
+    --------
+    >>> asking_part("Follow the policy of the shop. " * 9 + "\n\nHow long do refunds take?")[0]
+    'How long do refunds take?'
+    >>> asking_part("The parcel arrived on Monday. " * 9)[0]
+    ''
+    """
+    if len(message) <= LONGEST_QUESTION:
+        return message, ""
+    rows, sentences = list[int](), list[str]()
+    for paragraph in _PARAGRAPH.split(_WRAPPED.sub(" ", message.replace("\r\n", "\n")).strip()):
+        for place, sentence in enumerate(_sentences(paragraph)):
+            begins = not place or _SPEAKER.match(sentence) is not None
+            rows.append(rows[-1] + begins if rows else 0)
+            sentences.append(sentence)
+    told = [_asks(sentences, place, rows) for place in range(len(sentences))]
+    if not (best := max(told, default=0)):
+        return "", message
+    last = len(told) - 1 - told[::-1].index(best)
+    asking = {last}
+    if best == _MARK:
+        asking |= {at for at, by in enumerate(told) if by == best and rows[at] == rows[last]}
+    asked = " ".join(_plain(sentences[place]) for place in sorted(asking))
+    return asked, "\n".join(one for at, one in enumerate(sentences) if at not in asking)
+
+
+def _sentences(paragraph: str) -> list[str]:
+    """Split a paragraph at the ends of lines and sentences; each of a quoted line begins with >."""
+    said = list[str]()
+    for line in paragraph.splitlines():
+        quoted = _QUOTED.match(line)
+        text = line[quoted.end() :] if quoted else line
+        parts = [part.strip() for part in SENTENCE_END.split(text) if part and part.strip()]
+        said += [f"> {part}" for part in parts] if quoted else parts
+    return said
+
+
+# What tells that a sentence asks, the weakest first.
+_QUOTES, _OPENS, _KEYWORDS, _OPENS_LAST, _MARK, _LABELLED = range(1, 7)
+
+
+def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
+    """Return what tells that a sentence of a message asks; 0 if nothing does."""
+    text, in_last = sentences[place], rows[place] == rows[-1]
+    label = _LABEL.match(text)
+    if (label and label.end() < len(text)) or (place and _is_heading(sentences[place - 1])):
+        return _LABELLED
+    marked = _ENDS_ASKING.search(text) is not None
+    if marked or _requests(text):
+        if _QUOTED.match(text):
+            return _QUOTES
+        return _MARK if marked else _OPENS_LAST if in_last else _OPENS
+    alone = in_last and rows[0] != rows[-1] and rows[place - 1] != rows[-1]
+    is_short = len(text) <= LONGEST_QUESTION and len(text.split()) > 1
+    return _KEYWORDS if alone and is_short and not _FULL_STOP.search(text) else 0
+
+
+def _is_heading(sentence: str) -> bool:
+    label = _LABEL.match(sentence)
+    return label is not None and label.end() == len(sentence)
+
+
+def _requests(sentence: str) -> bool:
+    """Return whether a sentence begins as an English question, or says that one is asked."""
+    words = [*dropwhile(_WORDS["before_request"].__contains__, _lower(_plain(sentence)))]
+    spoken = f" {' '.join(words)} "
+    return bool(words) and (
+        words[0] in _WORDS["openings"] or any(f" {said} " in spoken for said in _INDIRECT)
+    )
+
+
+def _plain(sentence: str) -> str:
+    """Return a sentence without its label, the mark of a quotation, and tags."""
+    for label in (_LABEL.match(sentence), _SPEAKER.match(sentence)):
+        if label is not None and label.end() < len(sentence):
+            return str(_TAG.sub("", sentence[label.end() :])).strip()
+    return str(_TAG.sub("", _QUOTED.sub("", sentence, count=1))).strip()
+
+
+_BEGINS_PART = (
+    r"(?:how|what|when|where|who|which|why|whose"
+    r"|(?:can|could|do|does|did|is|are|was|were|will|would|should) (?:i|you|we|they|there|the|my))"
+)
+_DOUBLE = regex.compile(
+    r"(?P<one>.*?\w)(?:\?\s+(?:and )?|[,;]?\s+(?:and|or)\s+(?:also )?)"
+    rf"(?P<other>{_BEGINS_PART}\b.+)",
+    regex.IGNORECASE | regex.DOTALL,
+)
+_THING = r"(?P<one>[^?.!,]+?)\s+{}\s+(?P<other>[^?.!,]+?)"
+_COMPARED = [
+    regex.compile(rf"{before}{_THING.format(between)}\s*[?.!]*", regex.IGNORECASE)
+    for before, between in (
+        (
+            r".*\b(?:differences? between|choose between|compare|comparison of)\s+(?:the )?",
+            r"(?:and|with|to|or|against|versus|vs\.?)",
+        ),
+        (r"(?:how (?:does|do|is|are) )?", r"(?:differs?|different) from"),
+        (r"(?:how (?:does|do) )?", r"(?:compares? (?:to|with)|versus|vs\.?)"),
+    )
+]
+_EITHER = regex.compile(rf".*[,:]\s+{_THING.format('or')}\?")
+
+
+@skip_long_texts(())
+def parts_of(question: str) -> tuple[str, ...]:
+    """Return the two questions that an English one is; () if it is one.
+
+    They are those that "and" or "or" joins, neither of which refers back, and what each of two
+    things is that are compared. Each has a word that says something.
+
+    Examples
+    --------
+    >>> parts_of("How long do refunds take and who is the owner?")
+    ('How long do refunds take?', 'who is the owner?')
+    >>> parts_of("What is the difference between Amber and Birch?")
+    ('What is Amber?', 'What is Birch?')
+    >>> parts_of("Where is the park and what is it?"), parts_of("What are terms and conditions?")
+    ((), ())
+    """
+    if not _may_be_english(question):
+        return ()
+    double = _DOUBLE.fullmatch(question.strip())
+    if double is not None and is_question(double["one"]):
+        parts = [f"{double[name].rstrip('?.! ')}?" for name in ("one", "other")]
+        return () if any(map(refers_back, parts)) else tuple(parts)
+    compared = next(filter(None, (form.fullmatch(question.strip()) for form in _COMPARED)), None)
+    if compared is None:
+        compared = _EITHER.fullmatch(question.strip())
+        named = compared and all(map(_CAPITAL.match, (compared["one"], compared["other"])))
+        compared = compared if named else None
+    if compared is None:
+        return ()
+    things = compared["one"], compared["other"]
+    if any(FUNCTION_WORDS.issuperset(_lower(thing)) for thing in things):
+        return ()
+    return tuple(f"What is {thing}?" for thing in things)
 
 
 @skip_long_texts(False)
@@ -174,7 +341,10 @@ def _may_be_english(text: str) -> bool:
 
 
 def _lower(question: str) -> list[str]:
-    return [word.lower() for word in _WORD_OR_CLITIC.findall(question)]
+    """Return the words in lower case, but for abbreviations such as "IT" among others."""
+    words: list[str] = _WORD_OR_CLITIC.findall(question)
+    capitals = question.isupper()
+    return [word if is_abbreviation(word) and not capitals else word.lower() for word in words]
 
 
 def _is_pronoun(words: Sequence[str], position: int) -> bool:

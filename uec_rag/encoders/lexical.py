@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from uec_rag.base.counts import K1, B
 from uec_rag.base.gaussian import FloatArray, Terms
-from uec_rag.base.text import ENGLISH, HAS_SPACELESS, SPACELESS, singular_and_plural
+from uec_rag.base.text import (
+    ADDRESS,
+    ENGLISH,
+    FUNCTION_WORDS,
+    HAS_SPACELESS,
+    SPACELESS,
+    is_abbreviation,
+    singular_and_plural,
+)
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 
 _STEMMED = Path(__file__).with_name("stemmed.txt")
@@ -60,6 +68,23 @@ _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
 # A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
 _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+(?!\w)")
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        Path(__file__).with_name("months.txt").read_text(encoding="utf-8").splitlines(), 1
+    )
+    for name in names.split()
+}
+_HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)")
+_DAY, _YEAR, _MONTH = r"(?P<day>\d\d?)", r"(?P<year>[12]\d{3})", r"(?P<month>\d\d?)"
+_NAMED = rf"(?P<named>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_DATE = regex.compile(
+    rf"(?<![\w.,/-])(?:{_YEAR}(?:-|/|\.|[年년]\s?){_MONTH}(?:-|/|\.|[月월]\s?){_DAY}[日일]?"
+    rf"|{_DAY}(?P<mark>[-/.]){_MONTH}(?P=mark){_YEAR}"
+    rf"|{_DAY}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{_NAMED}\.?,?\s(?:de\s)?{_YEAR}"
+    rf"|{_NAMED}\.?\s{_DAY}(?:st|nd|rd|th)?,?\s{_YEAR})(?=$|T\d|[^\w./-]|[.-](?!\d))",
+    regex.IGNORECASE,
+)
 _LETTER = regex.compile(r"\p{L}")
 _BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 _LATIN_WORD, _ACCENT = regex.compile(r"[\p{Latin}\p{Mn}]+"), regex.compile(r"\p{Mn}")
@@ -91,14 +116,14 @@ def terms_of(text: str) -> list[str]:
     ['pars', 'httpserver', '~http', 'http', 'server', '~serv', 'error', '~erro']
     """
     words = split_words(text)
-    ngrams = is_foreign(words)
+    ngrams = is_foreign(text, words)
     return [*(term for word in words for term in _terms(word, ngrams)), *_identifiers(text)]
 
 
 def keys_of(text: str) -> NDArray[np.uint64]:
     """Return the keys of the terms of a text, with repetitions."""
     words = split_words(text)
-    return _keys_of_text(text, words, is_foreign(words))
+    return _keys_of_text(text, words, is_foreign(text, words))
 
 
 def _keys_of_text(text: str, words: Sequence[str], ngrams: bool) -> NDArray[np.uint64]:
@@ -116,8 +141,10 @@ def words_by_key(words: Iterable[str]) -> dict[int, str]:
     return labels
 
 
-def is_foreign(words: Sequence[str]) -> bool:
-    """Return whether the words of a text are of another language than English."""
+def is_foreign(text: str, words: Sequence[str]) -> bool:
+    """Return whether the words of a text, but of its addresses, are not of English."""
+    if "@" in text or "/" in text:
+        words = split_words(ADDRESS.sub(" ", text))
     lowered = [*map(str.lower, words)]
     return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
 
@@ -125,6 +152,39 @@ def is_foreign(words: Sequence[str]) -> bool:
 @lru_cache(_CACHED_WORDS)
 def _keys_of(word: str, ngrams: bool) -> tuple[int, ...]:
     return tuple(map(key_of, _terms(word, ngrams)))
+
+
+_LETTERS = {"Cyrillic": "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "Greek": "αβγδεζηθικλμνξοπρστυφχψω"}
+
+
+@lru_cache(_CACHED_LABELS)
+def near_words(word: str) -> tuple[list[str], NDArray[np.uint64], NDArray[np.float32]]:
+    """Return the words at an edit distance of 1, with their keys and how often each is meant.
+
+    An edit swaps two letters, or adds, removes or replaces one that is not the first. How often is
+    a log.
+
+    Examples
+    --------
+    >>> words, _, _ = near_words("lamq")
+    >>> len(words), words[0], "lamp" in words
+    (182, 'leamq', True)
+    """
+    text = word.casefold()
+    scripts = (letters for name, letters in _LETTERS.items() if _script(name).search(text))
+    letters = next(scripts, "etaoinsrhldcumfpgwybvkxjqz")  # the most frequent first
+    inner, made = range(1, len(text)), dict[str, float]()
+    for often, edits in (
+        (2.0, (text[:at] + one + text[at:] for one in letters for at in (*inner, len(text)))),
+        (2.0, (text[: at - 1] + text[at] + text[at - 1] + text[at + 1 :] for at in inner)),
+        (1.0, (text[:at] + text[at + 1 :] for at in inner)),
+        (0.0, (text[:at] + one + text[at + 1 :] for at in inner for one in letters)),
+    ):
+        for near in edits:
+            made.setdefault(near, often)
+    made.pop(text, None)
+    keys = [next(iter(_keys_of.__wrapped__(near, False))) for near in made]
+    return [*made], np.array(keys, dtype=np.uint64), np.array([*made.values()], dtype=np.float32)
 
 
 def _identifiers(text: str) -> list[str]:
@@ -147,6 +207,8 @@ def _terms(word: str, ngrams: bool) -> Iterator[str]:
     elif len(word) > _LONGEST and not spaceless:
         yield word.casefold()
     else:
+        if is_abbreviation(word) and word.casefold() in FUNCTION_WORDS:
+            yield word
         yield from _forms(word.casefold().strip("_") or word, ngrams)
         parts = [] if spaceless else _PART.findall(word)
         for part in parts if len(parts) > 1 else ():
@@ -182,32 +244,78 @@ def split_words(text: str) -> list[str]:
     """Split a text into words as written: sequences of letters, digits and underscores.
 
     Separators in numbers are left out. Options of commands follow as words of their own, since "-n"
-    is not any "n", and so do words with hyphens, as one.
+    is not any "n", and so do words with hyphens, as one, and dates: "20240312" for each day that
+    one may be, in place of its digits. In a text in capitals, function words are in lower case.
 
     Examples
     --------
     >>> split_words("os.path, naïve_case"), split_words("ls -n"), split_words("Wi-Fi, 2,000")
     (['os', 'path', 'naïve_case'], ['ls', 'n', '-n'], ['Wi', 'Fi', '2000', 'WiFi'])
+    >>> split_words("3/4/2024"), split_words("3 April 2024")
+    (['2024', '20240304', '20240403'], ['3', 'April', '2024', '20240403'])
     """
     plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text)
     normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
-    words: list[str] = _WORD.findall(normal)
+    spelled = normal
+    if _HAS_YEAR.search(normal):
+        spelled = _DATE.sub(lambda of: of[0] if of["named"] else f"{of['year']} ", normal)
+    words: list[str] = _WORD.findall(spelled)
     for whole, _ in compounds(normal):
         words.append(whole)
-    return words + _OPTION.findall(normal)
+    if len(normal) > 1 and normal.isupper():
+        words = [word.lower() if word.lower() in FUNCTION_WORDS else word for word in words]
+    return words + _OPTION.findall(spelled)
 
 
 def compounds(text: str) -> list[tuple[str, list[str]]]:
-    """Return the words with hyphens, each as one word, with their parts.
+    """Return the words with hyphens, and dates, each as one word, with its parts.
+
+    Those of a date are the other days that it may be, and its words.
 
     Examples
     --------
     >>> compounds("Wi-Fi 2019-2020")
     [('WiFi', ['Wi', 'Fi'])]
     """
-    if not (found := [*filter(_LETTER.search, _COMPOUND.findall(text))]):
-        return []
-    return [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
+    dates = [*_DATE.finditer(text)] if _HAS_YEAR.search(text) else []
+    found = filter(_LETTER.search, _COMPOUND.findall(_DATE.sub(" ", text) if dates else text))
+    wholes = [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
+    for date in dates:
+        days = _days(date)
+        own = _WORD.findall(date[0]) if date["named"] else []
+        wholes += [(day, own or [other for other in days if other != day] or [day]) for day in days]
+    return wholes
+
+
+def _days(date: regex.Match[str]) -> list[str]:
+    """Return the days that a date may be, of which 3/4/2024 has two."""
+    day, year = int(date["day"]), date["year"]
+    if name := date["named"]:
+        pairs = [(_MONTHS[name.casefold()], day)]
+    else:
+        pairs = [(int(date["month"]), day)]
+        if date["mark"] in ("/", "-"):
+            pairs.append((day, int(date["month"])))
+    return sorted({f"{year}{m:02}{d:02}" for m, d in pairs if 1 <= m <= 12 and 1 <= d <= 31})
+
+
+def spell_dates(text: str, is_known: Callable[[str], bool]) -> str:
+    """Spell out each date of which one day is known, the day first; see `compounds`.
+
+    Examples
+    --------
+    >>> spell_dates("On 3/4/2024?", {"20240403"}.__contains__)
+    'On 3 April 2024?'
+    """
+
+    def spelled(date: regex.Match[str]) -> str:
+        meant = [*filter(is_known, _days(date))]
+        if len(meant) != 1 or (date["named"] and date[0][0].isdigit()):
+            return str(date[0])
+        of_year = next(name for name, number in _MONTHS.items() if number == int(meant[0][4:6]))
+        return f"{int(meant[0][6:])} {date['named'] or of_year.capitalize()} {meant[0][:4]}"
+
+    return str(_DATE.sub(spelled, text))
 
 
 def without_accents(word: str) -> str:
@@ -343,6 +451,9 @@ _PROBE = (
     "Verträge ist nicht Ошибки соединения المدرسة الكبيرة λόγους हिन्दी 北京大学で ภาษาไทย"
 )
 
+# Of those that a fit does not depend on: dates, abbreviations, addresses.
+_NOTATIONS = "IT on 3/4/2024, 12 March 2024 and 2024-05-06: https://www.example.com.br/a, may@b.com"
+
 
 @cache
 def _revision() -> str:
@@ -351,7 +462,7 @@ def _revision() -> str:
     lines = _STEMMED.read_text(encoding="utf-8").splitlines()
     pairs = zip(lines[::2], lines[1::2], strict=True)
     words = [one + end for ones, ends in pairs for one in ones.split() for end in ends.split()]
-    stems = [next(_forms(word, False)) for word in words]
+    stems = [next(_forms(word, False)) for word in words] + terms_of(_NOTATIONS)
     rules = [K1, B, None, terms_of(_PROBE)]  # None: no language is named
     made, counted = (hashlib.sha256(json.dumps(of).encode()).hexdigest() for of in (rules, stems))
     return made[:RULES] + counted[:RULES]
@@ -399,7 +510,7 @@ class Lexical(TermEncoder):
         keys, labels, foreign = [], [], []
         for text in checked:
             words = split_words(text)
-            foreign.append(is_foreign(words))
+            foreign.append(is_foreign(text, words))
             keys.append(_keys_of_text(text, words, foreign[-1]))
             if role == "query":
                 labels.append(words_by_key(words))

@@ -1,5 +1,6 @@
 """Questions in their conversations, parsed and checked before they are encoded.
 
+Of a message, the part that asks is the question, and the rest is a turn before it (`Query.parse`).
 A question with turns before it may be searched in several views: alone, with the turns on the
 latest subject, and with all (`Query.views`). A reply to a clarifying question is parsed together
 with the question that was asked back about (`Query.parse`). Every encoder encodes each turn by
@@ -29,11 +30,18 @@ from uec_rag.confidence.replies import (
     find_positions,
     is_clarifying_question,
 )
-from uec_rag.confidence.wording import complete_question, is_question, refers_back
+from uec_rag.confidence.wording import (
+    asking_part,
+    complete_question,
+    is_question,
+    parts_of,
+    refers_back,
+)
 from uec_rag.stores.base import Filter, check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
+_ROOM_OF_REST = 750  # bytes of what else is in a message, its last ones
 # Total weight of the turns before a question, and the same if the question refers to them ("Where
 # was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
 _SHARE_IF_REFERRED_TO = 1 / 2
@@ -43,7 +51,7 @@ SHARE = 1 / 3
 """The total weight of the turns before a question that does not refer to them."""
 
 LONGEST_QUERY = 8_000
-"""The largest number of characters of a question that are searched."""
+"""The largest number of characters of a message that are read: half of them are its last ones."""
 
 MOST_TURNS = 64
 """The number of turns before a question that are looked at: the latest."""
@@ -95,7 +103,13 @@ class Query:
     history : sequence of str
         All turns before the question, oldest first.
     said : str
-        What the user wrote: the question, or a reply.
+        What the user wrote: the question, or a reply, or the message that the question is part of.
+    spelled : str
+        The question as its words are written in the index; "" if that is the same.
+    is_part : bool
+        True if the text is the part of a message that asks.
+    asks : bool
+        False for a message in which nothing asks, whose text is all of it.
     """
 
     text: str
@@ -103,6 +117,9 @@ class Query:
     replies: tuple[str | tuple[str, ...], ...] = ()
     history: Sequence[str] = ()
     said: str = ""
+    spelled: str = ""
+    is_part: bool = False
+    asks: bool = True
 
     @classmethod
     def parse(cls, said: str, history: Sequence[str] = (), within: Within | None = None) -> Query:
@@ -114,24 +131,33 @@ class Query:
         question, among those that this one offers. Any other reply that is no question itself, such
         as "2024" to "Which year?", is more text of the question.
 
+        Of a message of over 200 characters, the part that asks is the question, and the rest is the
+        turn before it.
+
         Examples
         --------
         >>> query = Query.parse("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
         >>> query.text, query.replies
         ('How do I force it?', ('rsync',))
         """
-        if within is None and not history:
-            return cls(said)
         if within is not None and not isinstance(within, str):
-            ids = chosen_ids(within)
-            return cls(said, searched_turns(said, history), (ids,), history)
-        if within is not None and said in history and is_clarifying_question(history[-1]):
+            text, before, ids = said, history, chosen_ids(within)
+            replies: tuple[str | tuple[str, ...], ...] = (ids,)
+        elif within is not None and said in history and is_clarifying_question(history[-1]):
             # The last of the turns asks which reading of the question is meant.
             text, before, replies = _parse_turns(within, history)
         else:
             text, before, replies = _parse_turns(said, history)
             replies = replies if within is None else (*replies, within)
-        return cls(text, searched_turns(text, before), replies, before, said)
+        # A reply that is more text of the question was asked for.
+        asked, rest = asking_part(text) if text in (said, *history) else (text, "")
+        turns = searched_turns(asked or text, before)
+        if not rest:
+            return cls(text, turns, replies, before, said)
+        if not asked:
+            return cls(text, turns, replies, before, said, asks=False)
+        rest = rest.encode()[-_ROOM_OF_REST:].decode(errors="ignore")
+        return cls(asked, [*turns, rest], replies, [*before, rest], said, is_part=True)
 
     @property
     def lines(self) -> str:
@@ -144,11 +170,17 @@ class Query:
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
     @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The two questions that it is; () if it is one."""
+        return () if self.replies else parts_of(self.text)
+
+    @cached_property
     def views(self) -> dict[int | None, Query]:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
-        There is none of a blank text. If there are turns, the others are 0 and the number of those
-        since the latest that does not refer back.
+        There is none of a blank text; -1 has the spelling of the index, and -2 and -3 the parts
+        that are questions of their own. If there are turns, the others are 0 and the number of
+        those since the latest that does not refer back.
 
         Examples
         --------
@@ -159,13 +191,18 @@ class Query:
         turns = self.turns
         if not self.text.strip():
             return {}
+        views: dict[int | None, Query] = {}
+        if self.spelled:
+            views[-1] = replace(self, text=self.spelled, spelled="")
+        for place, part in enumerate(self.parts, 2):
+            views[-place] = replace(self, text=part, turns=(), spelled="")
         if not turns:
-            return {None: self}
+            return views | {None: self}
         back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
         since = next(back, len(turns))
         # A complete question is searched without a conjunction before it.
         alone = replace(self, text=complete_question(self.text) or self.text, turns=())
-        views: dict[int | None, Query] = {0: alone}
+        views[0] = alone
         if since < len(turns):
             views[since] = replace(self, turns=turns[-since:])
         return views | {None: self}
@@ -195,9 +232,9 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
 def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     """List the turns that a question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
-    A reply that chooses a reading is one turn with the question it was asked about. A turn that
-    does not fit is left out together with all earlier ones. Blank turns, clarifying questions and
-    the same question are also left out.
+    A reply that chooses a reading is one turn with the question it was asked about; of a message,
+    it is the part that asks. A turn that does not fit is left out together with all earlier ones.
+    Blank turns, clarifying questions and the same question are also left out.
     """
     kept: list[str] = []
     room, same, before = _ROOM, question.strip().casefold(), history
@@ -205,6 +242,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
         turn, earlier, replies = _parse_turns(before[-1], before[:-1])
         if not replies:
             turn, earlier = before[-1], before[:-1]
+        turn = asking_part(turn)[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
         if is_clarifying_question(said):
             continue
@@ -249,13 +287,20 @@ def parse_queries(
 ) -> list[Query]:
     """Check questions, and parse each with its turns; see `Retriever.search`.
 
-    Only the first 8,000 characters of a question are searched, and half of a surrogate pair, as is
-    left of an emoji that was cut in two, is a question mark.
+    Of a message of over 8,000 characters, the first and the last half as many are read. Half of a
+    surrogate pair, as is left of an emoji that was cut in two, is a question mark.
     """
     given = as_strings(queries, "queries")
-    said = [text[:LONGEST_QUERY].encode(errors="replace").decode() for text in given]
+    said = [_shortened(text).encode(errors="replace").decode() for text in given]
     before = [()] * len(said) if history is None else _check_history(history, len(said))
     return [Query.parse(*pair, within) for pair in zip(said, before, strict=True)]
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= LONGEST_QUERY:
+        return message
+    half = LONGEST_QUERY // 2
+    return f"{message[: half - 1]}\n{message[-half:]}"
 
 
 def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[str]]:

@@ -354,6 +354,50 @@ class SearchResult:
         return [result.decide(threshold, k) for result in self.results]
 
 
+def cover(whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int) -> Result:
+    """Answer a question by the hits of both of its parts, with the confidence of the weaker one.
+
+    Parameters
+    ----------
+    whole : Result
+        That of the question as one.
+    parts : sequence of two Result
+    asked : sequence of two str
+        The parts; the reason names the weaker one if it is not answered.
+    k : int
+        Number of hits.
+    """
+    sure = [part.decision.confidence for part in parts]
+    weaker = int(np.argmin(sure))
+    least = parts[weaker].decision
+    names = ("scores", "mu", "model_variance", "disagreement", "relevance")
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+    }
+    joined["relevance"] = np.minimum(joined["relevance"], np.float32(least.confidence))
+    passages = [passage for part in parts for passage in part.passages]
+    both = replace(
+        parts[weaker],
+        passages=passages,
+        parts=[one for part in parts for one in part.parts],
+        copies=[one for part in parts for one in part.copies],
+        **joined,
+    )
+    first, second = (len(part.passages) for part in parts)
+    turns = sorted(range(first + second), key=lambda at: (at if at < first else at - first, at))
+    texts = dict[str, int]()
+    for at in turns:
+        texts.setdefault(passages[at].text, at)
+    decision = replace(
+        least,
+        underspecified=min(whole.decision.underspecified, least.underspecified),
+        readings=whole.decision.readings,
+        searched_as=asked[weaker] if least.action != "answer" else whole.decision.searched_as,
+    )
+    taken = both._take([*texts.values()][:k])
+    return replace(taken, decision=decide_again(decision, least.threshold))
+
+
 def diversify(
     vectors: Callable[[Sequence[str]], Gaussian],
     result: SearchResult,

@@ -55,7 +55,7 @@ from uec_rag.retrieval.save import (
     save_index,
     write_label,
 )
-from uec_rag.retrieval.search import Method, run
+from uec_rag.retrieval.search import Method, run, spell
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
@@ -415,7 +415,8 @@ class Retriever:
         Parameters
         ----------
         queries : sequence of str
-            A blank one finds nothing, and of a long one the first 8,000 characters are searched.
+            A blank one finds nothing. In a message of over 200 characters, the part that asks is
+            the question, and the rest is a turn before it; of over 8,000, the middle is not read.
         k : int
             Number of hits; all matches are returned if there are fewer. If the gate has a
             guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
@@ -480,6 +481,7 @@ class Retriever:
         self._follow()
         gate, k = self._active_gate(), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
+        asked = spell(asked, self.store)
         if (where := options.get("filter")) is not None:
             parse(where)  # so that a wrong one costs no encoding
         most = k if gate is None else gate.depth(k)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from uec_rag.base.counts import idf
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
-from uec_rag.base.text import FUNCTION_WORDS, WORD
+from uec_rag.base.text import FUNCTION_WORDS, WORD, says_little
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
 from uec_rag.confidence.languages import ENGLISH, Code, function_words
@@ -48,15 +48,18 @@ from uec_rag.encoders.lexical import (
     LATIN,
     compounds,
     has_words,
+    key_of,
     keys_of,
     letters_in,
+    near_words,
+    spell_dates,
     split_words,
     words_by_key,
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
-from uec_rag.retrieval.result import Result, own_copy
+from uec_rag.retrieval.result import Result, cover, own_copy
 from uec_rag.retrieval.why import explain
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
@@ -69,6 +72,8 @@ _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest se
 _ANSWERED = 0.5  # confidence from which a reading is worth offering, whatever the gate
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
+# The weight of a question in the spelling of the index, whose log odds are averaged with its own.
+_SPELLED = 0.8
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 
@@ -228,9 +233,14 @@ def run(
     )
     for query in queries:
         seen = dict(zip(query.views, assessments))  # noqa: B905 (as many as it has views)
-        chosen = clearest(query.text, seen) if seen else None
+        chosen = clearest(query, seen) if seen else None
         if chosen is not None:
-            results.append(decide(chosen, k, size))
+            found = decide(chosen, query, k, size)
+            halves = [one for view in (-2, -3) if (one := seen.get(view)) is not None]
+            if halves:
+                own = [decide(half, query, k, size) for half in halves]
+                found = cover(found, own, query.parts, k)
+            results.append(found)
             continue
         names, language = method.fitted.names, method.language or query.language
         equal = np.full(len(names), 1 / len(names), dtype=np.float32)
@@ -241,28 +251,91 @@ def run(
     return results
 
 
-def clearest(question: str, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
+# A word of letters alone, and not a part of a path, an option, a quotation or code.
+_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,}(?![\w/@\\`\"'’”»-]|\.\w)")
+
+
+_SHORT = 3  # letters of a word that is taken for a function word alone: others are often codes
+
+
+def spell(queries: Sequence[Query], store: Store) -> list[Query]:
+    """Note how the words of questions are written in a store, where it has them in another way.
+
+    For a word that no passage has, the nearest one is taken, but never for a name. Of a date, the
+    day that passages have is spelled out.
+    """
+    if store.remote or not len(store):
+        return [*queries]
+    view = cast(View, store.snapshot())
+    return [replace(query, spelled=_spelled(query, view)) for query in queries]
+
+
+def _spelled(query: Query, view: View) -> str:
+    text = query.text
+    known = FUNCTION_WORDS | function_words(query.language)
+    labels = words_by_key(
+        [word for word in _SPELLABLE.findall(text) if not says_little(word, known)]
+    )
+    keys = [*labels]
+    counts = view.counts_of(np.array(keys, dtype=np.uint64))
+    unknown = {labels[key] for key, count in zip(keys, counts.tolist(), strict=True) if not count}
+    if unknown:
+        unknown -= names_in(text, {*unknown}, english=query.language == ENGLISH)
+    nearest = {word: _nearest(word, view) for word in unknown}
+    spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
+    spelled = spell_dates(spelled, lambda day: bool(view.counts_of(np.array([key_of(day)]))[0]))
+    return "" if spelled == text else spelled
+
+
+def _nearest(word: str, view: View) -> str:
+    """Return the word of a view, or the function word, that is most likely meant; "" if none."""
+    words, keys, often = near_words(word)
+    counts = np.array([near in FUNCTION_WORDS for near in words], dtype=np.int64)
+    if len(word) > _SHORT:
+        counts += view.counts_of(keys)
+    likely = np.where(counts > 0, often + np.log1p(counts), -np.inf)
+    best = int(likely.argmax())
+    return words[best] if counts[best] else ""
+
+
+def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
     """Choose the view in which a question is best understood; None if nothing was found.
 
-    Alone, the question must be complete, and be answered confidently.
+    Alone, the question must be complete, and be answered confidently, unless what else there is is
+    the rest of its message, which is seldom on the subject.
 
     Parameters
     ----------
-    question : str
+    query : Query
     views : mapping of int or None to Assessment
         The assessment of each of `Query.views`.
     """
-    alone, chosen = views.get(0), views[None]
-    clear = alone and alone.confidence > _NEEDS_NO_TURNS and alone.underspecified < ASK
+    question, (alone, chosen) = query.text, (views.get(0), views[None])
+    least = 0.0 if query.is_part else _NEEDS_NO_TURNS
+    clear = alone and alone.confidence > least and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
-    for most in views.keys() - {0, None}:
+    for most in views.keys() - {-1, -2, -3, 0, None}:
         latest, others = views[most], 0.0 if chosen is None else chosen.clarity
         if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > others:
             chosen = latest
-    if alone is None or chosen is None:
-        return chosen or alone
-    return _combine_with_standalone(chosen, alone, question)
+    if alone is not None and chosen is not None:
+        chosen = _combine_with_standalone(chosen, alone, question)
+    return _as_spelled(chosen or alone, views.get(-1))
+
+
+def _as_spelled(written: Assessment | None, spelled: Assessment | None) -> Assessment | None:
+    """Choose between a question as it is written and as its words are in the index.
+
+    It is as written unless the other is more likely answered than not: many a word that no passage
+    has is none that was mistyped.
+    """
+    if written is None or spelled is None:
+        return written or spelled
+    mixed = spelled.probabilities.mix(written.probabilities.in_corpus, 1 - _SPELLED)
+    if mixed.confidence[0] <= max(written.confidence, _NEEDS_LATEST):
+        return written
+    return replace(spelled, probabilities=mixed, confidence=float(mixed.confidence[0]))
 
 
 def _combine_with_standalone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
@@ -526,7 +599,7 @@ def member_evidence(ranking: Ranking, similarities: FloatArray) -> FloatArray:
     by_words = np.array([bool(part.terms) for part in ranking.parts])
     for row, of_hits in enumerate(ranking.words or ()):
         matched, without = of_hits[0], FUNCTION_WORDS
-        content = [value for word, value in matched.items() if word.casefold() not in without]
+        content = [value for word, value in matched.items() if not says_little(word, without)]
         if matched:
             similarities[row, by_words] *= np.float32(sum(content) / sum(matched.values()))
     logits = ranking.method.fitted.member_logits(ranking.parts, similarities)
@@ -581,10 +654,11 @@ def _candidates(ranking: Ranking, row: int) -> Candidates:
     )
 
 
-def decide(assessed: Assessment, k: int, size: int) -> Result:
+def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     """Decide on a query, and assemble its result.
 
-    `size`: number of passages that were searched.
+    `asked`: what the user asked, of which one view was assessed. `size`: number of passages that
+    were searched.
     """
     ranking, row, probabilities = assessed.ranking, assessed.row, assessed.probabilities
     method, top, query = ranking.method, ranking.top, ranking.queries[row]
@@ -609,6 +683,8 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row][0],
         language=method.language or query.language,
+        searched_as=query.text if asked.is_part or query.text == asked.spelled else "",
+        asks=asked.asks,
     )
     kept = hits_of(ranking, row, k, offered)
     pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[row : row + 1]
@@ -617,7 +693,7 @@ def decide(assessed: Assessment, k: int, size: int) -> Result:
         if position not in firsts:
             copies[of_text].append(passages[position])
     return Result(
-        query.said or query.text,
+        asked.said or asked.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
         fitted.names,
         pi[0],
@@ -750,7 +826,7 @@ def word_evidence(ranking: Ranking, row: int) -> tuple[float, float]:
         word: rarity
         for word, rarity in ranking.idf[row].items()
         # The hits of a question need not have the words of its turns.
-        if word.casefold() not in without and (not query.turns or word in question)
+        if not says_little(word, without) and (not query.turns or word in question)
     }
     if not content:
         return np.nan, np.nan
@@ -760,12 +836,15 @@ def word_evidence(ranking: Ranking, row: int) -> tuple[float, float]:
     whole, total, coverage, names = compounds(question), sum(content.values()), 0.0, False
     for text, matched in hits:
         known = {*matched}
-        for word, parts in whole:  # "WiFi" also stands for "Wi" and "Fi", and these for it
+        # "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
+        implied = set[str]()
+        for word, parts in whole:
             if word in known or known.issuperset(parts):
                 known.update([word, *parts])
+                implied.update(parts)
         having = [rarity for word, rarity in content.items() if word in known]
         coverage = max(coverage, sum(having) / total)
-        names = names or (named <= known and has_words(text, named))
+        names = names or (named <= known and has_words(text, named - implied))
     return coverage, float(names)
 
 
@@ -786,7 +865,7 @@ def names_in(question: str, words: Collection[str], *, english: bool = True) -> 
     chosen = {word for word in words if word in dotted or _MARKED.search(word)}
     if not english:
         return chosen
-    content = [w for w in words if w.casefold() not in FUNCTION_WORDS and w[:1].isalpha()]
+    content = [w for w in words if not says_little(w, FUNCTION_WORDS) and w[:1].isalpha()]
     capital = set[str]()
     for before, word in pairwise(question.split()):
         if before[-1] not in _ENDS:

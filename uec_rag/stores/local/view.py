@@ -571,6 +571,11 @@ class View(Store):
         pairs = zip(self._words if terms else (), terms, strict=True)
         return [words.contributions(block, positions) for words, block in pairs]
 
+    def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return how many passages have each term, in any sparse block."""
+        none = np.zeros(len(keys), dtype=np.int64)
+        return sum((words.counts_of(keys) for words in self._words), none)
+
     @cached_property
     def _words(self) -> list[Words]:
         """The sparse blocks.

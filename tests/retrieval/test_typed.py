@@ -1,0 +1,213 @@
+"""Questions as people type them: in messages, with typos, in parts."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers import data_of, index_of
+from uec_rag import UEC
+from uec_rag.retrieval.query import LONGEST_QUERY, Query
+
+SHOP = data_of("shop.json")
+POLICY = "You are a careful assistant of a company. Follow its policy and answer politely. "
+UNRELATED = "Who painted the ceiling of the chapel?"
+
+
+@pytest.fixture(scope="module")
+def uec():
+    return UEC()
+
+
+@pytest.fixture(scope="module")
+def shop(uec):
+    return index_of(uec, SHOP["texts"])
+
+
+def first_texts(found):
+    return [passages[0].text for passages in found.passages]
+
+
+RIGHT = [SHOP["texts"][place] for _, place, _ in SHOP["questions"]]
+
+
+@pytest.mark.parametrize("times", [12, 50, 200])
+def test_a_question_after_instructions_is_answered_as_without_them(shop, times):
+    plain = [question for question, _, _ in SHOP["questions"]]
+    found = shop.search([f"{POLICY * times}\n\n{question}" for question in plain])
+    assert first_texts(found) == RIGHT
+    for question, decision in zip(plain, found.decisions, strict=True):
+        assert decision.action == "answer"
+        assert decision.searched_as == question
+        assert f'"{question}"' in decision.reason
+    assert plain[0] in found[0].decide(1.0).reason
+
+
+def test_an_unrelated_question_after_instructions_is_refused(shop):
+    [decision] = shop.search([f"{POLICY * 20}\n\n{UNRELATED}"]).decisions
+    assert decision.action == "abstain"
+
+
+def test_a_message_that_asks_nothing_is_no_question_at_any_threshold(shop):
+    [found] = shop.search(["The lamp came on Monday. It has a warranty of two years. " * 5])
+    assert (found.decision.action, found.decision.code) == ("abstain", "no_question")
+    assert (found.decide(0.0).action, found.decide(0.0).code) == ("abstain", "no_question")
+    assert len(found.passages) == 4
+
+
+def test_what_a_question_refers_to_is_found_in_the_rest_of_its_message(shop):
+    told = f"I bought a lamp in May. {'It was a present for my mother. ' * 8}"
+    [found] = shop.search([f"{told} How long is its warranty?"])
+    assert (found.decision.action, found.passages[0].text) == ("answer", SHOP["texts"][2])
+
+
+def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
+    found = shop.search([mistyped for _, _, mistyped in SHOP["questions"]])
+    first = [one == right for one, right in zip(first_texts(found), RIGHT, strict=True)]
+    assert sum(first) >= 9
+    assert sum(decision.action == "answer" for decision in found.decisions) >= 7
+    assert "refunds" in found[0].decision.searched_as
+    assert found[0].decision.searched_as in found[0].decision.reason
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What does Repars charge for chairs?",
+        "What does `repars` do?",
+        "What is in lams/gft.txt?",
+        "What is repars_lamp?",
+        "What is lamps2 or fre?",
+        "How long is the --warrnty of it?",
+    ],
+)
+def test_names_numbers_and_codes_are_not_corrected(shop, question):
+    assert shop.search([question])[0].decision.searched_as == ""
+
+
+def test_a_question_is_as_it_was_written_if_a_correction_finds_no_answer(shop):
+    [decision] = shop.search([UNRELATED]).decisions
+    assert (decision.action, decision.searched_as) == ("abstain", "")
+
+
+@pytest.fixture(scope="module")
+def notes(uec):
+    return index_of(uec, [*SHOP["texts"], *data_of("notes.json")["texts"]])
+
+
+@pytest.mark.parametrize(("question", "right"), data_of("notes.json")["questions"])
+def test_a_date_and_an_abbreviation_are_words(notes, question, right):
+    [found] = notes.search([question])
+    assert found.passages[0].text == right
+    assert found.decision.action == "answer"
+
+
+@pytest.mark.parametrize(
+    ("metadatas", "question"),
+    [
+        ([{"source": f"docs/v{i}/install.md", "title": "Installation"} for i in (1, 2, 3)], "2"),
+        ([{"source": f"install-{i}.0.md", "title": "Installation"} for i in (1, 2, 3)], "2.0"),
+        ([{"version": f"{i}.0", "title": "Installation"} for i in (1, 2, 3)], "2.0"),
+        ([{"version": f"{i}.0"} for i in (1, 2, 3)], "2"),
+    ],
+)
+def test_the_version_in_a_path_or_in_the_metadata_is_part_of_the_title(uec, metadatas, question):
+    texts = [f"Run the installer, and {end}." for end in ("wait", "restart", "log in")]
+    index = index_of(uec, texts, ["v1", "v2", "v3"], metadatas)
+    [found] = index.search([f"How do I install version {question}?"])
+    assert (found.ids[0], found.decision.action) == ("v2", "answer")
+
+
+def test_an_address_does_not_tell_the_language(shop):
+    for text in ("https://shop.example.com/help/refunds", "mail@refunds.com", "shop.com/no/de"):
+        assert shop.search([text])[0].decision.language == "en"
+
+
+@pytest.fixture(scope="module")
+def plans(uec):
+    return index_of(uec, [*SHOP["texts"], *PLANS.values()])
+
+
+PLANS = {
+    "Amber": "The Amber plan costs 12 euros a month and has 5 GB.",
+    "Birch": "The Birch plan costs 20 euros a month and has 20 GB.",
+    "Cedar": "The Cedar plan costs 35 euros a month and has no limit.",
+}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the difference between Amber and {}?",
+        "Compare the Amber plan with the {} plan.",
+        "Which is cheaper, Amber or {}?",
+        "Amber vs {}",
+        "How does Amber differ from {}?",
+    ],
+)
+def test_what_is_compared_is_found_each_and_trusted_as_the_weaker_one(plans, question):
+    for name in ("Birch", "Cedar"):
+        [found] = plans.search([question.format(name)])
+        assert {PLANS["Amber"], PLANS[name]} <= {passage.text for passage in found.passages}
+        assert found.decision.action == "answer"
+        assert found.relevance.max() <= found.decision.confidence + 1e-6
+        [unknown] = plans.search([question.format("Dogwood")])
+        assert unknown.decision.confidence < found.decision.confidence
+        assert unknown.decision.action == "abstain"
+        assert "Dogwood" in unknown.decision.reason
+
+
+@pytest.mark.parametrize("joined", ["{} and {}?", "{}? {}?", "{}, and also {}?", "{} or {}?"])
+def test_a_double_question_is_answered_if_both_halves_are(shop, joined):
+    refunds, warranty = "How long do refunds take", "how long is the warranty on lamps"
+    [found] = shop.search([joined.format(refunds, warranty)], k=2)
+    assert {passage.text for passage in found.passages} == {SHOP["texts"][1], SHOP["texts"][2]}
+    assert found.decision.action == "answer"
+    for halves in ((refunds, "who is the owner"), ("who is the owner", refunds)):
+        [found] = shop.search([joined.format(*halves)])
+        assert found.decision.action == "abstain"
+        assert "who is the owner" in found.decide(0.9).reason
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who pays and why?",
+        "What are terms and conditions?",
+        "Where is the park and what is it?",
+        "What is the difference between this and that?",
+        "Can I pay by card or by phone?",
+        "Was kostet das und wer zahlt?",
+    ],
+)
+def test_a_part_is_never_invented(question):
+    assert Query.parse(question).parts == ()
+
+
+@pytest.mark.parametrize(("message", "asked"), data_of("messages.json"))
+def test_the_part_of_a_message_that_asks_is_the_question(message, asked):
+    said = message.replace("{text}", "The parcel arrived on Monday, and the lamp is broken. " * 4)
+    query = Query.parse(said.strip())
+    assert (query.asks, query.text) == (bool(asked), asked or said.strip())
+    assert query.said == said.strip()
+
+
+def test_a_short_text_is_a_question_as_a_whole():
+    said = "My lamp broke. Who pays for the repair? Thanks!"
+    assert Query.parse(said).text == said
+
+
+def test_a_reply_of_any_length_is_no_message():
+    reply = "The one that we bought in the spring of last year. " * 5
+    query = Query.parse(reply, ["How do I mend it?", "What exactly do you mean?"])
+    assert (query.asks, query.text) == (True, f"How do I mend it?\n{reply}")
+
+
+def test_of_a_message_in_the_turns_the_part_that_asks_counts():
+    turns = Query.parse("And the warranty?", [f"{POLICY * 40}\n\nHow long do refunds take?"]).turns
+    assert turns == ["How long do refunds take?"]
+
+
+def test_the_end_of_a_message_of_any_length_is_read(shop):
+    question = SHOP["questions"][0][0]
+    [found] = shop.search([f"{'word ' * LONGEST_QUERY}\n\n{question}"])
+    assert (found.decision.searched_as, found.passages[0].text) == (question, RIGHT[0])
