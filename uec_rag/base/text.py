@@ -80,7 +80,10 @@ FUNCTION_WORDS = ENGLISH | frozenset(_FURTHER.split())
 """English words that say little about the subject of a question."""
 
 
-ADDRESS = regex.compile(r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+\.[\w.-]+|[\w-]+(?:\.[\w-]+)+/\S*")
+ADDRESS = regex.compile(
+    r"(?:https?://|www\.)\S+|(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.-]+"
+    r"|(?<![\w.-])[\w-]++(?:\.[\w-]++)++/\S*"
+)
 """A URL or an address of mail, which is in no language."""
 
 

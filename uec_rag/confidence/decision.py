@@ -312,8 +312,8 @@ def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> D
     return replace(told, action="clarify", readings=meant, reason=reason, code="underspecified")
 
 
-# Log odds of an opinion that says nothing of whether the question is ambiguous, with the sign
-# changed; chosen on three manuals that are in no other table.
+# What is added to the log odds of an ambiguous question by an opinion; chosen on the three further
+# manuals of benchmarks.quality.opinion.
 _MEANT = 0.5
 _VERDICTS: dict[Action, str] = {"answer": "answer", "clarify": "clarify", "abstain": "no"}
 

@@ -70,8 +70,8 @@ _NUMBER = re.compile(
     r"august|september|october|november|december)\b",
     re.IGNORECASE,
 )
-_DASH = re.compile(r"\s+[—–|·»-]\s+")  # in the title of a page, before that of its site
-_SITE = re.compile(r"(?:\s+v?\d[\w.]*)?\s+(?:documentation|docs|manual|help)\Z", re.IGNORECASE)
+_DASH = re.compile(r" [—–|·»-] ")  # in the title of a page, before that of its site
+_SITE = re.compile(r"(?: v?\d[\w.]*+)? (?:documentation|docs|manual|help)\Z", re.IGNORECASE)
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)\Z")  # of a function
 
 
@@ -519,7 +519,7 @@ def _pages(about: Sequence[About]) -> list[tuple[str, str]]:
 
     What follows the dash names a product if titles of several sources have it, or it says so.
     """
-    split = [_DASH.split(one.subject, 1) for one in about]
+    split = [_DASH.split(" ".join(one.subject.split()), 1) for one in about]
     of_sources = {(parts[-1], one.source) for parts, one in zip(split, about, strict=True)}
     bearers = Counter(last for last, _ in of_sources)
     return [

@@ -45,14 +45,14 @@ _PARAGRAPH = regex.compile(r"\n\s*\n")
 _ENDS_ASKING = regex.compile(r"[?？؟][\s\"'”’»)\]*_]*\Z")
 _LABEL, _SPEAKER = (
     regex.compile(
-        rf"[\W_]*(?:\w+[ '’]){{0,4}}?(?:{'|'.join(_WORDS[kind])})"
-        r"(?:[\W_]*[:：>](?!/)[\W_]*|[\W_]*\Z)",
+        rf"[\W_]*+(?:[^\W_]\w*+[ '’]){{0,4}}?(?:{'|'.join(_WORDS[kind])})"
+        r"(?:[^\w:：>]*+[:：>](?!/)[\W_]*+|[\W_]*+\Z)",
         regex.IGNORECASE,
     )
     for kind in ("labels", "speakers")
 )
 _TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
-_QUOTED = regex.compile(r"\s*[>|]")
+_QUOTED = regex.compile(r"\A\s*+[>|]")
 _FULL_STOP = regex.compile(r"[.!,;:。！]")
 
 
@@ -152,19 +152,32 @@ _DOUBLE = regex.compile(
     rf"(?P<other>{_BEGINS_PART}\b.+)",
     regex.IGNORECASE | regex.DOTALL,
 )
-_THING = r"(?P<one>[^?.!,]+?)\s+{}\s+(?P<other>[^?.!,]+?)"
+# What is said before two things that are compared, and between them.
 _COMPARED = [
-    regex.compile(rf"{before}{_THING.format(between)}\s*[?.!]*", regex.IGNORECASE)
+    (regex.compile(before, regex.IGNORECASE), regex.compile(f" {between} ", regex.IGNORECASE))
     for before, between in (
         (
-            r".*\b(?:differences? between|choose between|compare|comparison of)\s+(?:the )?",
+            r"\b(?:differences? between|choose between|compare|comparison of) (?:the )?",
             r"(?:and|with|to|or|against|versus|vs\.?)",
         ),
-        (r"(?:how (?:does|do|is|are) )?", r"(?:differs?|different) from"),
-        (r"(?:how (?:does|do) )?", r"(?:compares? (?:to|with)|versus|vs\.?)"),
+        (r"\A(?:how (?:does|do|is|are) )?", r"(?:differs?|different) from"),
+        (r"\A(?:how (?:does|do) )?", r"(?:compares? (?:to|with)|versus|vs\.?)"),
     )
 ]
-_EITHER = regex.compile(rf".*[,:]\s+{_THING.format('or')}\?")
+_EITHER = regex.compile(r"[,:] "), regex.compile(" or ")
+
+
+def _two_things(
+    text: str, before: regex.Pattern[str], between: regex.Pattern[str]
+) -> tuple[str, ...]:
+    """Return what stands on both sides of `between`, after `before`; () over several sentences."""
+    begin = before.search(text)
+    things = [] if begin is None else between.split(text[begin.end() :].rstrip(" ?.!"), 1)
+    plain = [thing.strip() for thing in things if thing.strip() and not _SENTENCES.search(thing)]
+    return tuple(plain) if len(plain) == 2 else ()
+
+
+_SENTENCES = regex.compile("[?.!,]")
 
 
 @skip_long_texts(())
@@ -189,14 +202,13 @@ def parts_of(question: str) -> tuple[str, ...]:
     if double is not None and is_question(double["one"]):
         parts = [f"{double[name].rstrip('?.! ')}?" for name in ("one", "other")]
         return () if any(map(refers_back, parts)) else tuple(parts)
-    compared = next(filter(None, (form.fullmatch(question.strip()) for form in _COMPARED)), None)
-    if compared is None:
-        compared = _EITHER.fullmatch(question.strip())
-        named = compared and all(map(_CAPITAL.match, (compared["one"], compared["other"])))
-        compared = compared if named else None
-    if compared is None:
+    text = " ".join(question.split())
+    things = next(filter(None, (_two_things(text, *form) for form in _COMPARED)), ())
+    if not things and text.endswith("?"):
+        either = _two_things(text, *_EITHER)
+        things = either if all(map(_CAPITAL.match, either)) else ()
+    if not things:
         return ()
-    things = compared["one"], compared["other"]
     if any(FUNCTION_WORDS.issuperset(_lower(thing)) for thing in things):
         return ()
     return tuple(f"What is {thing}?" for thing in things)
