@@ -1,7 +1,8 @@
 """`UEC()` over real documents answers no everyday question that has nothing to do with them."""
 
 import inspect
-from importlib.metadata import distributions
+import re
+from importlib.metadata import distributions, requires
 
 import numpy
 import pytest
@@ -23,8 +24,11 @@ ON_TOPIC = [
 MOST = 600  # passages of a corpus
 
 
-def installed_packages():
-    texts = {d.name: d.metadata.get_payload() for d in distributions() if d.metadata.get_payload()}
+def required_packages():
+    """What the packages that this one requires, with any extra, say of themselves."""
+    required = {re.match(r"[\w.-]+", line)[0].lower() for line in requires("uec-rag")}
+    found = {d.name.lower(): d.metadata.get_payload() for d in distributions()}
+    texts = {name: found[name] for name in required & found.keys() if found[name]}
     return passages_of(Document(name, (Section((), texts[name]),)) for name in sorted(texts))
 
 
@@ -38,7 +42,7 @@ CORPORA = {
     **{f"{n} of Python's": lambda n=n: passages_of(gather_corpus(n), size=CHUNK_SIZE)
        for n in (100, 300, 600, 1000)},
     "numpy's": lambda: docstrings_of(numpy),
-    "installed packages'": installed_packages,
+    "required packages'": required_packages,
     "scipy.stats'": lambda: docstrings_of(scipy.stats),
 }  # fmt: skip
 
