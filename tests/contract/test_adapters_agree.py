@@ -198,7 +198,7 @@ def agree(found, expected):
     assert [hit.score for hit in found] == pytest.approx([h.score for h in expected], abs=1e-6)
     for ours, theirs in zip(found, expected, strict=True):
         # The stores' own searches write no details; the retrievers here are asked for them.
-        more = DETAILS - METADATA_KEYS | {"uec_matched_terms"}
+        more = DETAILS - METADATA_KEYS | {"uec_matched_terms", "uec_why"}
         left_out = set() if "uec_mu" in ours.metadata else more
         assert ours.metadata.keys() & DETAILS == theirs.metadata.keys() & DETAILS - left_out
         told = {key: value for key, value in theirs.metadata.items() if key not in left_out}

@@ -252,9 +252,10 @@ def run(
 
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
-_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,}(?![\w/@\\`\"'’”»-]|\.\w)")
+_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"'’”»-]|\.\w)")
 
 
+_MOST_SPELLED = 8  # words of a question that are looked up in other spellings
 _SHORT = 3  # letters of a word that is taken for a function word alone: others are often codes
 
 
@@ -281,7 +282,7 @@ def _spelled(query: Query, view: View) -> str:
     unknown = {labels[key] for key, count in zip(keys, counts.tolist(), strict=True) if not count}
     if unknown:
         unknown -= names_in(text, {*unknown}, english=query.language == ENGLISH)
-    nearest = {word: _nearest(word, view) for word in unknown}
+    nearest = {word: _nearest(word, view) for word in sorted(unknown)[:_MOST_SPELLED]}
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
     spelled = spell_dates(spelled, lambda day: bool(view.counts_of(np.array([key_of(day)]))[0]))
     return "" if spelled == text else spelled
