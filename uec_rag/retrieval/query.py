@@ -242,7 +242,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
         turn, earlier, replies = _parse_turns(before[-1], before[:-1])
         if not replies:
             turn, earlier = before[-1], before[:-1]
-        turn = asking_part(turn)[0] or turn
+        turn = asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
         if is_clarifying_question(said):
             continue
