@@ -350,7 +350,7 @@ class OpinionModel(Record):
 
     @property
     def report(self) -> str:
-        """What a second opinion is worth on the index that it was fitted on."""
+        """The worth of a second opinion on the index that it was fitted on."""
         if self.before is None or self.after is None:
             return ""
         return (

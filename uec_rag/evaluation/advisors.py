@@ -1,4 +1,4 @@
-"""What advisors changed and cost, by their logs."""
+"""A comparison of advisors by their logs: changes and costs."""
 
 from __future__ import annotations
 

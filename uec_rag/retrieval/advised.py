@@ -1,4 +1,4 @@
-"""What a gate with an advisor learns of an index: from labels, with a guarantee, or without labels.
+"""Learning by a gate with an advisor: from labels, with a guarantee, or without labels.
 
 Without labels, a decision model is asked about questions made of the passages, once with and once
 without those that answer them (`fit_opinion`).
@@ -252,9 +252,7 @@ def _by_probabilities(
     if guarantee.wrong == np.isfinite(harm).sum() and len(harm) >= guarantee.needed:
         low = 0.0  # all that is harmful may be answered
     low = min(low, 1.0)
-    alone = np.where(searched.asks_back, -np.inf, searched.confidence)
-    least = conformal_threshold(alone, ~searched.right, max_wrong).threshold
-    threshold = min(max(low, least), 1.0)
+    threshold = min(max(low, searched.threshold(max_wrong=max_wrong).threshold), 1.0)
     return replace(
         gate,
         threshold=threshold,
