@@ -176,7 +176,7 @@ class Server:
 def serving(answer=answer_one):
     """A server on a free port of this machine; `answer` answers one question about a state."""
     server = Server(answer)
-    config = uvicorn.Config(server.app, host="127.0.0.1", port=0, log_level="error")
+    config = uvicorn.Config(server.app, host="127.0.0.1", port=0, log_config=None)
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, daemon=True)
     thread.start()
