@@ -28,7 +28,7 @@ NEAREST = 30
 """The number of best passages with different texts over which the softmax is computed."""
 
 WORDS = ("coverage", "names")
-"""The names of the evidence that the question's words are; see `retrieval.search.word_evidence`."""
+"""The names of the evidence that the question's words are; see `retrieval.words.word_evidence`."""
 
 _LEAST_SHARE = 1e-4
 _LEAST_SPREAD = 0.4  # of log odds; one below it is noise, as of a useless encoder

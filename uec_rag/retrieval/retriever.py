@@ -55,9 +55,10 @@ from uec_rag.retrieval.save import (
     save_index,
     write_label,
 )
-from uec_rag.retrieval.search import Method, run, spell
+from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.retrieval.why import log_decisions
+from uec_rag.retrieval.words import spell
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
@@ -446,12 +447,7 @@ class Retriever:
             is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
-        options: Options = {
-            "filter": filter,
-            "history": history,
-            "within": within,
-            "diversity": diversity,
-        }
+        options = Options(filter=filter, history=history, within=within, diversity=diversity)
         result, pending = self._begin(queries, k, options)
         result = result if pending is None else _joined(pending, pending.finish(), k)
         log_decisions(result)

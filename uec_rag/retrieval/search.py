@@ -18,21 +18,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, pairwise
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, cast
 
 import numpy as np
-import regex
 from numpy.typing import NDArray
 
-from uec_rag.base.counts import idf
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
-from uec_rag.base.text import FUNCTION_WORDS, WORD, says_little
+from uec_rag.base.text import FUNCTION_WORDS, says_little
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
-from uec_rag.confidence.languages import ENGLISH, Code, function_words
+from uec_rag.confidence.languages import Code, function_words
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
@@ -44,23 +42,12 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
 from uec_rag.confidence.wording import complete_question, refers_back
-from uec_rag.encoders.lexical import (
-    LATIN,
-    compounds,
-    has_words,
-    key_of,
-    keys_of,
-    letters_in,
-    near_words,
-    spell_dates,
-    split_words,
-    words_by_key,
-)
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, cover, own_copy
 from uec_rag.retrieval.why import explain
+from uec_rag.retrieval.words import match, missing, word_evidence
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 
@@ -158,6 +145,11 @@ class Ranking:
     features: Features = field(init=False)
     probabilities: Probabilities = field(init=False)
 
+    def first(self, row: int, most: int | None = None) -> NDArray[np.intp]:
+        """Return which hits of a query are the first with their texts, `most` at most."""
+        places: NDArray[np.intp] = self.distinct[row, :most]
+        return places[places >= 0]
+
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
@@ -249,54 +241,6 @@ def run(
         shares = method.fitted.shares(equal[None])[0]
         results.append(Result(query.said or query.text, nothing, names, equal, shares))
     return results
-
-
-# A word of letters alone, and not a part of a path, an option, a quotation or code.
-_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"'’”»-]|\.\w)")
-
-
-_MOST_SPELLED = 8  # words of a question that are looked up in other spellings
-_SHORT = 3  # letters of a word that is taken for a function word alone: others are often codes
-
-
-def spell(queries: Sequence[Query], store: Store) -> list[Query]:
-    """Note how the words of questions are written in a store, where it has them in another way.
-
-    For a word that no passage has, the nearest one is taken, but never for a name. Of a date, the
-    day that passages have is spelled out.
-    """
-    if store.remote or not len(store):
-        return [*queries]
-    view = cast(View, store.snapshot())
-    return [replace(query, spelled=_spelled(query, view)) for query in queries]
-
-
-def _spelled(query: Query, view: View) -> str:
-    text = query.text
-    known = FUNCTION_WORDS | function_words(query.language)
-    labels = words_by_key(
-        [word for word in _SPELLABLE.findall(text) if not says_little(word, known)]
-    )
-    keys = [*labels]
-    counts = view.counts_of(np.array(keys, dtype=np.uint64))
-    unknown = {labels[key] for key, count in zip(keys, counts.tolist(), strict=True) if not count}
-    if unknown:
-        unknown -= names_in(text, {*unknown}, english=query.language == ENGLISH)
-    nearest = {word: _nearest(word, view) for word in sorted(unknown)[:_MOST_SPELLED]}
-    spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
-    spelled = spell_dates(spelled, lambda day: bool(view.counts_of(np.array([key_of(day)]))[0]))
-    return "" if spelled == text else spelled
-
-
-def _nearest(word: str, view: View) -> str:
-    """Return the word of a view, or the function word, that is most likely meant; "" if none."""
-    words, keys, often = near_words(word)
-    counts = np.array([near in FUNCTION_WORDS for near in words], dtype=np.int64)
-    if len(word) > _SHORT:
-        counts += view.counts_of(keys)
-    likely = np.where(counts > 0, often + np.log1p(counts), -np.inf)
-    best = int(likely.argmax())
-    return words[best] if counts[best] else ""
 
 
 def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
@@ -532,8 +476,10 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
     if rest is not None:
         others = (slope * left_out(ranking, rest) + offset[:, None]).astype(np.float32)
     words = np.full((len(mu), len(WORDS)), np.nan, dtype=np.float32)
-    if ranking.words is not None:
-        words[:] = [word_evidence(ranking, row) for row in range(len(mu))]
+    for row, of_hits in enumerate(ranking.words or ()):
+        query, first = ranking.queries[row], ranking.first(row, JUDGED).tolist()
+        hits = [(ranking.passages[row][at].searched, of_hits[at]) for at in first]
+        words[row] = word_evidence(query, hits, ranking.idf[row])
     return features(logits, slope**2 * sigma2, members, method.model.temperature, words, others)
 
 
@@ -628,8 +574,7 @@ def assess(ranking: Ranking) -> list[Assessment]:
 
 def _candidates(ranking: Ranking, row: int) -> Candidates:
     """Return the first texts of one query of a ranking, in which its readings are found."""
-    query, near = ranking.queries[row], ranking.distinct[row, :NEAREST]
-    near = near[near >= 0]
+    query, near = ranking.queries[row], ranking.first(row, NEAREST)
     passages = [ranking.passages[row][column] for column in near.tolist()]
     words: Sequence[Collection[str]]
     if ranking.words is None:
@@ -689,10 +634,13 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     )
     kept = hits_of(ranking, row, k, offered)
     pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[row : row + 1]
-    firsts, copies = {*ranking.distinct[row].tolist()}, defaultdict[int, list[Passage]](list)
+    copies = defaultdict[int, list[Passage]](list)
     for position, of_text in enumerate(number.tolist()):
-        if position not in firsts:
-            copies[of_text].append(passages[position])
+        copies[of_text].append(passages[position])
+    lacking = list[str]()
+    if (words := ranking.words) is not None:
+        judged = [words[row][at] for at in ranking.first(row, JUDGED).tolist()]
+        lacking = missing(query, judged, ranking.idf[row])
     return Result(
         asked.said or asked.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
@@ -708,8 +656,8 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
         probabilities.confidence_at_k[0],
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         parts=parts_of(ranking, row, kept),
-        copies=[[*map(own_copy, copies[of_text])] for of_text in number[kept].tolist()],
-        why=explain(method.model.in_corpus, ranking.features.in_corpus[row], missing(ranking, row)),
+        copies=[[*map(own_copy, copies[of_text][1:])] for of_text in number[kept].tolist()],
+        why=explain(method.model.in_corpus, ranking.features.in_corpus[row], lacking),
     )
 
 
@@ -731,13 +679,12 @@ def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDA
 
     Among them are the first passages of the readings that are offered, in place of the last others.
     """
-    columns = ranking.distinct[row]
-    columns = columns[columns >= 0]
+    columns = ranking.first(row)
     wanted, passages = {reading.ids[0] for reading in meant}, ranking.passages[row]
     places = enumerate(columns.tolist() if wanted else ())
     offered = [place for place, at in places if passages[at].id in wanted]
     if len(offered) < 2:
-        return cast(NDArray[np.intp], columns[:k])
+        return columns[:k]
     others = [place for place in range(len(columns)) if place not in offered]
     kept: NDArray[np.intp] = columns[sorted([*offered[:k], *others[: max(k - len(offered), 0)]])]
     return kept
@@ -783,116 +730,3 @@ def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[st
             matched = sorted(ranking.words[row][column].items(), key=itemgetter(1), reverse=True)
             part["matched_terms"] = [w for w, _ in matched if w.casefold() not in without]
     return parts
-
-
-def missing(ranking: Ranking, row: int) -> list[str]:
-    """List the words of a question that none of its first hits has, names if it has any."""
-    query, words = ranking.queries[row], ranking.words
-    if words is None:
-        return []
-    first = [at for at in ranking.distinct[row, :JUDGED].tolist() if at >= 0]
-    known, without = {w for at in first for w in words[row][at]}, function_words(query.language)
-    content = [word for word in ranking.idf[row] if word.casefold() not in without]
-    named = names_in(query.text, content, english=query.language == ENGLISH)
-    return [word for word in content if word not in known and (word in named or not named)]
-
-
-# A digit, an underscore, an inner capital, an option.
-_MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
-_DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
-_ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
-
-
-def word_evidence(ranking: Ranking, row: int) -> tuple[float, float]:
-    """Compute the `WORDS`: the parts of a question's words that its first hits have; 1 is all.
-
-    - "coverage": the share of the idf of its content words that one hit has, at most.
-    - "names": 1 if a hit has all its names, numbers and identifiers, or there are none; else 0. The
-      only content word of a question counts as a name.
-
-    They are NaN, not known, if the question is in another script than the first hit and not in
-    Latin letters, or has no content word.
-    """
-    assert ranking.words is not None
-    query, passages, words = ranking.queries[row], ranking.passages[row], ranking.words[row]
-    question, without, script = query.text, function_words(query.language), letters_in(query.text)
-    hits = [
-        (passages[at].searched, words[at])
-        for at in ranking.distinct[row, :JUDGED].tolist()
-        if at >= 0
-    ]
-    if script != LATIN and script != letters_in(hits[0][0]):
-        return np.nan, np.nan
-    content = {
-        word: rarity
-        for word, rarity in ranking.idf[row].items()
-        # The hits of a question need not have the words of its turns.
-        if not says_little(word, without) and (not query.turns or word in question)
-    }
-    if not content:
-        return np.nan, np.nan
-    named = {*content}
-    if len(content) > 1:
-        named &= names_in(question, content, english=query.language == ENGLISH)
-    whole, total, coverage, names = compounds(question), sum(content.values()), 0.0, False
-    for text, matched in hits:
-        known = {*matched}
-        # "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
-        implied = set[str]()
-        for word, parts in whole:
-            if word in known or known.issuperset(parts):
-                known.update([word, *parts])
-                implied.update(parts)
-        having = [rarity for word, rarity in content.items() if word in known]
-        coverage = max(coverage, sum(having) / total)
-        names = names or (named <= known and has_words(text, named - implied))
-    return coverage, float(names)
-
-
-def names_in(question: str, words: Collection[str], *, english: bool = True) -> set[str]:
-    """Choose the words of a question that are names, numbers and identifiers.
-
-    Only in English are capitalised words names, but not in a text that is like a title: all its
-    content words are capitalised, the first word among them.
-
-    Examples
-    --------
-    >>> sorted(names_in("When did Apollo 11 use parse_args?", ["When", "Apollo", "11", "use"]))
-    ['11', 'Apollo']
-    >>> names_in("What if I'm ill?", ["What", "if", "I", "m", "ill"])
-    set()
-    """
-    dotted = {part for name in _DOTTED.findall(question) for part in name.split(".")}
-    chosen = {word for word in words if word in dotted or _MARKED.search(word)}
-    if not english:
-        return chosen
-    content = [w for w in words if not says_little(w, FUNCTION_WORDS) and w[:1].isalpha()]
-    capital = set[str]()
-    for before, word in pairwise(question.split()):
-        if before[-1] not in _ENDS:
-            capital |= {part for part in WORD.findall(word.lstrip(_MARKS)) if part[0].isupper()}
-    capital &= {*content}
-    initials = [word[0] for word in content]
-    is_title = question.split(None, 1)[0] in content and all(map(str.isupper, initials))
-    return chosen if is_title else chosen | capital
-
-
-def match(
-    question: str, texts: Sequence[str], size: int
-) -> tuple[list[set[str]], dict[str, float]]:
-    """Find the words of a question in texts, which are taken for all that have any.
-
-    Returns the words that each text has, and the idf of each word among `size` texts.
-
-    Examples
-    --------
-    >>> words, idf = match("Which fees?", ["A fee is due.", "None."], 2)
-    >>> words, {word: round(value, 2) for word, value in idf.items()}
-    ([{'fees'}, set()], {'Which': 1.79, 'fees': 0.69})
-    """
-    labels = words_by_key(split_words(question))
-    keys = [labels.keys() & set(keys_of(text).tolist()) for text in texts]
-    words = [{labels[key] for key in of_text} for of_text in keys]
-    counts = {word: sum(word in of_text for of_text in words) for word in labels.values()}
-    rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(texts)))
-    return words, dict(zip(counts, rarity.tolist(), strict=True))
