@@ -240,6 +240,22 @@ async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -
     return replies
 
 
+async def ask_rewriter(
+    rewriter: Advisor | None,
+    cases: Sequence[Case],
+    replies: Sequence[Reply],
+    declined: Sequence[bool],
+    timeout: float,
+) -> list[Reply]:
+    """Add a second advisor's rewrites, if there is one, to the replies that decline."""
+    made, rows = [*replies], np.flatnonzero(declined).tolist()
+    if rewriter is not None:
+        written = await ask_advisor(rewriter, [cases[row] for row in rows], timeout)
+        for row, second in zip(rows, written, strict=True):
+            made[row] = made[row].with_rewrite(second)
+    return made
+
+
 async def _advice(
     call: Callable[[], object], read: Callable[[object], Advice | Opinion | None]
 ) -> Advice | Opinion | str:

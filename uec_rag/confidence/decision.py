@@ -266,7 +266,7 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     names = ["confidence", "underspecified", "readings", "in_corpus"]
     names += ["unfamiliar", "language", "closest", "searched_as"]
     told = {name: getattr(decision, name) for name in names}
-    again = decide_one(**told, threshold=threshold, asks=decision.code != "no_question")
+    again = decide_one(**told, threshold=threshold)
     return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
 
 

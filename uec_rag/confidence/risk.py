@@ -296,6 +296,18 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     )
 
 
+def lowest_threshold(harm: NDArray[np.float64], share: float) -> tuple[float, Guarantee]:
+    """Find the threshold from 0 to 1 above which a share of all questions is harmful at most.
+
+    `harm`: the scores below which each question is harmful; -infinity if it never is.
+    """
+    is_harmful = np.isfinite(harm)
+    guarantee = conformal_threshold(harm, is_harmful, share)
+    if guarantee.wrong == np.count_nonzero(is_harmful) and len(harm) >= guarantee.needed:
+        return 0.0, guarantee  # all that is harmful is allowed
+    return min(max(guarantee.threshold, 0.0), 1.0), guarantee
+
+
 class AdvisedThresholds(NamedTuple):
     """The thresholds of a gate that asks an advisor in doubt.
 
@@ -359,11 +371,9 @@ def advised_thresholds(
     again = np.where(rewritten > _SURE, np.minimum(confidence, rewritten), -np.inf)
     harm = np.where(~right & answered, confidence, -np.inf)
     harm = np.maximum(harm, np.where(rewritten_right, -np.inf, again))
-    guarantee = conformal_threshold(harm, np.isfinite(harm), share)
+    low, guarantee = lowest_threshold(harm, share)
     if len(harm) < guarantee.needed:
         return AdvisedThresholds(1.0, 1.0, 1.0, 1.0, guarantee)
-    all_allowed = guarantee.wrong == np.count_nonzero(np.isfinite(harm))
-    low = 0.0 if all_allowed else max(guarantee.threshold, 0.0)
     alone = conformal_threshold(np.where(clarifies, -np.inf, confidence), ~right, share).threshold
     threshold = min(max(low, alone), 1.0)
     kept = replace(guarantee, threshold=threshold)

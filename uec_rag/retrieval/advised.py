@@ -14,10 +14,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.confidence.advice import Advice, Advisor, Reply, ask_advisor, run_to_end
+from uec_rag.confidence.advice import (
+    Advice,
+    Advisor,
+    Reply,
+    ask_advisor,
+    ask_rewriter,
+    run_to_end,
+)
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.opinion import READ, Case, Opinion, auroc, shipped_opinion_model
-from uec_rag.confidence.risk import advised_thresholds, conformal_threshold
+from uec_rag.confidence.risk import advised_thresholds, lowest_threshold
 from uec_rag.documents.questions import questions_of
 from uec_rag.retrieval.labelled import FEWEST, LabelledSearch, Searchable
 from uec_rag.retrieval.learn import sample_passages
@@ -130,7 +137,8 @@ def with_guarantee(
     asked = zip(result.decisions, result.queries, result.passages, strict=True)
     cases = [case_of(one, query, [hit.searched for hit in hits]) for one, query, hits in asked]
     replies = run_to_end(ask_advisor(advisor, cases, gate.timeout))
-    replies = _with_rewrites(gate, cases, replies)
+    declined = [_may_decline(reply.said) for reply in replies]
+    replies = run_to_end(ask_rewriter(gate.rewriter, cases, replies, declined, gate.timeout))
     rewrites = {
         query: line
         for query, reply in zip(result.queries, replies, strict=True)
@@ -139,44 +147,20 @@ def with_guarantee(
     found = searched.retriever.search([*rewrites.values()], k, filter=searched.filter)
     again = dict(zip(rewrites, found, strict=True))
     sure = np.array([again[q].confidence_at(k) if q in again else -np.inf for q in result.queries])
-    pairs = zip(result.queries, searched.relevant, strict=True)
-    right = np.array([query not in again or any(again[query].finds(ids)) for query, ids in pairs])
-    choose = _by_verdicts
-    if any(isinstance(reply.said, Opinion) for reply in replies):
-        choose = _by_probabilities
-    made = choose(
-        replace(gate, advisor=advisor, is_advised=True), searched, replies, sure, right, max_wrong
-    )
+    right = searched.are_right(again.get(one.query, one) for one in result)
+    advised = _Advised(searched, replies, sure, right)
+    gives_opinions = any(isinstance(reply.said, Opinion) for reply in replies)
+    choose = advised.by_probabilities if gives_opinions else advised.by_verdicts
+    made = choose(replace(gate, advisor=advisor, is_advised=True), max_wrong)
     known = {line: again[query] for query, line in rewrites.items()}
     pending = made.pending(
         result, result.queries, lambda lines: SearchResult([*map(known.__getitem__, lines)])
     )
     settled = pending.settle([replies[row] for row in pending.rows])
-    is_right = [
-        any(one.first(k).finds(ids))
-        for (_, one), ids in zip(settled, searched.relevant, strict=True)
-    ]
     answered = np.array([decision.action == "answer" for decision, _ in settled])
-    wrong = int((answered & ~np.array(is_right)).sum())
-    assert made.guarantee is not None
-    return replace(
-        made, guarantee=replace(made.guarantee, answered=int(answered.sum()), wrong=wrong)
-    )
-
-
-def _with_rewrites(gate: Gate, cases: Sequence[Case], replies: Sequence[Reply]) -> list[Reply]:
-    """Ask the gate's rewriter about the questions that its advisor may decline."""
-    if gate.rewriter is None:
-        return [*replies]
-    declined = [at for at, reply in enumerate(replies) if _may_decline(reply.said)]
-    some = [cases[at] for at in declined]
-    written = dict(
-        zip(declined, run_to_end(ask_advisor(gate.rewriter, some, gate.timeout)), strict=True)
-    )
-    return [
-        reply.with_rewrite(written[at]) if at in written else reply
-        for at, reply in enumerate(replies)
-    ]
+    wrong = answered & ~searched.are_right(one for _, one in settled)
+    counts = {"answered": int(answered.sum()), "wrong": int(wrong.sum())}
+    return replace(made, guarantee=replace(made.guarantee, **counts))
 
 
 def _may_decline(said: Advice | Opinion | str) -> bool:
@@ -185,78 +169,76 @@ def _may_decline(said: Advice | Opinion | str) -> bool:
     return isinstance(said, str) or said.verdict == "no"
 
 
-def _by_verdicts(
-    gate: Gate,
-    searched: LabelledSearch,
-    replies: Sequence[Reply],
-    sure: NDArray[np.float64],
-    right: NDArray[np.bool_],
-    max_wrong: float,
-) -> Gate:
-    """Choose thresholds for an advisor that gives verdicts; see `advised_thresholds`."""
-    unsaid = np.array([one.underspecified for one in searched.result.decisions])
-    doubtful, vague = UNDERSPECIFIED
-    said = [reply.said for reply in replies]
-    kinds = [int(one.verdict != "answer") if isinstance(one, Advice) else 2 for one in said]
-    thresholds = advised_thresholds(
-        searched.confidence,
-        # What is asked back, whatever the advisor says, is never answered wrongly.
-        searched.right | (searched.asks_back & (unsaid > vague)),
-        np.array(kinds, dtype=np.intp),
-        sure,
-        right,
-        unsaid <= doubtful,
-        searched.asks_back,
-        max_wrong,
-    )
-    return replace(
-        gate,
-        threshold=thresholds.threshold,
-        doubt=(thresholds.low, thresholds.high),
-        rewritten=thresholds.rewritten,
-        guarantee=thresholds.guarantee,
-    )
+@dataclass(frozen=True, eq=False)
+class _Advised:
+    """Labelled questions that an advisor was asked about.
 
-
-def _by_probabilities(
-    gate: Gate,
-    searched: LabelledSearch,
-    replies: Sequence[Reply],
-    sure: NDArray[np.float64],
-    right: NDArray[np.bool_],
-    max_wrong: float,
-) -> Gate:
-    """Choose thresholds for an advisor that gives probabilities.
-
-    It is asked in a fixed range of confidence, so that the score of a question, its confidence or
-    the probability that both make, does not depend on the threshold. A rewrite that is answered
-    wrongly counts as such at each threshold. The threshold without advice is at least that of the
-    confidence alone, so that the limit is also kept if there is no advisor.
+    Attributes
+    ----------
+    searched : LabelledSearch
+    replies : sequence of n Reply
+    sure : array, shape (n,)
+        Confidence in the hits of the rewrite; -infinity if there is none.
+    right : bool array, shape (n,)
+        Whether these answer the question.
     """
-    score, harmful = np.full(len(replies), -np.inf), np.zeros(len(replies), dtype=bool)
-    for row, (result, ids) in enumerate(zip(searched.result, searched.relevant, strict=True)):
-        known = replace(result.decision, confidence=float(searched.confidence[row]))
-        made, shown = known, result
-        said = replies[row].said
-        if gate.is_doubted(known) and not isinstance(said, str):
-            made = gate.advised(known, replies[row])
-            shown = result.with_first(said.named)
-        if made.action != "clarify":
-            is_verdict = made.advice_probability is None and made is not known
-            score[row] = float(made.action == "answer") if is_verdict else made.confidence
-            harmful[row] = not any(shown.first(gate.k).finds(ids))
-    again = np.where(~right & (sure > DOUBT[1]), sure, -np.inf)
-    harm = np.maximum(np.where(harmful, score, -np.inf), again)
-    guarantee = conformal_threshold(harm, np.isfinite(harm), max_wrong)
-    low = max(guarantee.threshold, 0.0)
-    if guarantee.wrong == np.isfinite(harm).sum() and len(harm) >= guarantee.needed:
-        low = 0.0  # all that is harmful may be answered
-    low = min(low, 1.0)
-    threshold = min(max(low, searched.threshold(max_wrong=max_wrong).threshold), 1.0)
-    return replace(
-        gate,
-        threshold=threshold,
-        advised_threshold=low,
-        rewritten=max(gate.rewritten, low),
-        guarantee=replace(guarantee, threshold=threshold),
-    )
+
+    searched: LabelledSearch
+    replies: Sequence[Reply]
+    sure: NDArray[np.float64]
+    right: NDArray[np.bool_]
+
+    def by_verdicts(self, gate: Gate, max_wrong: float) -> Gate:
+        """Choose thresholds for an advisor that gives verdicts; see `advised_thresholds`."""
+        searched, (doubtful, vague) = self.searched, UNDERSPECIFIED
+        unsaid = np.array([one.underspecified for one in searched.result.decisions])
+        said = [reply.said for reply in self.replies]
+        kinds = [int(one.verdict != "answer") if isinstance(one, Advice) else 2 for one in said]
+        thresholds = advised_thresholds(
+            searched.confidence,
+            # What is asked back, whatever the advisor says, is never answered wrongly.
+            searched.right | (searched.asks_back & (unsaid > vague)),
+            np.array(kinds, dtype=np.intp),
+            self.sure,
+            self.right,
+            unsaid <= doubtful,
+            searched.asks_back,
+            max_wrong,
+        )
+        return replace(
+            gate,
+            threshold=thresholds.threshold,
+            doubt=(thresholds.low, thresholds.high),
+            rewritten=thresholds.rewritten,
+            guarantee=thresholds.guarantee,
+        )
+
+    def by_probabilities(self, gate: Gate, max_wrong: float) -> Gate:
+        """Choose thresholds for an advisor that gives probabilities.
+
+        It is asked in a fixed range of confidence, so that the score of a question, its confidence
+        or the probability that both make, does not depend on the threshold. A rewrite that is
+        answered wrongly counts as such at each threshold. The threshold without advice is at least
+        that of the confidence alone, so that the limit is also kept if there is no advisor.
+        """
+        searched, shown = self.searched, [*self.searched.result]
+        score = np.full(len(shown), -np.inf)
+        for row, (result, reply) in enumerate(zip(shown, self.replies, strict=True)):
+            known = replace(result.decision, confidence=float(searched.confidence[row]))
+            made, said = known, reply.said
+            if gate.is_doubted(known) and not isinstance(said, str):
+                made, shown[row] = gate.advised(known, reply), result.with_first(said.named)
+            if made.action != "clarify":
+                is_verdict = made.advice_probability is None and made is not known
+                score[row] = float(made.action == "answer") if is_verdict else made.confidence
+        again = np.where(~self.right & (self.sure > DOUBT[1]), self.sure, -np.inf)
+        harm = np.maximum(np.where(searched.are_right(shown), -np.inf, score), again)
+        low, guarantee = lowest_threshold(harm, max_wrong)
+        threshold = min(max(low, searched.threshold(max_wrong=max_wrong).threshold), 1.0)
+        return replace(
+            gate,
+            threshold=threshold,
+            advised_threshold=low,
+            rewritten=max(gate.rewritten, low),
+            guarantee=replace(guarantee, threshold=threshold),
+        )

@@ -19,7 +19,14 @@ from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.confidence.advice import Advice, Advisor, Reply, ask_advisor, run_to_end
+from uec_rag.confidence.advice import (
+    Advice,
+    Advisor,
+    Reply,
+    ask_advisor,
+    ask_rewriter,
+    run_to_end,
+)
 from uec_rag.confidence.decision import Decision, apply_advice, apply_opinion, decide_again
 from uec_rag.confidence.decision_models import decision_model
 from uec_rag.confidence.model import JUDGED
@@ -115,15 +122,9 @@ class Pending(Generic[_T]):
         replies = await ask_advisor(gate.advisor, cases, gate.timeout)
         if gate.rewriter is None or gate.ask == "shadow":
             return replies
-        declined = [
-            at
-            for at, (row, reply) in enumerate(zip(rows, replies, strict=True))
-            if gate.advised(self.decisions[row], reply).action == "abstain"
-        ]
-        written = await ask_advisor(gate.rewriter, [cases[at] for at in declined], gate.timeout)
-        for at, second in zip(declined, written, strict=True):
-            replies[at] = replies[at].with_rewrite(second)
-        return replies
+        advised = map(gate.advised, (self.decisions[row] for row in rows), replies)
+        declined = [decision.action == "abstain" for decision in advised]
+        return await ask_rewriter(gate.rewriter, cases, replies, declined, gate.timeout)
 
     def settle(self, replies: Sequence[Reply]) -> list[tuple[Decision, _T]]:
         """Decide on all questions, given what `consult` returned.
@@ -151,13 +152,7 @@ class Pending(Generic[_T]):
         for row, decision in made.items():
             known, found = final[row]
             if gate.ask == "shadow":
-                decision = replace(
-                    known,
-                    advice=decision.advice,
-                    advice_probability=decision.advice_probability,
-                    advice_calls=decision.advice_calls,
-                    advice_tokens=decision.advice_tokens,
-                )
+                decision = replace(known, **decision.advice_metadata())
             elif decision.action == "answer" and not isinstance(said := advised[row].said, str):
                 found = with_first(found, said.named)
             final[row] = decision, found

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
@@ -16,7 +16,7 @@ from uec_rag.base.checks import as_list, check_k, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
-from uec_rag.retrieval.result import SearchResult
+from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter, Store
 
 FEWEST = 20
@@ -125,8 +125,12 @@ class LabelledSearch:
 
     @cached_property
     def right(self) -> NDArray[np.bool_]:
-        """True for each query that one of its first k hits answers, shape (n,)."""
-        pairs = zip(self.result, self.relevant, strict=True)
+        """Whether each query is answered by its first k hits, shape (n,)."""
+        return self.are_right(self.result)
+
+    def are_right(self, results: Iterable[Result]) -> NDArray[np.bool_]:
+        """Return whether the first k hits that are shown for each query answer it, shape (n,)."""
+        pairs = zip(results, self.relevant, strict=True)
         return np.array([any(hits.first(self.k).finds(ids)) for hits, ids in pairs], dtype=bool)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import numpy as np
 from msgspec import Meta
@@ -171,17 +171,11 @@ class Result:
 
     def _take(self, positions: Sequence[int]) -> Result:
         at = [*positions]
-        return replace(
-            self,
-            passages=[self.passages[position] for position in at],
-            scores=self.scores[at],
-            mu=self.mu[at],
-            model_variance=self.model_variance[at],
-            disagreement=self.disagreement[at],
-            relevance=self.relevance[at],
-            parts=[self.parts[position] for position in at] if self.parts else (),
-            copies=[self.copies[position] for position in at] if self.copies else (),
-        )
+        taken: dict[str, Any] = {name: getattr(self, name)[at] for name in _ARRAYS}
+        for name in _LISTS:
+            values = getattr(self, name)
+            taken[name] = [values[position] for position in at] if values else values
+        return replace(self, **taken)
 
     def decide(self, threshold: float, k: int | None = None) -> Decision:
         """Decide at another threshold of confidence, without searching again.
@@ -250,6 +244,11 @@ class Result:
     def weights(self) -> dict[str, float]:
         """The weight of each encoder for the question: its share of the scores."""
         return dict(zip(self.names, self.shares.tolist(), strict=True))
+
+
+# The fields of a `Result` that have an item for each hit.
+_ARRAYS = ("scores", "mu", "model_variance", "disagreement", "relevance")
+_LISTS = ("passages", "parts", "copies")
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,31 +369,23 @@ def cover(whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int) 
     sure = [part.decision.confidence for part in parts]
     weaker = int(np.argmin(sure))
     least = parts[weaker].decision
-    names = ("scores", "mu", "model_variance", "disagreement", "relevance")
-    joined: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in names
-    }
+    joined: dict[str, Any] = {}
+    for name in _ARRAYS:
+        joined[name] = np.concatenate([getattr(part, name) for part in parts])
+    for name in _LISTS:
+        joined[name] = [one for part in parts for one in getattr(part, name)]
     joined["relevance"] = np.minimum(joined["relevance"], np.float32(least.confidence))
-    passages = [passage for part in parts for passage in part.passages]
-    both = replace(
-        parts[weaker],
-        passages=passages,
-        parts=[one for part in parts for one in part.parts],
-        copies=[one for part in parts for one in part.copies],
-        **joined,
-    )
-    first, second = (len(part.passages) for part in parts)
-    turns = sorted(range(first + second), key=lambda at: (at if at < first else at - first, at))
+    ranks = [rank for part in parts for rank in range(len(part.passages))]
     texts = dict[str, int]()
-    for at in turns:
-        texts.setdefault(passages[at].text, at)
+    for at in sorted(range(len(ranks)), key=ranks.__getitem__):  # in turn
+        texts.setdefault(joined["passages"][at].text, at)
     decision = replace(
         least,
         underspecified=min(whole.decision.underspecified, least.underspecified),
         readings=whole.decision.readings,
         searched_as=asked[weaker] if least.action != "answer" else whole.decision.searched_as,
     )
-    taken = both._take([*texts.values()][:k])
+    taken = replace(parts[weaker], **joined)._take([*texts.values()][:k])
     return replace(taken, decision=decide_again(decision, least.threshold))
 
 
@@ -596,19 +587,23 @@ class _Told(Record):
     advice_tokens: _Count = 0
 
 
-_COSTS = ("advice_probability", "advice_calls", "advice_tokens")
 # What is left out where there is none.
+_COSTS = ("advice_probability", "advice_calls", "advice_tokens")
 _SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
+_NAMES = {"decision": "action", "reason_code": "code"}  # of fields that are others in a `Decision`
+
+_R = TypeVar("_R", bound=Record)
+
+
+def _record(kind: type[_R], decision: Decision, **known: Any) -> _R:
+    """Make a record of the fields of a decision."""
+    names = [field.name for field in fields(cast(Any, kind)) if field.name not in known]
+    return kind(**{name: getattr(decision, _NAMES.get(name, name)) for name in names}, **known)
 
 
 def told_of(decision: Decision) -> dict[str, Any]:
     """Return what hits tell of a decision, as JSON values from which it can be read again."""
-    numbers = decision.confidence, decision.in_corpus, decision.underspecified
-    advice = decision.advice, decision.searched_as
-    search = _Search(*(getattr(decision, field.name) for field in fields(_Search)))
-    said, code, readings = (decision.action, decision.reason), decision.code, decision.readings
-    costs = [getattr(decision, name) for name in _COSTS]
-    told = _Told(*said, *numbers, code, readings, *advice, search, *costs).metadata()
+    told = _record(_Told, decision, search=_record(_Search, decision)).metadata()
     told["suggestions"] = decision.suggested()
     return {name: value for name, value in told.items() if value or name not in _SELDOM}
 
@@ -628,16 +623,12 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
         language = check_language(told.search.language or language_of(told.reason))
     except ValueError:
         return None
-    numbers = told.confidence, told.in_corpus, told.underspecified
-    readings = tuple(replace(reading, title=one_line(reading.title)) for reading in told.readings)
-    others: dict[str, Any] = {
-        **vars(told.search),
-        "language": language or ENGLISH,
-        "code": told.reason_code,
-        "advice": one_line(told.advice),
-        "searched_as": one_line(told.searched_as),
-        **{name: getattr(told, name) for name in _COSTS},
-    }
-    if others["threshold"] is None:  # JSON has no infinity
-        others["threshold"] = math.inf
-    return Decision(told.decision, one_line(told.reason), readings, *numbers, **others)
+    known = {_NAMES.get(name, name): getattr(told, name) for name in names} | vars(told.search)
+    known.pop("search", None)
+    for name in ("reason", "advice", "searched_as"):
+        known[name] = one_line(getattr(told, name))
+    known["readings"] = tuple(replace(one, title=one_line(one.title)) for one in told.readings)
+    known["language"] = language or ENGLISH
+    if known["threshold"] is None:  # JSON has no infinity
+        known["threshold"] = math.inf
+    return Decision(**known)
