@@ -88,46 +88,29 @@ class Case:
         return _size({"state": self.state, "questions": self.questions})
 
     @property
-    def options(self) -> dict[str, list[str]]:
-        """The options of each choice that is asked for."""
-        numbers = [str(at) for at in range(1, len(self.texts[:READ]) + 1)]
-        options = {"passage": [*numbers, NONE]}
-        if len(self.readings) > 1 and self.underspecified >= _WORTH_ASKING:
-            named = [str(at) for at in range(1, len(self.readings[:_MOST_READINGS]) + 1)]
-            options["meaning"] = [*named, UNCLEAR]
-        return options
-
-    @property
     def questions(self) -> dict[str, dict[str, Any]]:
         """The questions of the request, as `POST /v1/systemone` takes them."""
         yes = "At least one passage states what `question` asks for."
         no = "No passage states it, even if some are about the same subject."
-        options = self.options
-        titles = dict(enumerate(self.readings, start=1))
-        described: dict[str, dict[str, str | None]] = {
-            "passage": {
-                name: "No passage contains the answer."
-                if name == NONE
-                else f"The passage {name} in `passages` contains the answer."
-                for name in options["passage"]
-            },
-            "meaning": {
-                name: "The question does not say which." if name == UNCLEAR else titles[int(name)]
-                for name in options.get("meaning", ())
-            },
+        criteria = {"true": yes, "false": no}
+        passages = {
+            str(at): f"The passage {at} in `passages` contains the answer."
+            for at in range(1, len(self.texts[:READ]) + 1)
         }
-        asked: dict[str, dict[str, Any]] = {
-            "contains": {
-                "type": "noul",
-                "instructions": _CONTAINS,
-                "criteria": {"true": yes, "false": no},
-            }
+        asked = {
+            "contains": {"type": "noul", "instructions": _CONTAINS, "criteria": criteria},
+            "passage": _choice(_PASSAGE, passages, NONE, "No passage contains the answer."),
         }
-        for name, instructions in (("passage", _PASSAGE), ("meaning", _MEANING)):
-            if described[name]:
-                criteria = described[name]
-                asked[name] = {"type": "choice", "instructions": instructions, "criteria": criteria}
+        if len(self.readings) > 1 and self.underspecified >= _WORTH_ASKING:
+            titles = enumerate(self.readings[:_MOST_READINGS], start=1)
+            named = {str(at): title for at, title in titles}
+            asked["meaning"] = _choice(_MEANING, named, UNCLEAR, "The question does not say which.")
         return asked
+
+
+def _choice(asked: str, options: Mapping[str, str], none: str, means: str) -> dict[str, Any]:
+    """Return the question for one of some options, or for `none` of them, the last option."""
+    return {"type": "choice", "instructions": asked, "criteria": {**options, none: means}}
 
 
 def _size(state: object) -> int:
@@ -235,14 +218,13 @@ def read_answers(reply: object, case: Case) -> Opinion:
     whole = _mapping(reply)
     answers = _by_name(whole.get("answers"))
     missing, taken = list[str](), dict[str, Any]()
-    for name in case.questions:
+    for name, asked in case.questions.items():
         try:
             answer = _mapping(answers.get(name))
-            taken[name] = (
-                _probability_of(answer)
-                if name == "contains"
-                else _probabilities_of(answer, case.options[name])
-            )
+            if name == "contains":
+                taken[name] = _probability_of(answer)
+            else:
+                taken[name] = _probabilities_of(answer, [*asked["criteria"]])
         except ValueError as error:
             missing.append(f"{name} ({error})")
     passage, meaning = taken.get("passage", ()), taken.get("meaning", ())

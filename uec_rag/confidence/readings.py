@@ -188,6 +188,10 @@ class Candidates:
         self.mass = np.bincount(self.subject, self.weights / self.weights.sum()).astype(np.float64)
         self.coverage = _cover(self)
 
+    def rows_of(self, subjects: Iterable[int]) -> list[list[int]]:
+        """Return the hits of each of some subjects."""
+        return [np.flatnonzero(self.subject == number).tolist() for number in subjects]
+
 
 def _number_subjects(candidates: Candidates) -> NDArray[np.intp]:
     """Compute `Candidates.subject`.
@@ -441,37 +445,38 @@ def readings(candidates: Candidates) -> list[Reading]:
     files and they do not say the same with other numbers, or if no passage has a word of the
     question, which none of them would answer then, there is only the likeliest one.
     """
-    rarity, subject = candidates.rarity**2, candidates.subject
+    rarity = candidates.rarity**2
     titled = candidates.coverage[2] @ rarity / max(float(rarity.sum()), 1e-12)
     mass = candidates.mass * np.exp(_TITLED * titled)
     mass /= mass.sum()
     count = max(int((mass >= _LEAST).sum()), 2)
     chosen = np.argsort(-mass, kind="stable")[: min(count, MOST_READINGS)].tolist()
-    groups = [np.flatnonzero(subject == number).tolist() for number in chosen]
+    groups = candidates.rows_of(chosen)
     only_files = all(candidates.about[rows[0]].is_file for rows in groups)
     is_unknown = _asks_for_unknown(candidates)
     if mass.max() > _CERTAIN or is_unknown or (only_files and not _shared_statement(candidates)):
-        groups = [np.flatnonzero(subject == chosen[0]).tolist()]
-    return [
-        Reading(
-            title,
-            tuple(candidates.ids[row] for row in rows),
-            float(mass[subject[rows[0]]]),
-        )
-        for title, rows in zip(_titles(candidates, groups), groups, strict=True)
-    ]
+        groups = groups[:1]
+    return _named(candidates, groups, mass)
 
 
 def closest_sections(candidates: Candidates, most: int = 3) -> list[Reading]:
     """Name the first different subjects of the hits, for a question that none answers."""
     count = min(most, len(candidates.mass))
-    groups = [np.flatnonzero(candidates.subject == number).tolist() for number in range(count)]
-    return [
-        Reading(title, tuple(candidates.ids[row] for row in rows), float(candidates.mass[number]))
-        for number, (title, rows) in enumerate(
-            zip(_titles(candidates, groups), groups, strict=True)
+    return _named(candidates, candidates.rows_of(range(count)), candidates.mass)
+
+
+def _named(
+    candidates: Candidates, groups: Sequence[Sequence[int]], mass: NDArray[np.float64]
+) -> list[Reading]:
+    """Make a reading of each group of hits; `mass`: the probability of each subject."""
+    named = []
+    for title, rows in zip(_titles(candidates, groups), groups, strict=True):
+        ids, probability = (
+            tuple(candidates.ids[row] for row in rows),
+            mass[candidates.subject[rows[0]]],
         )
-    ]
+        named.append(Reading(title, ids, float(probability)))
+    return named
 
 
 def _asks_for_unknown(candidates: Candidates) -> bool:

@@ -426,19 +426,17 @@ def family_prompts(name: str) -> dict[Role, str]:
     return {"query": "", "passage": ""}
 
 
-def prompts_of(model: "SentenceTransformer", source: str) -> dict[Role, str]:
+def prompts_of(
+    model: "SentenceTransformer", source: str, saved: Mapping[str, str] | None = None
+) -> dict[Role, str]:
     """Return the prompts that the library puts before texts; if both are empty, the family's.
 
     sentence-transformers saves empty prompts for a model without prompts, so that a published model
-    whose prompts are empty was not given any. `source` is a hub name or folder.
+    whose prompts are empty was not given any. `source` is a hub name or folder; `saved`: prompts
+    that the model was saved with, which count unless they are empty.
     """
-    return _prompts(model.prompts, model.default_prompt_name, source)
-
-
-def _prompts(
-    known: Mapping[str, str | None], default_name: str | None, source: str
-) -> dict[Role, str]:
-    default = known.get(default_name or "") or ""
+    known = model.prompts | {name: prompt for name, prompt in (saved or {}).items() if prompt}
+    default = known.get(model.default_prompt_name or "") or ""
     query = known.get("query", default) or ""
     names = [name for name in ("document", "passage", "corpus") if name in known]
     passage = (known[names[0]] if names else default) or ""
@@ -461,9 +459,8 @@ def lost_prompts(
         if not isinstance(model, getattr(library, "SentenceTransformer")):  # noqa: B009
             continue
         source = load_model(model, fetch=False)[0]
-        saved = saved_config(source).get("prompts") or {}
-        known = model.prompts | {name: prompt for name, prompt in saved.items() if prompt}
-        for role, prompt in _prompts(known, model.default_prompt_name, source).items():
+        prompts = prompts_of(model, source, saved_config(source).get("prompts"))
+        for role, prompt in prompts.items():
             text = _PROBES[1]
             made = [model.encode([text, prompt + text], prompt=""), embed[role]([text])]
             plain, meant, used = check_vectors(np.vstack(made), rows=3, encoder=source)

@@ -192,17 +192,8 @@ class Whole(BaseComponent):
         return state | {"__dict__": kept}
 
 
-_OPERATORS = {
-    FilterOperator.EQ: "$eq",
-    FilterOperator.NE: "$ne",
-    FilterOperator.GT: "$gt",
-    FilterOperator.GTE: "$gte",
-    FilterOperator.LT: "$lt",
-    FilterOperator.LTE: "$lte",
-    FilterOperator.IN: "$in",
-    FilterOperator.NIN: "$nin",
-    FilterOperator.CONTAINS: "$contains",
-}
+_SHARED = ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN", "CONTAINS")
+_OPERATORS = {FilterOperator[name]: f"${name.lower()}" for name in _SHARED}
 _THEIRS = {ours: theirs for theirs, ours in _OPERATORS.items()}
 
 

@@ -82,21 +82,10 @@ class AdviceLog:
         """Append a line for each question."""
         lines = []
         for question, old, new, reply in zip(questions, before, after, replies, strict=True):
-            row = LoggedAdvice(
-                time.time(),
-                question_hash(question),
-                old.action,
-                new.action,
-                old.confidence,
-                new.confidence,
-                new.advice,
-                new.advice_probability,
-                new.advice_calls,
-                new.advice_tokens,
-                round(reply.seconds, 3),
-                is_shadow,
-                question if self.with_text else "",
-            )
+            change = old.action, new.action, old.confidence, new.confidence
+            told = new.advice, new.advice_probability, new.advice_calls, new.advice_tokens
+            how = round(reply.seconds, 3), is_shadow, question if self.with_text else ""
+            row = LoggedAdvice(time.time(), question_hash(question), *change, *told, *how)
             lines.append(json.dumps(row.metadata(), ensure_ascii=False) + "\n")
         # One call, so that the lines of several processes do not mix.
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -30,31 +30,11 @@ from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.gate import GATE_FILE, OTHER_MODEL, OUTDATED, Gate, Pending, check_gate
 from uec_rag.retrieval.labelled import check_labels
-from uec_rag.retrieval.learn import (
-    ENOUGH,
-    CorpusCalibration,
-    NoFit,
-    calibrate_with_labels,
-    fit_without_labels,
-    refit,
-    sample_passages,
-)
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.result import Result, SearchResult, diversify, without_findings
-from uec_rag.retrieval.save import (
-    check_ensemble,
-    check_made_with,
-    load_ensemble,
-    open_home,
-    read_calibration,
-    read_labels,
-    record,
-    record_ensemble,
-    save_index,
-    write_label,
-)
 from uec_rag.retrieval.search import Method, run
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.retrieval.why import log_decisions
@@ -150,7 +130,7 @@ class Retriever:
         if len(self.store):
             self.store.bind(uec.fingerprint)
         self.language = check_language(language)
-        self.calibration: CorpusCalibration | None = None
+        self.calibration: learn.CorpusCalibration | None = None
         # The index in the folder, which has the settings; of an engine, one without passages.
         self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
         self._settings: Mapping[str, Any] | None = None  # those that were read last
@@ -728,7 +708,7 @@ class Retriever:
         self._fit_once()
         store = self.store.snapshot()
         wanted = check_labels(queries, relevant_ids, store)
-        self.calibration = calibrate_with_labels(
+        self.calibration = learn.calibrate_with_labels(
             self.uec, store, queries, wanted, unanswerable_rate=unanswerable_rate, k=k
         )
         if not self._home.read_only and not self._is_snapshot:
@@ -739,7 +719,7 @@ class Retriever:
     @property
     def labels(self) -> dict[str, set[str]]:
         """The ids of the passages that answer each labelled question; none if nothing does."""
-        return read_labels(self._home)
+        return save.read_labels(self._home)
 
     def label(self, question: str, relevant_ids: Collection[str] | None) -> None:
         """Label a question of the saved index with the passages that answer it.
@@ -771,7 +751,7 @@ class Retriever:
             )
         if self.folder is None:
             raise ValueError("label: the index has no folder; save it first.")
-        write_label(self._home, question, None if relevant_ids is None else ids)
+        save.write_label(self._home, question, None if relevant_ids is None else ids)
 
     def fit_from(
         self, passages: Sequence[Passage] | None = None, *, show_progress: bool | None = None
@@ -806,11 +786,11 @@ class Retriever:
         PermissionError
             If the index is only read.
         """
-        given = sample_passages(self.store) if passages is None else [*passages]
+        given = learn.sample_passages(self.store) if passages is None else [*passages]
         instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
         for passage in given:
             check_type(passage, Passage, "passages", "Passage objects", instead)
-        self._use_fit(fit_without_labels(self.uec, given, show_progress=show_progress), given)
+        self._use_fit(learn.fit_without_labels(self.uec, given, show_progress=show_progress), given)
         return self
 
     def _fit_once(self) -> None:
@@ -820,7 +800,7 @@ class Retriever:
         if self.uec.is_fitted:
             self._may_fit = False
             return
-        if isinstance(self.store, LocalStore) and len(self) < ENOUGH:
+        if isinstance(self.store, LocalStore) and len(self) < learn.ENOUGH:
             return  # there may be more later
         with _FITTING:
             if self._may_fit:
@@ -837,11 +817,11 @@ class Retriever:
             return
         if self.labels:
             return
-        given = sample_passages(self.store)
-        if len(given) >= ENOUGH and self.uec.dimension:
+        given = learn.sample_passages(self.store)
+        if len(given) >= learn.ENOUGH and self.uec.dimension:
             try:
-                self._use_fit(fit_without_labels(self.uec, given), given)
-            except NoFit as error:
+                self._use_fit(learn.fit_without_labels(self.uec, given), given)
+            except learn.NoFit as error:
                 warn(f"This UEC is not fitted, so its confidence is unreliable. {error}")
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
@@ -850,16 +830,16 @@ class Retriever:
         if isinstance(self.store, SourceStore):  # it encodes what it finds
             source = self.store.with_ensemble(made)
             source.learn_words(passages)
-            record(home, source, made, self.calibration)
+            save.record(home, source, made, self.calibration)
             self.store = source
         else:
             view = self.store.snapshot()
             with self.changing():
                 self.store.delete([passage.id for passage in view.passages()])
                 self.store.bind(made.fingerprint)
-                for some, gaussians in refit(view, before, made):
+                for some, gaussians in learn.refit(view, before, made):
                     self.store.add(some, gaussians)
-                record_ensemble(home, made)
+                save.record_ensemble(home, made)
         self.uec, self._posteriors = made, made.fitted.posteriors
         self._settings = home.settings
 
@@ -868,7 +848,7 @@ class Retriever:
         said = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
         if self._home.read_only:
             raise FingerprintMismatch(f"{said}; open it once to write, which counts them again.")
-        given = sample_passages(self.store)
+        given = learn.sample_passages(self.store)
         is_known = bool(given)
         if not isinstance(self.store, SourceStore):
             probes = [each.encode(["probe"], "passage") for each in self.uec.encoders]
@@ -903,7 +883,7 @@ class Retriever:
                     "load it again."
                 )
         if settings.get("calibration") != before.get("calibration"):
-            self.calibration = read_calibration(self._home)
+            self.calibration = save.read_calibration(self._home)
         self._settings = settings
 
     @property
@@ -944,11 +924,11 @@ class Retriever:
         target, home = as_path(path), self._home
         gate = self.gate if self._gate or home.folder != target else None
         if home.folder == target and not self._is_snapshot:
-            record(home, self.store, self.uec, self.calibration)
+            save.record(home, self.store, self.uec, self.calibration)
             self._settings = home.settings
             made = home
         else:
-            made = save_index(target, self.uec, self.store, self.calibration)
+            made = save.save_index(target, self.uec, self.store, self.calibration)
         if gate is not None:
             gate.save(target / GATE_FILE)
         if made is home:
@@ -970,7 +950,7 @@ class Retriever:
             If something is damaged; the message names the file and what to do.
         """
         self._home.check()
-        check_ensemble(self._home)
+        save.check_ensemble(self._home)
 
     @classmethod
     def load(
@@ -1021,12 +1001,12 @@ class Retriever:
             `trust`.
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
-        home = open_home(as_path(path), read_only=read_only)
-        load = partial(load_ensemble, home, encoders=encoders or {}, trust=trust)
+        home = save.open_home(as_path(path), read_only=read_only)
+        load = partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
             elsewhere = saved_store(home.settings, store)
             own = load() if uec is None else uec
-            have_other_stems = check_made_with(home, own)
+            have_other_stems = save.check_made_with(home, own)
             if isinstance(elsewhere, SourceStore):
                 elsewhere = elsewhere.with_ensemble(own)
             retriever = cls(own, fit=fit)
@@ -1035,7 +1015,7 @@ class Retriever:
                 retriever.store.bind(own.fingerprint)
             retriever._home, retriever._settings = home, home.settings
             retriever._reload = load if uec is None else None
-            retriever.calibration = read_calibration(home)
+            retriever.calibration = save.read_calibration(home)
             if have_other_stems:
                 retriever._count_again()
         except BaseException:

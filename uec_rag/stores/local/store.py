@@ -15,7 +15,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -222,12 +221,6 @@ class _Column:
         """Return which of the values satisfy a condition on the key."""
         found = np.zeros(len(self.values), dtype=bool)
         match condition:
-            case Join(kind, conditions):
-                each = map(self.fits, conditions)
-                if kind == "and":
-                    return reduce(np.logical_and, each, ~found)
-                found = reduce(np.logical_or, each, found)
-                return ~found if kind == "not" else found
             case Compare((_,), "$eq" | "$in"):
                 found[[at for name in condition.names for at in self._index.get(name, ())]] = True
             case Compare((_,), "$contains", asked):
@@ -269,12 +262,6 @@ def _positions(names: Iterable[Iterable[Hashable]]) -> dict[Hashable, list[int]]
         for name in some:
             found.setdefault(name, []).append(position)
     return found
-
-
-def _only_key(condition: Condition) -> str | None:
-    """Return the key that all comparisons of a condition are of; None if there are several."""
-    keys = {one.keys[0] if isinstance(one, Compare) else None for one in leaves(condition)}
-    return keys.pop() if len(keys) == 1 else None
 
 
 class _Home(Texts):
@@ -322,11 +309,11 @@ class _Home(Texts):
 
         def mask(condition: Condition, among: Mask) -> Mask:
             """Return which of some positions satisfy a condition."""
-            if (key := _only_key(condition)) is not None:
-                column = self._column(key, view.state.next_row)
-                return among & column.fits(condition)[column.codes[view.state.rows]]
             found = np.zeros_like(among)
             match condition:
+                case Compare(keys):
+                    column = self._column(keys[0], view.state.next_row)
+                    found = column.fits(condition)[column.codes[view.state.rows]]
                 case HasId(ids):
                     found[[*view.find(ids).values()]] = True
                 case Join("and", conditions):
@@ -337,7 +324,7 @@ class _Home(Texts):
                     for one in sorted(conditions, key=_runs_python):
                         found |= mask(one, among & ~found)
                     found = ~found if kind == "not" else found
-                case _ if not isinstance(condition, Compare):
+                case _:
                     positions = np.flatnonzero(among)
                     passages = View(view.state, view.texts, positions).passages()
                     found[positions] = [bool(condition(passage)) for passage in passages]
