@@ -9,14 +9,7 @@ from typing import Any, TypeAlias, cast
 import regex
 
 from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts
-from uec_rag.confidence.languages import (
-    ENGLISH,
-    SENTENCES,
-    TRANSLATIONS,
-    sentence,
-    tables,
-    template,
-)
+from uec_rag.confidence import languages
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
@@ -52,7 +45,7 @@ def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str
     return tuple(cast(list[str], ids))
 
 
-def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) -> str:
+def clarifying_question(readings: Sequence[Reading], language: str = languages.ENGLISH) -> str:
     """Ask in one sentence which reading is meant, in a language.
 
     Examples
@@ -63,8 +56,8 @@ def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) ->
     'Do you mean “Forms, files” or tar?'
     """
     if len(readings) < 2:
-        return sentence("unclear", language)
-    before, between, after, comma = template(language)
+        return languages.sentence("unclear", language)
+    before, between, after, comma = languages.template(language)
     *others, last = [
         # A label that would be misread in a list.
         f"“{label}”" if comma in label or between in label or label.endswith("…") else label
@@ -76,7 +69,9 @@ def clarifying_question(readings: Sequence[Reading], language: str = ENGLISH) ->
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_question`, or begins with one."""
     begins = tuple(
-        each for one, texts in TRANSLATIONS.items() for each in (template(one)[0], texts["unclear"])
+        each
+        for one, texts in languages.TRANSLATIONS.items()
+        for each in (languages.template(one)[0], texts["unclear"])
     )
     return text.lstrip().startswith(begins)
 
@@ -96,14 +91,14 @@ def extract_clarifying_question(answer: str) -> str | None:
     """
     if is_clarifying_question(answer):
         return answer
-    for before, _, after, _ in map(template, TRANSLATIONS):
+    for before, _, after, _ in map(languages.template, languages.TRANSLATIONS):
         # Behind a few words, in quotation marks or in bold.
         if repeated := regex.match(
             rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
         ):
             return before + repeated[0].partition(before)[2]
     asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
-    return f"{SENTENCES['unclear']} {answer.strip()}" if asks else None
+    return f"{languages.SENTENCES['unclear']} {answer.strip()}" if asks else None
 
 
 def extract_labels(asked: str) -> list[str]:
@@ -115,7 +110,7 @@ def extract_labels(asked: str) -> list[str]:
     ['Forms, files', 'git add', 'tar']
     """
     text = asked.lstrip()
-    for before, between, after, comma in map(template, TRANSLATIONS):
+    for before, between, after, comma in map(languages.template, languages.TRANSLATIONS):
         if text.startswith(before):
             rest = text.removeprefix(before)
             named = " ".join((rest.rpartition(after)[0] if after else rest).split())
@@ -169,7 +164,7 @@ def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
     choices: dict[str, slice] = {}
     behind_article: dict[str, slice] = {}
-    for table in (table["replies"] for table in tables().values() if "replies" in table):
+    for table in (table["replies"] for table in languages.tables().values() if "replies" in table):
         listed = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
         for text, chosen in (*listed, (table["all"], slice(None)), (table["none"], slice(0, 0))):
             for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):

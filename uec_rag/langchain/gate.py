@@ -32,15 +32,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import (
-    as_judge,
-    judge,
-    keep_findings,
-    load_over,
-    noting,
-    pending_on,
-)
+from uec_rag.retrieval import Retriever, adapters
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import HitMetadata, own_metadata
@@ -92,7 +84,7 @@ class _Judged(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         found = self.theirs.invoke(query, {"callbacks": run_manager.get_child()})
-        return with_uncertainty(judge(self.uec, query, passages_of(found)))[: self.k]
+        return with_uncertainty(adapters.judge(self.uec, query, passages_of(found)))[: self.k]
 
 
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
@@ -151,7 +143,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'I do not know.'
     """
 
-    embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = None
+    embedding: Annotated[UEC | None, BeforeValidator(adapters.as_judge)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
@@ -245,7 +237,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
-            retriever = _with_index(retriever, load_over(path, retriever.index, {}))
+            retriever = _with_index(retriever, adapters.load_over(path, retriever.index, {}))
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:
@@ -292,17 +284,16 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
-        with noting() as noted:
-            found = retriever.invoke(asked, config, **options)
-        pending = rule(keep_findings(found, noted, _text_of, _merged))
-        return _output(input, *pending.finish())
+        with adapters.keeping_findings(_text_of, _merged) as keep:
+            found = keep(retriever.invoke(asked, config, **options))
+        return _output(input, *rule(found).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         prepared = await asyncio.to_thread(self._prepare, input, config, options)
         retriever, asked, rule = prepared
-        with noting() as noted:
-            found = await retriever.ainvoke(asked, config, **options)
-        pending = await asyncio.to_thread(rule, keep_findings(found, noted, _text_of, _merged))
+        with adapters.keeping_findings(_text_of, _merged) as keep:
+            found = keep(await retriever.ainvoke(asked, config, **options))
+        pending = await asyncio.to_thread(rule, found)
         return _output(input, *await pending.afinish())
 
     def _prepare(
@@ -327,16 +318,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             asked = {"input": question, **cast(Mapping[str, Any], input)} if in_chain else question
 
             def search(rewrite: str) -> list[Document]:
-                with noting() as noted:
-                    found = cast(list[Document], retriever.invoke(rewrite, config))
-                return keep_findings(found, noted, _text_of, _merged)
+                with adapters.keeping_findings(_text_of, _merged) as keep:
+                    return keep(cast(list[Document], retriever.invoke(rewrite, config)))
 
         whose = f"those of this {type(retriever).__name__} have none"
         expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."
         return (
             retriever,
             asked,
-            lambda hits: pending_on(hits, gate, text, _text_of, expected, search),
+            lambda hits: adapters.pending_on(hits, gate, text, _text_of, expected, search),
         )
 
 

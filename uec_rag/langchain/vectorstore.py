@@ -35,19 +35,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import source_of
-from uec_rag.retrieval import Retriever, SearchResult
-from uec_rag.retrieval.adapters import (
-    FitFrom,
-    Hits,
-    OverIndex,
-    as_index,
-    in_thread,
-    index_over,
-    load_index,
-    load_over,
-    note,
-    take_options,
-)
+from uec_rag.retrieval import Retriever, SearchResult, adapters
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Passage, Store
 
@@ -103,7 +91,7 @@ class UECEmbeddings(Embeddings):
 
 
 # LangChain's methods take any keyword; these refuse one that is misspelt.
-class UECVectorStore(OverIndex, VectorStore):
+class UECVectorStore(adapters.OverIndex, VectorStore):
     """A vector store with the variance of every similarity.
 
     Scores are s_hat (higher is better). Documents are returned as they were added; a `UECRetriever`
@@ -162,7 +150,7 @@ class UECVectorStore(OverIndex, VectorStore):
         words: bool = True,
         fit: bool = True,
     ) -> None:
-        self._index = as_index(embedding, store, words=words, fit=fit)
+        self._index = adapters.as_index(embedding, store, words=words, fit=fit)
 
     @property
     def embeddings(self) -> UECEmbeddings:
@@ -285,7 +273,9 @@ class UECVectorStore(OverIndex, VectorStore):
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
 
-    _asimilarity_search_with_relevance_scores = in_thread(_similarity_search_with_relevance_scores)
+    _asimilarity_search_with_relevance_scores = adapters.in_thread(
+        _similarity_search_with_relevance_scores
+    )
 
     def similarity_search_by_vector(  # type: ignore[override]
         self, embedding: Sequence[float], k: int = 4, filter: Filter | None = None
@@ -337,11 +327,11 @@ class UECVectorStore(OverIndex, VectorStore):
 
 def _documents(result: SearchResult) -> list[Document]:
     """Convert the hits of the first query to documents as they were added."""
-    note(result, [passage.text for passage in result.passages[0]])
+    adapters.note(result, [passage.text for passage in result.passages[0]])
     return [to_document(passage) for passage in result.passages[0]]
 
 
-class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
+class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
     """Retriever that adds confidence and a decision to each document.
 
     The input is a question, or a mapping with a "question" or an "input" and optionally its
@@ -433,7 +423,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
         **kwargs
             The class's parameters, and `store`, `words` and `fit` of `UECVectorStore`.
         """
-        store = UECVectorStore(uec, **take_options(UECVectorStore, kwargs))
+        store = adapters.call_with(UECVectorStore, kwargs, uec)
         made = cls(vectorstore=store, **kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return made
@@ -519,7 +509,7 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
             )
         source = source_of(theirs, max(check_k(candidates, "candidates"), check_k(k)))
         own = getattr(theirs, "embeddings", None)
-        made = index_over(source, embedding, own, **take_options(index_over, kwargs))
+        made = adapters.call_with(adapters.index_over, kwargs, source, embedding, own)
         return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)
 
     @classmethod
@@ -544,11 +534,11 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
             Parameters of the class, and those of `Retriever.load`.
         """
         if over is None:
-            index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
+            index = adapters.load_index(path, embedding, kwargs)
             return cls(vectorstore=UECVectorStore(index), **kwargs)
-        options = take_options(Retriever.load, kwargs)
+        options = adapters.take_options(Retriever.load, kwargs)
         made = cls.over(over, embedding, fit=False, **kwargs)
-        index = load_over(path, made.index, options)
+        index = adapters.load_over(path, made.index, options)
         return made.model_copy(update={"vectorstore": UECVectorStore(index)})
 
     @property
@@ -617,10 +607,10 @@ class UECRetriever(FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
             "diversity": Diversity(fetch_k, lambda_mult) if self.search_type == "mmr" else None,
         }
 
-    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> Hits[Document]:
+    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> adapters.Hits[Document]:
         """Return the documents of a question."""
         least = options.get("score_threshold", 0)
         found = with_uncertainty(result, self.details)
-        documents = Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
+        documents = adapters.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
         documents.decision = result[0].decision
         return documents

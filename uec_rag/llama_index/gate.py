@@ -32,7 +32,7 @@ from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, turns, with_findings
-from uec_rag.retrieval.adapters import as_judge, in_thread, judge, keep_findings, noting, pending_on
+from uec_rag.retrieval.adapters import as_judge, in_thread, judge, keeping_findings, pending_on
 from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.result import KEY
@@ -270,8 +270,8 @@ class UECQueryEngine(BaseQueryEngine):
         with self._event(query_bundle) as event:
             # Not every engine can retrieve asynchronously.
             find = getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
-            with noting() as noted:
-                found = keep_findings(await find(query_bundle), noted, text_of, _merged)
+            with keeping_findings(text_of, _merged) as keep:
+                found = keep(await find(query_bundle))
             pending = await asyncio.to_thread(self._pending, query_bundle, found)
             [(decision, nodes)] = await pending.afinish()
             if decision.action == "answer":
@@ -286,9 +286,8 @@ class UECQueryEngine(BaseQueryEngine):
         return self.callback_manager.event(CBEventType.QUERY, payload=asked)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        with noting() as noted:
-            found = self._engine.retrieve(query_bundle)
-        return keep_findings(found, noted, text_of, _merged)
+        with keeping_findings(text_of, _merged) as keep:
+            return keep(self._engine.retrieve(query_bundle))
 
     def _pending(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]

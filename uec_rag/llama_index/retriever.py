@@ -28,15 +28,7 @@ from uec_rag.llama_index.nodes import (
     with_text,
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.adapters import (
-    FitFrom,
-    as_index,
-    index_over,
-    load_index,
-    load_over,
-    take_options,
-)
+from uec_rag.retrieval import Retriever, adapters
 from uec_rag.retrieval.sources import Search, Source, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
 
@@ -46,7 +38,7 @@ _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 _KIND = "Document or node of llama_index.core.schema"
 
 
-class UECRetriever(FitFrom, BaseRetriever):
+class UECRetriever(adapters.FitFrom, BaseRetriever):
     """Retriever that adds confidence and a decision to each node.
 
     The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
@@ -141,7 +133,7 @@ class UECRetriever(FitFrom, BaseRetriever):
             The class's parameters, `store` of `UECVectorStore`, and `words` and `fit` as in
             `over`.
         """
-        retriever = cls(as_index(uec, **take_options(as_index, kwargs)), **kwargs)
+        retriever = cls(adapters.call_with(adapters.as_index, kwargs, uec), **kwargs)
         retriever.index.add(texts, ids, metadatas)
         return retriever
 
@@ -154,7 +146,7 @@ class UECRetriever(FitFrom, BaseRetriever):
         As everywhere in LlamaIndex, a node is embedded as its text with its metadata, except
         `excluded_embed_metadata_keys`. Nodes without text are skipped with a warning.
         """
-        retriever = cls(as_index(uec, **take_options(as_index, kwargs)), **kwargs)
+        retriever = cls(adapters.call_with(adapters.as_index, kwargs, uec), **kwargs)
         UECVectorStore(retriever.index).add(nodes)
         return retriever
 
@@ -210,11 +202,10 @@ class UECRetriever(FitFrom, BaseRetriever):
             Parameters of the class, and those of `Retriever.load`.
         """
         if over is None:
-            index = load_index(path, embedding, **take_options(Retriever.load, kwargs))
-            return cls(index, **kwargs)
-        options = take_options(Retriever.load, kwargs)
+            return cls(adapters.load_index(path, embedding, kwargs), **kwargs)
+        options = adapters.take_options(Retriever.load, kwargs)
         made = cls.over(over, embedding, fit=False, **kwargs)
-        made._index = load_over(path, made.index, options)
+        made._index = adapters.load_over(path, made.index, options)
         return made
 
     @classmethod
@@ -268,7 +259,7 @@ class UECRetriever(FitFrom, BaseRetriever):
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
         source = _source_of(theirs, count)
         own = getattr(theirs, "_embed_model", None)
-        made = index_over(source, uec, own, **take_options(index_over, kwargs))
+        made = adapters.call_with(adapters.index_over, kwargs, source, uec, own)
         return cls(made, similarity_top_k, **kwargs)
 
     @staticmethod

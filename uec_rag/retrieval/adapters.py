@@ -21,6 +21,8 @@ from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Passage, Store
 
+_T = TypeVar("_T")
+
 
 class OverIndex:
     """The base of all classes of the adapters over an index."""
@@ -119,24 +121,26 @@ def as_index(
     return value
 
 
-def load_index(path: str | os.PathLike[str], embedding: object = None, **options: Any) -> Retriever:
+def load_index(
+    path: str | os.PathLike[str], embedding: object, options: dict[str, Any]
+) -> Retriever:
     """Load an index from a folder that `save` of any class has written.
 
     Parameters
     ----------
     path : path
-    embedding : UEC, UECEmbeddings, UECEmbedding or embedding, optional
+    embedding : UEC, UECEmbeddings, UECEmbedding, embedding or None
         What the index was made with, if it cannot be loaded by its name.
-    **options
-        `read_only`, `encoders`, `store` and `trust`, as in `Retriever.load`, as are the errors.
+    options : dict
+        Those of `Retriever.load`, as are the errors, are taken out of it.
     """
+    own = take_options(Retriever.load, options)
     uec = getattr(embedding, "uec", embedding)
     if uec is None or isinstance(uec, UEC):
-        return Retriever.load(path, uec, **options)
-    own = BlackBoxEncoder(embedding)  # type: ignore[arg-type]
-    return Retriever.load(
-        path, **options | {"encoders": {own.name: own} | options.get("encoders", {})}
-    )
+        return Retriever.load(path, uec, **own)
+    encoder = BlackBoxEncoder(embedding)  # type: ignore[arg-type]
+    encoders = {encoder.name: encoder} | own.get("encoders", {})
+    return Retriever.load(path, **own | {"encoders": encoders})
 
 
 def load_over(
@@ -154,6 +158,11 @@ def take_options(function: Callable[..., Any], options: dict[str, Any]) -> dict[
     """Take the arguments of a function out of options."""
     names = signature(function).parameters
     return {name: options.pop(name) for name in [*options] if name in names}
+
+
+def call_with(function: Callable[..., _T], options: dict[str, Any], *arguments: object) -> _T:
+    """Call a function, also with its arguments among options, which are taken out of them."""
+    return function(*arguments, **take_options(function, options))
 
 
 def index_over(
@@ -256,16 +265,30 @@ _noted: ContextVar[Noted | None] = ContextVar("_noted", default=None)
 
 
 @contextmanager
-def noting() -> Iterator[Noted]:
+def keeping_findings(
+    text_of: Callable[[_H], str], add: Callable[[_H, dict[str, Any]], _H]
+) -> Iterator[Callable[[list[_H]], list[_H]]]:
     """Note the text and metadata of all hits of the block, also of those in threads.
 
     Retrievers that merge hits into a longer passage take this from elsewhere, without what was
-    found: LlamaIndex's `AutoMergingRetriever`, or LangChain's `ParentDocumentRetriever`.
+    found: LlamaIndex's `AutoMergingRetriever`, or LangChain's `ParentDocumentRetriever`. The
+    function that the block gets returns hits with the metadata of those whose place they have
+    taken: of each, of the most relevant hit whose text is a part of its own.
     """
     noted: Noted = []
+
+    def keep(hits: list[_H]) -> list[_H]:
+        kept = []
+        for hit in hits:
+            text = "" if f"{KEY}decision" in hit.metadata else " ".join(text_of(hit).split())
+            found = [metadata for part, metadata in noted if part in text]
+            best = max(found, key=lambda told: told[f"{KEY}relevance"], default=None)
+            kept.append(hit if best is None else add(hit, {**best}))
+        return hits if isinstance(hits, Hits) else kept
+
     token = _noted.set(noted)
     try:
-        yield noted
+        yield keep
     finally:
         _noted.reset(token)
 
@@ -274,25 +297,6 @@ def note(result: SearchResult, texts: Sequence[str]) -> None:
     """Note the hits of a question, given their texts, where the caller of the search wants it."""
     if (noted := _noted.get()) is not None and result[0].judged:
         noted += [(" ".join(text.split()), result[0].metadata(at)) for at, text in enumerate(texts)]
-
-
-def keep_findings(
-    hits: list[_H],
-    noted: Noted,
-    text_of: Callable[[_H], str],
-    add: Callable[[_H, dict[str, Any]], _H],
-) -> list[_H]:
-    """Add the metadata of noted hits to the longer passages that have taken their place.
-
-    A passage gets those of the most relevant hit whose text is a part of its own.
-    """
-    kept = []
-    for hit in hits:
-        text = "" if f"{KEY}decision" in hit.metadata else " ".join(text_of(hit).split())
-        found = [metadata for part, metadata in noted if part in text]
-        best = max(found, key=lambda told: told[f"{KEY}relevance"], default=None)
-        kept.append(hit if best is None else add(hit, {**best}))
-    return hits if isinstance(hits, Hits) else kept
 
 
 def pending_on(

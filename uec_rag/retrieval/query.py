@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import as_list, as_strings, check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.base.properties import cached_property
+from uec_rag.confidence import wording
 from uec_rag.confidence.languages import ENGLISH, language_of
 from uec_rag.confidence.replies import (
     Within,
@@ -29,13 +30,6 @@ from uec_rag.confidence.replies import (
     extract_labels,
     find_positions,
     is_clarifying_question,
-)
-from uec_rag.confidence.wording import (
-    asking_part,
-    complete_question,
-    is_question,
-    parts_of,
-    refers_back,
 )
 from uec_rag.stores.base import Filter, check_stored_text
 
@@ -150,7 +144,7 @@ class Query:
             text, before, replies = _parse_turns(said, history)
             replies = replies if within is None else (*replies, within)
         # A reply that is more text of the question was asked for.
-        asked, rest = asking_part(text) if text in (said, *history) else (text, "")
+        asked, rest = wording.asking_part(text) if text in (said, *history) else (text, "")
         turns = searched_turns(asked or text, before)
         if not rest:
             return cls(text, turns, replies, before, said)
@@ -172,7 +166,7 @@ class Query:
     @cached_property
     def parts(self) -> tuple[str, ...]:
         """The two questions that it is; () if it is one."""
-        return () if self.replies else parts_of(self.text)
+        return () if self.replies else wording.parts_of(self.text)
 
     @cached_property
     def views(self) -> dict[int | None, Query]:
@@ -198,10 +192,12 @@ class Query:
             views[-place] = replace(self, text=part, turns=(), spelled="")
         if not turns:
             return views | {None: self}
-        back = (count for count, turn in enumerate(reversed(turns), 1) if not refers_back(turn))
+        back = (
+            count for count, turn in enumerate(reversed(turns), 1) if not wording.refers_back(turn)
+        )
         since = next(back, len(turns))
         # A complete question is searched without a conjunction before it.
-        alone = replace(self, text=complete_question(self.text) or self.text, turns=())
+        alone = replace(self, text=wording.complete_question(self.text) or self.text, turns=())
         views[0] = alone
         if since < len(turns):
             views[since] = replace(self, turns=turns[-since:])
@@ -217,7 +213,7 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
 
     while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
         is_reply = is_clarifying_question(spoken[position - 1])
-        if not is_reply or (is_question(spoken[position]) and not names_reading(position)):
+        if not is_reply or (wording.is_question(spoken[position]) and not names_reading(position)):
             break
         position -= 2  # to the question that was asked back about, which may be a reply itself
     text, replies = spoken[position], tuple[str, ...]()
@@ -242,7 +238,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
         turn, earlier, replies = _parse_turns(before[-1], before[:-1])
         if not replies:
             turn, earlier = before[-1], before[:-1]
-        turn = asking_part(turn[-LONGEST_QUERY:])[0] or turn
+        turn = wording.asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
         if is_clarifying_question(said):
             continue
@@ -350,7 +346,7 @@ def in_context(
     for of_query, first, query in zip(shares, firsts, queries, strict=True):
         share = 0.0
         if query.turns:
-            share = _SHARE_IF_REFERRED_TO if refers_back(query.text) else SHARE
+            share = _SHARE_IF_REFERRED_TO if wording.refers_back(query.text) else SHARE
             by_age = _DECAY ** _ages(query.turns)
             np.add.at(of_query, [rows[turn] for turn in query.turns], share * by_age / by_age.sum())
         of_query[first] += 1 - share
@@ -367,7 +363,7 @@ def in_context(
 
 def _ages(turns: Sequence[str]) -> NDArray[np.intp]:
     """Return how many turns are later; for one that does not refer back, only of its kind."""
-    whole = np.array([not refers_back(turn) for turn in turns], dtype=bool)
+    whole = np.array([not wording.refers_back(turn) for turn in turns], dtype=bool)
     later = np.cumsum(whole[::-1])[::-1] - whole
     return np.where(whole, later, np.arange(len(turns))[::-1])
 

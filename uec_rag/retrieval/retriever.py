@@ -811,11 +811,9 @@ class Retriever:
         """Fit the ensemble on its own passages, unless something was made for it as it is."""
         home, gate = self._home, self.gate
         is_engine = self.store.remote and self.store.can_list
-        if is_engine or home.read_only:
-            return
-        if self.calibration is not None or (gate is not None and gate.max_wrong is None):
-            return
-        if self.labels:
+        has_own_gate = gate is not None and gate.max_wrong is None
+        is_calibrated = self.calibration is not None or has_own_gate or self.labels
+        if is_engine or home.read_only or is_calibrated:
             return
         given = learn.sample_passages(self.store)
         if len(given) >= learn.ENOUGH and self.uec.dimension:

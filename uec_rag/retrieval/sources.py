@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeAlias, cast
 
@@ -329,8 +330,9 @@ class SourceStore(Store):
             stored = vectors([passage.id for passage in passages])
         except Exception as error:
             stored, trouble = {}, f" ({type(error).__name__}: {str(error).strip():.100})"
-        known = [passage for passage in passages if stored.get(passage.id) is not None]
-        others = [passage.text for passage in passages if stored.get(passage.id) is None]
+        is_known = np.array([stored.get(passage.id) is not None for passage in passages])
+        known = [*compress(passages, is_known)]
+        others = [passage.text for passage in compress(passages, ~is_known)]
         if others:
             what = f"vectors are missing for {len(others)} of {len(passages)} candidates{trouble}"
             what = f"{self.source.name}: {what}. Their texts are encoded, and remembered."
@@ -343,12 +345,12 @@ class SourceStore(Store):
                 f"vectors: expected {encoder.dimension} numbers each, as {encoder.name!r} makes, "
                 f"got {sorted(widths)}."
             )
-        matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
+        matrix = np.empty((len(passages), encoder.dimension), dtype=np.float32)
+        matrix[is_known] = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
             own = encoder.encode([known[0].text], "passage")
-            if float(matrix[0] @ own.embedding[0]) < SAME or not np.array_equal(
-                own.embedding, own.features
-            ):
+            is_same = float(matrix[is_known][0] @ own.embedding[0]) >= SAME
+            if not is_same or not np.array_equal(own.embedding, own.features):
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
                     f"identity as last layer, but that of {known[0].text[:40]!r} differs from "
@@ -357,10 +359,7 @@ class SourceStore(Store):
                 )
             self._compared.append(known[0].id)
         if others:
-            made = encoder.encode(others, "passage").embedding
-            lacks = [stored.get(passage.id) is None for passage in passages]
-            order = np.argsort(lacks, kind="stable")  # where the known ones are, then the others
-            matrix = np.concatenate([matrix, made])[np.argsort(order)]
+            matrix[~is_known] = encoder.encode(others, "passage").embedding
         return Encoded(matrix, matrix)
 
     def learn_words(self, passages: Sequence[Passage]) -> None:

@@ -29,6 +29,7 @@ from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, as_path, open_regular, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
+from uec_rag.stores import filters
 from uec_rag.stores.base import (
     Checked,
     Filter,
@@ -39,18 +40,6 @@ from uec_rag.stores.base import (
     check_same,
     dates_of,
     restore_dates,
-)
-from uec_rag.stores.filters import (
-    ORDERS,
-    Compare,
-    Condition,
-    HasId,
-    Join,
-    holds,
-    leaves,
-    name_of,
-    names_of,
-    parse,
 )
 from uec_rag.stores.local.database import Database, EmptyIndex
 from uec_rag.stores.local.view import Part, Segment, State, Texts, View
@@ -165,8 +154,8 @@ class _Segments:
             self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
 
 
-def _runs_python(condition: Condition) -> bool:
-    return any(map(callable, leaves(condition)))
+def _runs_python(condition: filters.Condition) -> bool:
+    return any(map(callable, filters.leaves(condition)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +182,13 @@ class _Column:
     @cached_property
     def _index(self) -> dict[Hashable, list[int]]:
         """The positions of the values with a name, see `names_of`."""
-        return _positions(map(names_of, self._bare))
+        return _positions(map(filters.names_of, self._bare))
 
     @cached_property
     def _items(self) -> dict[Hashable, list[int]]:
         """The positions of the lists with an item."""
         lists = (value if isinstance(value, list) else () for value in self._bare)
-        return _positions({*map(name_of, items)} for items in lists)
+        return _positions({*map(filters.name_of, items)} for items in lists)
 
     @cached_property
     def _texts(self) -> list[tuple[int, str]]:
@@ -217,22 +206,22 @@ class _Column:
     def _bare(self) -> Iterator[Any]:
         return (value for one in self.values for value in (one.values() or (_NONE,)))
 
-    def fits(self, condition: Condition) -> Mask:
+    def fits(self, condition: filters.Condition) -> Mask:
         """Return which of the values satisfy a condition on the key."""
         found = np.zeros(len(self.values), dtype=bool)
         match condition:
-            case Compare((_,), "$eq" | "$in"):
+            case filters.Compare((_,), "$eq" | "$in"):
                 found[[at for name in condition.names for at in self._index.get(name, ())]] = True
-            case Compare((_,), "$contains", asked):
-                found[self._items.get(name_of(asked), [])] = True
+            case filters.Compare((_,), "$contains", asked):
+                found[self._items.get(filters.name_of(asked), [])] = True
                 if isinstance(asked, str):
                     found[[at for at, text in self._texts if asked in text]] = True
-            case Compare((_,), operator, int() | float() as asked) if (
-                operator in ORDERS and not isinstance(asked, bool)
+            case filters.Compare((_,), operator, int() | float() as asked) if (
+                operator in filters.ORDERS and not isinstance(asked, bool)
             ):
-                found = ORDERS[operator](self._floats, asked)
-            case Compare():
-                found[:] = [holds(condition, value) for value in self.values]
+                found = filters.ORDERS[operator](self._floats, asked)
+            case filters.Compare():
+                found[:] = [filters.holds(condition, value) for value in self.values]
         return found
 
     def extend(self, key: str, rows: int, database: Database) -> _Column:
@@ -307,20 +296,20 @@ class _Home(Texts):
     def select(self, view: View, filter: Filter) -> Mask:
         """See `Texts`."""
 
-        def mask(condition: Condition, among: Mask) -> Mask:
+        def mask(condition: filters.Condition, among: Mask) -> Mask:
             """Return which of some positions satisfy a condition."""
             found = np.zeros_like(among)
             match condition:
-                case Compare(keys):
+                case filters.Compare(keys):
                     column = self._column(keys[0], view.state.next_row)
                     found = column.fits(condition)[column.codes[view.state.rows]]
-                case HasId(ids):
+                case filters.HasId(ids):
                     found[[*view.find(ids).values()]] = True
-                case Join("and", conditions):
+                case filters.Join("and", conditions):
                     found = among
                     for one in sorted(conditions, key=_runs_python):  # last, over what is left
                         found = mask(one, found)
-                case Join(kind, conditions):
+                case filters.Join(kind, conditions):
                     for one in sorted(conditions, key=_runs_python):
                         found |= mask(one, among & ~found)
                     found = ~found if kind == "not" else found
@@ -330,7 +319,7 @@ class _Home(Texts):
                     found[positions] = [bool(condition(passage)) for passage in passages]
             return among & found
 
-        return mask(parse(filter), view.mask)
+        return mask(filters.parse(filter), view.mask)
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""
