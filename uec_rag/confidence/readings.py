@@ -471,11 +471,8 @@ def _named(
     """Make a reading of each group of hits; `mass`: the probability of each subject."""
     named = []
     for title, rows in zip(_titles(candidates, groups), groups, strict=True):
-        ids, probability = (
-            tuple(candidates.ids[row] for row in rows),
-            mass[candidates.subject[rows[0]]],
-        )
-        named.append(Reading(title, ids, float(probability)))
+        probability = float(mass[candidates.subject[rows[0]]])
+        named.append(Reading(title, tuple(candidates.ids[row] for row in rows), probability))
     return named
 
 

@@ -24,7 +24,7 @@ from uec_rag.retrieval.sources import (
     source_of_retriever,
 )
 from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, necessary, parse
+from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
 
 
 class _Store(NamedTuple):
@@ -105,22 +105,15 @@ def _postgres(_: VectorStore) -> _Store:
             return {key: {operator: value}}
         return {"$or": [{key: {"$eq": one}} for one in value]}
 
-    return _Store(lambda filter: _given(_rewrite(necessary(filter), numbers)))
+    return _Store(lambda filter: _given(translate(filter, numbers, _join)))
 
 
 def _given(filter: object) -> dict[str, Any]:
     return {} if filter is None else {"filter": filter}
 
 
-def _rewrite(asked: Any, leaf: Callable[[str, str, Any], dict[str, Any]]) -> Any:  # noqa: ANN401
-    """Return what `necessary` returned with other comparisons."""
-    if asked is None:
-        return None
-    [(key, value)] = asked.items()
-    if key in ("$and", "$or"):
-        return {key: [_rewrite(one, leaf) for one in value]}
-    [(operator, operand)] = value.items()
-    return leaf(key, operator, operand)
+def _join(kind: str, parts: list[Any]) -> dict[str, Any]:
+    return {kind: parts}
 
 
 def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
@@ -142,7 +135,7 @@ def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
         return {"$or": [asked, {key: whole}]}
 
     return _Store(
-        lambda filter: _given(_rewrite(necessary(filter), bounds)),
+        lambda filter: _given(translate(filter, bounds, _join)),
         vectors,
         lambda most: list[str](theirs.get(limit=most, include=[])["ids"]),
         look_up,
@@ -192,8 +185,7 @@ def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
         return [int(id_) if id_.isdecimal() else id_ for id_ in ids]
 
     def options(filter: Filter) -> dict[str, Any]:
-        asked = necessary(filter)
-        return _given(asked and qdrant_filter(asked, theirs.metadata_payload_key))
+        return _given(qdrant_filter(filter, theirs.metadata_payload_key))
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
         points = theirs.client.retrieve(theirs.collection_name, own(ids), with_vectors=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from llama_index.core.llms import ChatMessage
 from llama_index.core.schema import (
@@ -37,7 +37,7 @@ from uec_rag.retrieval.adapters import note
 from uec_rag.retrieval.query import turns_of
 from uec_rag.retrieval.result import HitMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage, make_passages
-from uec_rag.stores.filters import necessary
+from uec_rag.stores.filters import translate
 
 _N = TypeVar("_N", bound=BaseNode)
 
@@ -194,6 +194,7 @@ class Whole(BaseComponent):
 
 _SHARED = ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN", "CONTAINS")
 _OPERATORS = {FilterOperator[name]: f"${name.lower()}" for name in _SHARED}
+_Theirs: TypeAlias = MetadataFilters | MetadataFilter
 _THEIRS = {ours: theirs for theirs, ours in _OPERATORS.items()}
 
 
@@ -252,21 +253,16 @@ def metadata_filters(filter: Filter, *, quoted: bool = False) -> MetadataFilters
     `quoted`: whether the store writes texts into SQL between quotes as they are; ValueError if one
     would end there.
     """
-    asked = necessary(filter)
-    if asked is None:
-        return None
-    made = _translate(asked, quoted)
-    return made if isinstance(made, MetadataFilters) else MetadataFilters(filters=[made])
 
+    def join(kind: str, parts: list[_Theirs]) -> _Theirs:
+        condition = FilterCondition.AND if kind == "$and" else FilterCondition.OR
+        return MetadataFilters(filters=parts, condition=condition)
 
-def _translate(asked: Mapping[str, Any], quoted: bool) -> MetadataFilters | MetadataFilter:
-    [(key, value)] = asked.items()
-    if key in ("$and", "$or"):
-        condition = FilterCondition.AND if key == "$and" else FilterCondition.OR
-        filters = [_translate(one, quoted) for one in value]
-        return MetadataFilters(filters=filters, condition=condition)
-    [(operator, operand)] = value.items()
-    texts = map(str, [key, *operand] if isinstance(operand, list) else [key, operand])
-    if quoted and any({*"'\"\\"} & {*text} for text in texts):
-        raise ValueError("it does not escape quotes")
-    return MetadataFilter(key=key, value=operand, operator=_THEIRS[operator])
+    def leaf(key: str, operator: str, operand: Any) -> _Theirs:  # noqa: ANN401
+        texts = map(str, [key, *operand] if isinstance(operand, list) else [key, operand])
+        if quoted and any({*"'\"\\"} & {*text} for text in texts):
+            raise ValueError("it does not escape quotes")
+        return MetadataFilter(key=key, value=operand, operator=_THEIRS[operator])
+
+    made = translate(filter, leaf, join)
+    return MetadataFilters(filters=[made]) if isinstance(made, MetadataFilter) else made

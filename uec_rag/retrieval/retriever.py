@@ -478,7 +478,17 @@ class Retriever:
         where, within = options.get("filter"), options.get("within")
         diversity = options.get("diversity")
         most = k if diversity is None else max(k, diversity.fetch_k)
-        search = partial(self._run_among, self._encode(queries), most, where)
+        self._check_fit()
+        rows, parts = self._encode(queries)
+        method = self._method(where)
+
+        def search(
+            some: Sequence[Query], among: Filter | None, rest: Filter | None = None
+        ) -> list[Result]:
+            found = run(method, self.store, some, rows, parts, most, among, rest)
+            is_filtered = among is not None and among is where
+            return [self._note_few(one, most) for one in found] if is_filtered else found
+
         if not any(query.replies for query in queries):
             results = search(queries, where)
         else:
@@ -538,26 +548,6 @@ class Retriever:
             clear = replace(decision, underspecified=0.0, readings=())
             decision = replace(result, decision=clear).decide(decision.threshold)
         return replace(result, decision=decision)
-
-    def _run_among(
-        self,
-        encoded: _Encoded,
-        k: int,
-        where: Filter | None,
-        queries: Sequence[Query],
-        among: Filter | None,
-        rest: Filter | None = None,
-    ) -> list[Result]:
-        """Search for questions among the passages that a filter selects.
-
-        `where`: the user's filter, of which a gate must be. `rest`: selects the passages that
-        compete with these.
-        """
-        self._check_fit()
-        results = run(self._method(where), self.store, queries, *encoded, k, among, rest)
-        if among is not None and among is where:
-            results = [self._note_few(result, k) for result in results]
-        return results
 
     def _note_few(self, result: Result, k: int) -> Result:
         """Note in the reason that a filter left fewer passages than are asked for and judged."""

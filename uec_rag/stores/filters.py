@@ -24,7 +24,7 @@ from __future__ import annotations
 import operator as op
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.properties import cached_property
@@ -38,6 +38,7 @@ from uec_rag.stores.base import (
 )
 
 Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$exists"]
+_T = TypeVar("_T")
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
 _OPERATORS = (*_NEGATED, *get_args(Operator))
 
@@ -256,39 +257,55 @@ def all_of(*filters: Filter | None) -> Filter | None:
 _SHARED = ("$eq", "$gt", "$gte", "$lt", "$lte", "$in")  # operators that mean the same everywhere
 
 
-def necessary(filter: Filter, *, ids: bool = False) -> dict[str, Any] | None:
-    """Return what must hold for a filter to, in the operators that other stores have, too.
+def translate(
+    filter: Filter,
+    leaf: Callable[[str, str, Any], _T],
+    join: Callable[[str, list[_T]], _T],
+    *,
+    ids: bool = False,
+) -> _T | None:
+    """Write what must hold for a filter to, as far as other stores can say it, in their terms.
 
-    These are `$and`, `$or`, `$eq`, `$in` and, of numbers, `$gt`, `$gte`, `$lt` and `$lte`, each as
-    a mapping with one key; with `ids`, also `$in` of "$id". None if nothing can be said.
+    Parameters
+    ----------
+    filter : Filter
+    leaf : callable(key, operator, value) -> T
+        Writes a comparison: `$eq`, `$in` or, with a number, `$gt`, `$gte`, `$lt` or `$lte`; if
+        `ids` is true, also `$in` of "$id".
+    join : callable("$and" or "$or", list of T) -> T
+        Joins two conditions or more.
+
+    Returns
+    -------
+    T or None
+        None if nothing can be said.
 
     Examples
     --------
-    >>> necessary({"lang": "en", "tags": {"$contains": "tax"}, "year": {"$gt": 2020}})
-    {'$and': [{'lang': {'$eq': 'en'}}, {'year': {'$gt': 2020}}]}
+    >>> filter = {"lang": "en", "tags": {"$contains": "tax"}, "year": {"$gt": 2020}}
+    >>> translate(filter, lambda *asked: " ".join(map(str, asked)), lambda kind, parts: parts)
+    ['lang $eq en', 'year $gt 2020']
     """
-    return _necessary(parse(filter), ids)
 
+    def write(condition: Condition) -> _T | None:
+        match condition:
+            case Join("and" | "or" as kind, conditions):
+                parts = [write(one) for one in conditions]
+                known = [part for part in parts if part is not None]
+                if (kind == "or" and len(known) < len(parts)) or not known:
+                    return None
+                return known[0] if len(known) == 1 else join(f"${kind}", known)
+            case HasId(asked) if ids:
+                return leaf("$id", "$in", [*asked])
+            case Compare((key,), operator, value) if operator in _SHARED:
+                values = [*value] if operator == "$in" else [value]
+                kinds = (int, float) if operator in ORDERS else (str, int, float, bool)
+                are_plain = (isinstance(o, kinds) and not isinstance(o, DateText) for o in values)
+                if values and all(are_plain):
+                    return leaf(key, operator, values if operator == "$in" else value)
+        return None
 
-def _necessary(condition: Condition, with_ids: bool) -> dict[str, Any] | None:
-    match condition:
-        case Join("and" | "or" as kind, conditions):
-            parts = [_necessary(one, with_ids) for one in conditions]
-            known = [part for part in parts if part is not None]
-            if (kind == "or" and len(known) < len(parts)) or not known:
-                return None
-            return known[0] if len(known) == 1 else {f"${kind}": known}
-        case HasId(ids) if with_ids:
-            return {"$id": {"$in": [*ids]}}
-        case Compare((key,), operator, value) if operator in _SHARED:
-            values = value if operator == "$in" else (value,)
-            bounds = operator not in ("$eq", "$in")
-            kinds = (int, float) if bounds else (str, int, float, bool)
-            if values and all(
-                isinstance(one, kinds) and not isinstance(one, DateText) for one in values
-            ):
-                return {key: {operator: [*value] if operator == "$in" else value}}
-    return None
+    return write(parse(filter))
 
 
 _MISSING = object()

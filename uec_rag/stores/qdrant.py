@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
@@ -243,8 +243,7 @@ class QdrantStore(Store):
 
     def _where(self) -> models.Filter | None:
         """Return the part of a view's filter that Qdrant can run."""
-        asked = filters.necessary(self._filter, ids=True)
-        return None if asked is None else qdrant_filter(asked, _VALUES)
+        return qdrant_filter(self._filter, _VALUES, ids=True)
 
     def _selected(self, *, vectors: bool = False) -> Iterator[models.Record]:
         """Yield the points of a view."""
@@ -508,33 +507,36 @@ def _sparse(keys: NDArray[np.uint64], weights: NDArray[Any]) -> models.SparseVec
     return models.SparseVector(indices=indices.tolist(), values=values.tolist())
 
 
-def qdrant_filter(asked: Mapping[str, Any], place: str) -> models.Filter:
-    """Translate what `necessary` returns to a filter that lets through all of it, and maybe more.
+def qdrant_filter(filter: Filter, place: str, *, ids: bool = False) -> models.Filter | None:
+    """Translate what Qdrant can say of a filter on the values in `place` of a payload.
 
-    `place`: where a point's payload has the metadata.
+    `ids`: whether its points have our ids. None if it can say nothing.
     """
-    [(key, value)] = asked.items()
-    if key in ("$and", "$or"):
-        parts: list[Any] = [qdrant_filter(one, place) for one in value]
-        return models.Filter(must=parts) if key == "$and" else models.Filter(should=parts)
-    [(operator, operand)] = value.items()
-    if key == "$id":
-        return _having(operand)
-    if not (key.isascii() and key.isidentifier()):  # it would be taken for a path
-        return models.Filter()
-    values = operand if operator == "$in" else [operand]
-    texts = [one for one in values if isinstance(one, str)]
-    kinds = bool if len(texts) > _MANY_TEXTS else (str, bool)
-    matches: list[Any] = [models.MatchValue(value=one) for one in values if isinstance(one, kinds)]
-    if kinds is bool:
-        matches.append(models.MatchAny(any=texts))
-    field = f"{place}.{key}"
-    fits: list[Any] = [models.FieldCondition(key=field, match=match) for match in matches]
-    for one in values:
-        if not isinstance(one, str):
-            slack = abs(one) * 1e-9 + 1e-300  # Qdrant changes some floats
-            least = None if operator in ("$lt", "$lte") else one - slack
-            most = None if operator in ("$gt", "$gte") else one + slack
-            near = models.Range(gte=least, lte=most)
-            fits.append(models.FieldCondition(key=field, range=near))
-    return models.Filter(should=fits)
+
+    def join(kind: str, parts: list[models.Filter]) -> models.Filter:
+        every: list[Any] = [*parts]
+        return models.Filter(must=every) if kind == "$and" else models.Filter(should=every)
+
+    def leaf(key: str, operator: str, operand: Any) -> models.Filter:  # noqa: ANN401
+        if key == "$id":
+            return _having(operand)
+        if not (key.isascii() and key.isidentifier()):  # it would be taken for a path
+            return models.Filter()
+        values = operand if operator == "$in" else [operand]
+        texts = [one for one in values if isinstance(one, str)]
+        kinds = bool if len(texts) > _MANY_TEXTS else (str, bool)
+        matches: list[Any] = [models.MatchValue(value=v) for v in values if isinstance(v, kinds)]
+        if kinds is bool:
+            matches.append(models.MatchAny(any=texts))
+        field = f"{place}.{key}"
+        fits: list[Any] = [models.FieldCondition(key=field, match=match) for match in matches]
+        for one in values:
+            if not isinstance(one, str):
+                slack = abs(one) * 1e-9 + 1e-300  # Qdrant changes some floats
+                least = None if operator in ("$lt", "$lte") else one - slack
+                most = None if operator in ("$gt", "$gte") else one + slack
+                near = models.Range(gte=least, lte=most)
+                fits.append(models.FieldCondition(key=field, range=near))
+        return models.Filter(should=fits)
+
+    return filters.translate(filter, leaf, join, ids=ids)
