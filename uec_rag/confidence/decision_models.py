@@ -73,11 +73,9 @@ def _asking(model: Any, request: type) -> DecisionModel:  # noqa: ANN401
 
         types = get_type_hints(request, include_extras=True)
         place = "state" if "state" in types else "input"
-        known = (
-            questions
-            if place == "state"
-            else {name: _for_openai(question) for name, question in questions.items()}
-        )
+        known = questions
+        if place == "input":
+            known = {name: _for_openai(question) for name, question in questions.items()}
         typed = TypeAdapter(types["questions"]).validate_python(known)
         return model.invoke({place: state, "questions": typed})
 

@@ -21,6 +21,9 @@ ACCEPTED = (
 )
 """The kinds of objects that `load_encoder` takes, for messages."""
 
+# The methods of embeddings: of passages, and of a question.
+_OF_LANGCHAIN = ("embed_documents", "embed_query")
+_OF_LLAMA_INDEX = ("get_text_embedding_batch", "get_query_embedding")
 _RECENT = 64  # questions whose vectors are remembered
 
 
@@ -46,12 +49,12 @@ class LlamaIndexEmbedding(Protocol):
 
 def is_langchain(value: object) -> TypeGuard[LangChainEmbeddings]:
     """Return whether a value has the methods of LangChain's `Embeddings`."""
-    return _has_methods(value, "embed_documents", "embed_query")
+    return _has_methods(value, *_OF_LANGCHAIN)
 
 
 def is_llama_index(value: object) -> TypeGuard[LlamaIndexEmbedding]:
     """Return whether a value has the methods of LlamaIndex's `BaseEmbedding`."""
-    return _has_methods(value, "get_text_embedding_batch", "get_query_embedding")
+    return _has_methods(value, *_OF_LLAMA_INDEX)
 
 
 def _has_methods(value: object, *names: str) -> bool:
@@ -166,16 +169,12 @@ def _name_of(source: object) -> str:
 
 def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
     """Return the functions that embed queries and passages."""
-    if is_langchain(source):
-        return {
-            "passage": source.embed_documents,
-            "query": _one_by_one(source.embed_query),
-        }
-    if is_llama_index(source):
-        return {
-            "passage": source.get_text_embedding_batch,
-            "query": _one_by_one(source.get_query_embedding),
-        }
+    for passages, query in (_OF_LANGCHAIN, _OF_LLAMA_INDEX):
+        if _has_methods(source, passages, query):
+            return {
+                "passage": getattr(source, passages),
+                "query": _one_by_one(getattr(source, query)),
+            }
     if callable(source) and not isinstance(source, type):
         return dict.fromkeys(("passage", "query"), source)
     raise TypeError(

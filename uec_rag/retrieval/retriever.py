@@ -48,8 +48,6 @@ _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: som
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
 
 _Search: TypeAlias = Callable[..., list[Result]]
-_Encoded: TypeAlias = tuple[Mapping[str, int], Sequence[Gaussian]]
-"""The row of each text, and each encoder's Gaussians of the texts."""
 
 
 class Passages(Sized, Iterable[Passage]):
@@ -479,8 +477,10 @@ class Retriever:
         diversity = options.get("diversity")
         most = k if diversity is None else max(k, diversity.fetch_k)
         self._check_fit()
-        rows, parts = self._encode(queries)
-        method = self._method(where)
+        views = [view for query in queries for view in query.views.values()]
+        texts = [view.text for view in views] + [turn for view in views for turn in view.turns]
+        rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        parts, method = self.uec.encode([*rows], "query"), self._method(where)
 
         def search(
             some: Sequence[Query], among: Filter | None, rest: Filter | None = None
@@ -503,13 +503,6 @@ class Retriever:
         if diversity is None:
             return found
         return diversify(self.vectors, found, k, diversity.lambda_mult)
-
-    def _encode(self, queries: Sequence[Query]) -> _Encoded:
-        """Encode the different texts of a search: the questions and their turns."""
-        views = [view for query in queries for view in query.views.values()]
-        texts = [view.text for view in views] + [turn for view in views for turn in view.turns]
-        rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        return rows, self.uec.encode([*rows], "query")
 
     def _run_chosen(
         self, search: _Search, where: Filter | None, is_label: bool, query: Query

@@ -182,6 +182,11 @@ class Assessment:
         """P(the question says what it means, and the first texts answer it), as if independent."""
         return self.confidence * (1 - self.underspecified)
 
+    def estimated_by(self, probabilities: Probabilities) -> Assessment:
+        """Return the assessment with other probabilities, those of one query."""
+        sure = float(probabilities.confidence[0])
+        return replace(self, probabilities=probabilities, confidence=sure)
+
     def asks(self, meant: Sequence[Reading]) -> bool:
         """Return whether the decision is to ask which of some readings is meant."""
         in_corpus = float(self.probabilities.in_corpus[0])
@@ -280,7 +285,7 @@ def _as_spelled(written: Assessment | None, spelled: Assessment | None) -> Asses
     mixed = spelled.probabilities.mix(written.probabilities.in_corpus, 1 - _SPELLED)
     if mixed.confidence[0] <= max(written.confidence, _NEEDS_LATEST):
         return written
-    return replace(spelled, probabilities=mixed, confidence=float(mixed.confidence[0]))
+    return spelled.estimated_by(mixed)
 
 
 def _combine_with_standalone(in_turn: Assessment, alone: Assessment, question: str) -> Assessment:
@@ -299,13 +304,8 @@ def _combine_with_standalone(in_turn: Assessment, alone: Assessment, question: s
         unresolved *= min(1, 2 * (1 - in_turn.confidence))
     chosen = in_turn if unresolved <= in_turn.underspecified else alone
     unresolved = max(unresolved, in_turn.underspecified)
-    return replace(
-        in_turn,
-        probabilities=mixed,
-        confidence=float(mixed.confidence[0]),
-        underspecified=unresolved,
-        competing=chosen.competing,
-    )
+    resolved = replace(in_turn, underspecified=unresolved, competing=chosen.competing)
+    return resolved.estimated_by(mixed)
 
 
 def rank(
