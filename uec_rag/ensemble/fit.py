@@ -30,7 +30,13 @@ from uec_rag.confidence.model import (
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.lexical import Lexical
-from uec_rag.ensemble import convolution
+from uec_rag.ensemble.convolution import (
+    FEATURES,
+    EvidenceWeights,
+    check_one_space,
+    corpus_evidence,
+    standardise,
+)
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
 from uec_rag.ensemble.save import shipped_fit
 from uec_rag.laplace.fit import fit_posterior
@@ -77,7 +83,7 @@ def fit(
     """
     pairs_of_each = _pairs_of_each(unfitted.names, pairs)
     if not unfitted.is_direct:
-        convolution.check_one_space([encoder.dimension for encoder in encoders])
+        check_one_space([encoder.dimension for encoder in encoders])
     start, options = time.perf_counter(), unfitted.options
     seed = options.seed
     bar = progress_bar("Fitting", 3, show_progress)
@@ -382,7 +388,7 @@ def fit_evidence_weights(
     *,
     seed: int = 0,
     others: Sequence[FitCorpus] = (),
-) -> convolution.EvidenceWeights:
+) -> EvidenceWeights:
     """Learn the weights that maximise the relevant passages' share of the fused posterior.
 
     Minimises the listwise negative log-likelihood of the relevant passages in
@@ -410,26 +416,26 @@ def fit_evidence_weights(
         views = partial(corpus_views, corpus.relevant, size)
         for view in views(seed=seed) if corpus is own else views(sizes=(size,)):
             cut = np.stack([view.cut(values) for values in corpus.similarities])
-            seen = convolution.corpus_evidence([*cut], slopes, intercepts)
+            seen = corpus_evidence([*cut], slopes, intercepts)
             drawn.append((cut, seen, view.relevant))
-    pooled = np.concatenate([seen.reshape(-1, len(convolution.FEATURES)) for _, seen, _ in drawn])
+    pooled = np.concatenate([seen.reshape(-1, len(FEATURES)) for _, seen, _ in drawn])
     location = pooled.mean(axis=0)
     # A feature that hardly varies over the fit queries must not be huge for others.
     spread = np.maximum(pooled.std(axis=0), 0.05)
     # The intercept is the same for all passages of a query, so the softmax ignores it.
     factor = np.reshape(np.array(slopes, np.float32), (encoders, 1, 1))
     problems = [
-        (factor * cut, convolution.standardise(seen, location, spread).astype(np.float64), relevant)
+        (factor * cut, standardise(seen, location, spread).astype(np.float64), relevant)
         for cut, seen, relevant in drawn
     ]
     loss = partial(_penalised_loss, problems=problems, encoders=encoders)
     of_features = _BOUNDS if others else {**_BOUNDS, "deviation": _OUT}
-    bounds = [*(of_features[name] for name in convolution.FEATURES), (-4.0, 6.0)]
+    bounds = [*(of_features[name] for name in FEATURES), (-4.0, 6.0)]
     bounds += [(None, None)] * encoders
     start = np.zeros(len(bounds))
     solution = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return convolution.EvidenceWeights(
-        weights=tuple(solution[: len(convolution.FEATURES)].tolist()),
+    return EvidenceWeights(
+        weights=tuple(solution[: len(FEATURES)].tolist()),
         location=tuple(location.tolist()),
         spread=tuple(spread.tolist()),
         prior=tuple(solution[-encoders:].tolist()),
@@ -447,9 +453,7 @@ def _penalised_loss(
     The scale is not penalised.
     """
     count = sum(len(relevant) for *_, relevant in problems)
-    shrunk = np.concatenate(
-        [parameters[: len(convolution.FEATURES)], [0.0], parameters[-encoders:]]
-    )
+    shrunk = np.concatenate([parameters[: len(FEATURES)], [0.0], parameters[-encoders:]])
     total = _PENALTY * float(shrunk @ shrunk)
     gradient = 2 * _PENALTY * shrunk
     for problem in problems:

@@ -206,7 +206,7 @@ class _Column:
     def _bare(self) -> Iterator[Any]:
         return (value for one in self.values for value in (one.values() or (_NONE,)))
 
-    def fits(self, condition: filters.Condition) -> Mask:
+    def fits(self, condition: filters.Compare) -> Mask:
         """Return which of the values satisfy a condition on the key."""
         found = np.zeros(len(self.values), dtype=bool)
         match condition:
@@ -220,7 +220,7 @@ class _Column:
                 operator in filters.ORDERS and not isinstance(asked, bool)
             ):
                 found = filters.ORDERS[operator](self._floats, asked)
-            case filters.Compare():
+            case _:
                 found[:] = [filters.holds(condition, value) for value in self.values]
         return found
 
