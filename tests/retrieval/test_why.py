@@ -37,3 +37,10 @@ def test_a_question_is_a_line_of_the_log_if_its_level_asks_for_it(with_words, ca
         assert line["decision"] == one.decision.action
         assert line["confidence"] == one.decision.confidence
         assert line["why"] == [*one.why]
+
+
+def test_no_question_is_logged_by_an_application_that_logs_at_info(with_words, caplog):
+    index = index_of(with_words, ["Ada led the Elkins mine."])
+    with caplog.at_level(logging.INFO):  # of the root
+        index.search(["Who led it?"])
+    assert not caplog.records

@@ -21,7 +21,7 @@ from uec_rag.confidence.replies import (
 
 Action = Literal["answer", "clarify", "abstain"]
 
-PLAUSIBLE = 0.05
+PLAUSIBLE = 0.1
 """P(the corpus answers the query) below which nothing that was found is near.
 
 Above it, a question whose passage was found in other words may be among those that get no answer.

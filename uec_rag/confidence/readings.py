@@ -49,6 +49,7 @@ _ALIKE = 0.93  # cosine from which two passages without a subject in their metad
 _LACK = 4.0  # decay of a rival's weight per missing word, in units of an unseen word's idf
 # Words of a pair of characters: the ratio over 1,190 questions of xquad in English and in Chinese.
 _PAIR = 0.375
+_MANY = 300  # passages, which have nearly every common word
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
 _TITLED = 2.0  # log likelihood of a reading whose title has all that the question says
@@ -477,10 +478,13 @@ def _named(
 
 
 def _asks_for_unknown(candidates: Candidates) -> bool:
-    """Return whether the question has a word that no passage of the corpus has."""
+    """Return whether the question has a word that no passage of a large corpus has.
+
+    A small corpus lacks many a word that is no object, such as that of "how long".
+    """
     unseen = math.log1p(2 * candidates.size + 1) - 1e-3
     absent = ~candidates.coverage[0].any(axis=0)
-    return any(
+    return candidates.size >= _MANY and any(
         is_absent and idf >= unseen and word.casefold() not in candidates.function_words
         for (word, idf), is_absent in zip(candidates.idf.items(), absent.tolist(), strict=True)
     )

@@ -12,6 +12,8 @@ from uec_rag.retrieval.result import SearchResult
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
+if LOG.level == logging.NOTSET:
+    LOG.setLevel(logging.WARNING)  # else an application that logs at INFO would log questions
 
 
 def explain(model: Calibrator, features: FloatArray, missing: Sequence[str]) -> tuple[str, ...]:
