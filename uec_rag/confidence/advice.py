@@ -24,7 +24,7 @@ import numpy as np
 
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
-from uec_rag.confidence.decision_models import decision_model
+from uec_rag.confidence.decision_models import DecisionModel, decision_model
 from uec_rag.confidence.opinion import READ, Case, Opinion, read_answers
 from uec_rag.confidence.readings import shorten
 
@@ -207,19 +207,11 @@ async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -
         return [Reply("it was asked from within an advisor")] * len(cases)
     places, model = asyncio.Semaphore(_MOST_AT_ONCE), decision_model(advisor)
 
-    def call(case: Case) -> object:
-        if model is None:
-            return advisor(case.question, case.texts)
-        return model(case.state, case.questions)
-
-    def read(reply: object, case: Case) -> Advice | Opinion | None:
-        return _as_advice(reply) if model is None else read_answers(reply, case)
-
     async def ask_one(case: Case) -> Reply:
         async with places:
             begun = time.monotonic()
             # A task of its own, so that an advisor that is cancelled does not cancel the search.
-            task = asyncio.create_task(_advice(partial(call, case), partial(read, case=case)))
+            task = asyncio.create_task(_advice(advisor, model, case))
             try:
                 await asyncio.wait([task], timeout=timeout)
             finally:
@@ -257,7 +249,7 @@ async def ask_rewriter(
 
 
 async def _advice(
-    call: Callable[[], object], read: Callable[[object], Advice | Opinion | None]
+    advisor: Advisor, model: DecisionModel | None, case: Case
 ) -> Advice | Opinion | str:
     """Call an advisor in a thread of its own, and await in this event loop what is asynchronous.
 
@@ -265,14 +257,18 @@ async def _advice(
     """
     _is_advising.set(True)
     try:
-        reply = await _in_thread(call)
+        if model is None:
+            reply = await _in_thread(partial(advisor, case.question, case.texts))
+        else:
+            reply = await _in_thread(partial(model, case.state, case.questions))
         if inspect.isawaitable(reply):
             reply = await reply
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
         reply = raised  # a service may fail in any way; the gate does without
     if isinstance(reply, BaseException):
         return f"it failed with {type(reply).__name__}"  # the message may hold a URL or a key
-    return read(reply) or "it returned no verdict"
+    said = _as_advice(reply) if model is None else read_answers(reply, case)
+    return said or "it returned no verdict"
 
 
 async def _in_thread(call: Callable[[], object]) -> object:
