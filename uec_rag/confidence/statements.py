@@ -13,7 +13,9 @@ from uec_rag.confidence.model import shipped
 _SENTENCE = regex.compile(r"[^.!?？\n]++(?:[.!?？](?!\s)[^.!?？\n]*+)*+[.!?？]*+")
 _LABEL = regex.compile(r"\A\W*+(?:[\w#.,()-]++ ?+){1,5}:(?=\s|\Z)")  # "Status:"
 _ROW = regex.compile(r"[\w)]: [^\n,]++, [^\n,:]++: ")  # "Plan: Basic, Price: 5", as tables are read
-_HEADING = regex.compile(r"(?m)^(?:#.*|[^\n]*[^\s.!?？:,;])\n\n")  # a line of its own above others
+_HEADING = regex.compile(
+    r"(?m)^(?:#[^\n]*|(?:[^\n.!?？]|\.(?!\s)){1,80})\n\n"
+)  # above what it heads
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _CODE = ("```", "    ", "$ ", "|")
 # Written without blanks, or in a language whose function words are not known.
