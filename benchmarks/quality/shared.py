@@ -20,7 +20,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import RANGE, Calibrator, fit_logistic
 from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.encoders.packages import cache_folder
+from uec_rag.encoders.cache import cache_folder
 from uec_rag.retrieval.result import Result
 from uec_rag.stores.base import Passage
 

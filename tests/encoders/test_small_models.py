@@ -7,8 +7,9 @@ import pytest
 
 from tests.helpers import data_of, python
 from uec_rag.encoders import load_encoder
-from uec_rag.encoders.packages import PACKAGED, cache_folder
-from uec_rag.encoders.small_models import unpack
+from uec_rag.encoders.cache import cache_folder
+from uec_rag.encoders.packages import _PACKAGES, PACKAGED, package_folder
+from uec_rag.encoders.small_models import OnnxEncoder, unpack
 
 TEXTS = data_of("translations.json")
 TEXTS += [" ".join(["Step: stop the server, copy the files, start it again."] * 90)]
@@ -48,6 +49,33 @@ def test_characters_are_replaced_as_the_model_was_trained():
 def test_a_file_of_another_format_is_refused():
     with pytest.raises(ValueError, match="E5S1"):
         [*unpack(b"GGUF and so on")]
+
+
+@pytest.fixture
+def model():
+    """The folder of a model that is downloaded once."""
+    [package] = [each for each in _PACKAGES.values() if each.model == "snowflake-arctic-embed-s"]
+    return package_folder(package)
+
+
+@pytest.mark.parametrize("state", ["new", "kept", "damaged", "not writable"])
+def test_a_graph_that_was_optimised_before_gives_the_same_vectors(
+    state, model, tmp_path, monkeypatch
+):
+    text = ["The loan of a laptop lasts two weeks."]
+    usual = OnnxEncoder(model, name="arctic").encode(text, "passage").embedding
+    monkeypatch.setenv("UEC_CACHE", str(tmp_path))
+    if state == "not writable":
+        (tmp_path / "graphs").write_text("a file in place of the folder")
+    elif state != "new":
+        OnnxEncoder(model, name="arctic")
+        [kept] = (tmp_path / "graphs").iterdir()
+        if state == "damaged":
+            kept.write_bytes(kept.read_bytes()[:-100] + bytes(100))
+    again = OnnxEncoder(model, name="arctic").encode(text, "passage").embedding
+    np.testing.assert_array_equal(again, usual)
+    if state != "not writable":
+        assert len([*(tmp_path / "graphs").iterdir()]) == 1
 
 
 def test_a_search_leaves_nothing_for_the_makers_of_a_library_in_the_home(tmp_path):

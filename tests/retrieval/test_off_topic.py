@@ -14,7 +14,7 @@ from uec_rag.documents import passages_of
 from uec_rag.documents.document import Document, Section
 from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import CachedEncoder
-from uec_rag.encoders.packages import cache_folder
+from uec_rag.encoders.cache import cache_folder
 
 EVERYDAY = (DATA / "everyday.txt").read_text().splitlines()
 ON_TOPIC = [

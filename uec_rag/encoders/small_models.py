@@ -9,8 +9,10 @@ weights are mapped from disk and never unpacked. The graph of these operators is
 """
 
 import hashlib
+import importlib
 import json
 import os
+import platform
 import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,11 +34,13 @@ from uec_rag.encoders.base import (
     check_vectors,
     prepare_texts,
 )
+from uec_rag.encoders.cache import cache_folder
 from uec_rag.encoders.sentence_transformer import family_prompts
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession  # type: ignore[import-untyped]
 
+_DIGITS = 32  # of hashes in the names of files
 _MAX_TOKENS = 512
 _MAX_THREADS = 8
 _CACHED_QUERIES = 4096  # queries are often repeated; about 8 MB of vectors
@@ -65,11 +70,12 @@ class OnnxEncoder(IdentityHead):
 
         model, tokenizer = Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"
         self.name, self.spec, self.prompts = name, spec, family_prompts(name)
-        self._session = _open_session(model)
         digest = hashlib.sha256(json.dumps(self.prompts, sort_keys=True).encode())
-        for file in (model, *sorted(Path(folder).glob("*.bin")), tokenizer):
+        weights = sorted(Path(folder).glob("*.bin"))
+        for file in (model, *weights, tokenizer):
             digest.update(file.read_bytes())
         self.revision = digest.hexdigest()
+        self._session = _open_session(model) if weights else _optimised(model, self.revision)
         self.tokenizer = Tokenizer.from_file(str(tokenizer))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(_MAX_TOKENS)
@@ -109,16 +115,58 @@ class OnnxEncoder(IdentityHead):
         return vector
 
 
-def _open_session(graph: Path) -> "InferenceSession":
-    """Open an ONNX graph whose calls use one thread each, since several run in parallel."""
+def _runtime() -> ModuleType:
     # It collects from its import on: a device id in the home, and events for its makers.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    import onnxruntime
+    return importlib.import_module("onnxruntime")
 
+
+def _optimised(graph: Path, revision: str) -> "InferenceSession":
+    """Open an ONNX graph as onnxruntime optimised it before; else, optimise it and keep that.
+
+    To optimise takes most of the time of opening. What it does depends on the version and on the
+    processor, so that both are in the name of the file, as is the hash of what it holds.
+    """
+    features = str(np.show_config("dicts")["SIMD Extensions"])
+    key = f"{revision} {_runtime().__version__} {platform.machine()} {features}"
+    folder = cache_folder() / "graphs"
+    name = hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]
+    for kept in folder.glob(f"{name}-*.onnx"):
+        if kept.stem.endswith(_hash(kept)):
+            return _open_session(kept, is_optimised=True)
+        kept.unlink()  # it is damaged
+    temporary = folder / f"{name}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        session = _open_session(graph, optimised=temporary)
+        temporary.replace(folder / f"{name}-{_hash(temporary)}.onnx")
+    except Exception:  # onnxruntime has its own kinds: nothing can be written there
+        return _open_session(graph)
+    return session
+
+
+def _hash(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGITS]
+
+
+def _open_session(
+    graph: Path, *, is_optimised: bool = False, optimised: Path | None = None
+) -> "InferenceSession":
+    """Open an ONNX graph whose calls use one thread each, since several run in parallel.
+
+    `optimised`: where to write the graph that is run.
+    """
+    onnxruntime = _runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
     options.add_session_config_entry("session.x64quantprecision", "1")
+    if is_optimised:
+        levels = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = levels.ORT_DISABLE_ALL
+    if optimised is not None:
+        options.optimized_model_filepath = str(optimised)
+        options.log_severity_level = 3  # it warns that the graph fits this processor only
     return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
 
 

@@ -41,6 +41,7 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
+from uec_rag.confidence.statements import log_likelihood_ratio
 from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
@@ -480,7 +481,23 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
         query, first = ranking.queries[row], ranking.first(row, JUDGED).tolist()
         hits = [(ranking.passages[row][at].searched, of_hits[at]) for at in first]
         words[row] = word_evidence(query, hits, ranking.idf[row])
-    return features(logits, slope**2 * sigma2, members, method.model.temperature, words, others)
+    variance, temperature = slope**2 * sigma2, method.model.temperature
+    form = np.array([form_evidence(ranking, row, logits[row]) for row in range(len(logits))])
+    return features(logits, variance, members, temperature, words, others, form)
+
+
+def form_evidence(ranking: Ranking, row: int, logits: FloatArray) -> float:
+    """Compute what the form of one question's first hits adds to the log odds of an answer.
+
+    Another of the first `JUDGED` texts, which states something, may stand in for the first one: it
+    costs what it is less similar. `logits`: shape (m,), of the different texts.
+    """
+    added = -np.inf
+    for position, column in enumerate(ranking.distinct[row, :JUDGED].tolist()):
+        if column >= 0 and added < 0:
+            behind = float(logits[position] - logits[0])
+            added = max(added, behind + log_likelihood_ratio(ranking.passages[row][column].text))
+    return added
 
 
 def left_out(ranking: Ranking, whole: View) -> FloatArray:
@@ -657,7 +674,7 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
         parts=parts_of(ranking, row, kept),
         copies=[[*map(own_copy, copies[of_text][1:])] for of_text in number[kept].tolist()],
-        why=explain(method.model.in_corpus, ranking.features.in_corpus[row], lacking),
+        why=explain(method.model.in_corpus, ranking.features, row, lacking),
     )
 
 

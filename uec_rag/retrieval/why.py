@@ -6,8 +6,7 @@ import json
 import logging
 from collections.abc import Sequence
 
-from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.model import Calibrator
+from uec_rag.confidence.model import Calibrator, Features
 from uec_rag.retrieval.result import SearchResult
 
 LOG = logging.getLogger("uec_rag.decisions")
@@ -16,31 +15,37 @@ if LOG.level == logging.NOTSET:
     LOG.setLevel(logging.WARNING)  # else an application that logs at INFO would log questions
 
 
-def explain(model: Calibrator, features: FloatArray, missing: Sequence[str]) -> tuple[str, ...]:
+def explain(
+    model: Calibrator, features: Features, row: int, missing: Sequence[str]
+) -> tuple[str, ...]:
     """Say what each feature adds to the log odds that the documents answer a question.
 
     Parameters
     ----------
     model : Calibrator
         The model of `in_corpus`.
-    features : array, shape (F,)
-        Those of the question, see `uec_rag.confidence.model.Features.in_corpus`.
+    features : Features
+    row : int
+        The position of the question.
     missing : sequence of str
         The words of the question that none of its first hits has.
     """
-    base, *added = model.added(features).tolist()
-    coverage, names = features[-2:].tolist()
+    base, *added = model.added(features.in_corpus[row]).tolist()
+    coverage, names = features.in_corpus[row, -2:].tolist()
     lacked = " and ".join(missing) or "a name"
     verb = "are" if len(missing) > 1 else "is"
+    named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
     said = [
         "first hit: how far it stands out from the others",
         "nearness: of the first hit, by the model that finds it nearest",
         "agreement: nearness of the first hit by all models",
         f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
-        f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing",
+        named if names >= 0 else "",
     ]
     lines = [f"{text}: {value:+.1f}" for text, value in zip(said, added, strict=True) if text]
-    return (f"usual question: {base:+.1f}", *lines[: None if names >= 0 else -1])
+    if form := float(features.form[row]):
+        lines.append(f"form: the first hit states nothing: {form:+.1f}")
+    return (f"usual question: {base:+.1f}", *lines)
 
 
 def log_decisions(result: SearchResult) -> None:

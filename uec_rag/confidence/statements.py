@@ -1,0 +1,79 @@
+"""Whether a passage states anything: headings and questions alone are no answer."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import regex
+
+from uec_rag.base.text import FUNCTION_WORDS
+from uec_rag.confidence.languages import tables
+from uec_rag.confidence.model import shipped
+
+_SENTENCE = regex.compile(r"[^.!?？\n]++(?:[.!?？](?!\s)[^.!?？\n]*+)*+[.!?？]*+")
+_LABEL = regex.compile(r"\A\W*+(?:[\w#.,()-]++ ?+){1,5}:(?=\s|\Z)")  # "Status:"
+_ROW = regex.compile(r"[\w)]: [^\n,]++, [^\n,:]++: ")  # "Plan: Basic, Price: 5", as tables are read
+_HEADING = regex.compile(
+    r"(?m)^(?:#[^\n]*|(?:[^\n.!?？]|\.(?!\s)){1,80})\n\n"
+)  # above what it heads
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_CODE = ("```", "    ", "$ ", "|")
+# Written without blanks, or in a language whose function words are not known.
+_OTHER_WRITING = regex.compile(r"(?![\p{Latin}\p{Cyrillic}\p{Greek}])\p{L}")
+_LIST = 4  # words after a label; fewer are its value, as in "Warranty: two years"
+_LONGEST = 4000  # characters that are looked at
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    own = (word for table in tables().values() for word in table["words"].split())
+    return FUNCTION_WORDS | frozenset(own)
+
+
+@cache
+def _evidence() -> dict[str, float]:
+    return {name: float(value) for name, value in shipped("statements.json").items()}
+
+
+def kind_of_text(text: str) -> str:
+    """Tell what a passage is, by its form: "states", "asks" or "lists".
+
+    A statement has a function word, is a table's row, or is code. A text that only asks, apart from
+    labels such as "Status: open", has no answer; one that only lists has names and headings.
+
+    Examples
+    --------
+    >>> [kind_of_text(text) for text in ("Ticket 7: Who pays? Status: open.", "1 Fees 2 Returns")]
+    ['asks', 'lists']
+    >>> kind_of_text("Who pays? The buyer pays.")
+    'states'
+    """
+    text = text[:_LONGEST]
+    if _OTHER_WRITING.search(text) or _ROW.search(text):
+        return "states"
+    asks = answers = values = False
+    for line in _HEADING.sub("", text).split("\n"):
+        if line.startswith(_CODE):
+            return "states"
+        for sentence in _SENTENCE.findall(line):
+            said = _LABEL.sub("", sentence)
+            words = [word.casefold() for word in _WORD.findall(said)]
+            if sentence.endswith(("?", "？")):
+                asks = True
+            elif not _function_words().isdisjoint(words):
+                return "states"
+            elif said == sentence:
+                answers |= bool(words)
+            else:
+                values |= 0 < len(words) < _LIST
+    if asks:
+        return "states" if answers else "asks"
+    return "states" if values else "lists"
+
+
+def log_likelihood_ratio(text: str) -> float:
+    """Return what the form of the first hit adds to the log odds that the corpus answers.
+
+    It was learned by `benchmarks/quality/statements.py`.
+    """
+    return _evidence().get(kind_of_text(text), 0.0)
