@@ -38,7 +38,8 @@ def test_documents_come_in_the_order_of_their_paths_and_hidden_ones_and_indexes_
     with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble") as told:
         sources = [document.source for document in read_folder(tmp_path)]
     assert sources == ["a.TXT", "b/two.txt", "c.md"]
-    assert len(told) == 1
+    assert len(told) == 2
+    assert str(told[1].message) == "left out 1 file of kinds that are not read: 1 .py"
 
 
 @pytest.mark.parametrize(("options", "sources"), data_of("patterns.json"))
@@ -245,7 +246,7 @@ def test_links_that_stay_within_the_folder_are_read_each_file_once(tmp_path, mak
 def test_a_bad_line_of_a_table_of_json_costs_only_itself(tmp_path):
     lines = ['{"fee": "twelve"}', '{"fee": "twen', "", '{"fee": "thirty"}', "no", '{"fee": "40"}']
     (tmp_path / "fees.jsonl").write_text("\n".join(lines))
-    said = r"fees\.jsonl has 2 lines that are not JSON and were left out: 2, 5"
+    said = r"left out of fees\.jsonl: 2 lines not in JSON \(2, 5\)"
     with pytest.warns(UserWarning, match=said):
         text = sections_of(tmp_path, "fees.jsonl")[0].text
     assert all(fee in text for fee in ("twelve", "thirty", "40"))

@@ -109,12 +109,15 @@ class Content:
         What the file says about itself: strings, numbers, Booleans and lists of these.
     notes : sequence of str
         What the user should know about the reading, without a subject: "was read as cp1251".
+    left_out : mapping of str to int
+        As of the `Document`.
     """
 
     pages: Sequence[Page]
     title: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,9 @@ class Document:
         The title; "" if it is not known.
     metadata : mapping
         What the file says about itself, such as its authors; goes into the passages' metadata.
+    left_out : mapping of str to int
+        What the file holds that was not read, and how often, such as ``{"hidden sheet": 1}``: a
+        noun phrase in the singular, as `pluralize` takes it.
     """
 
     source: str
@@ -164,6 +170,7 @@ class Document:
     sha256: str = ""
     title: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def headings(self) -> dict[tuple[str, ...], str]:

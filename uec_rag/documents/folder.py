@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -45,6 +45,7 @@ serve()
 """
 _SLOWEST = 20 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
 _NAMED = 3  # files that a message names
+_TOLD = 20  # files of which it is told line by line what of them was left out
 # They share words with every question and answer few. Patterns tell capitals from small letters.
 _RARELY = "changelog.* changelogs/ changes.* copying.* licence.* licences* license.* licenses*"
 _RARELY_ANSWER = re.sub("[a-z]", lambda one: f"[{one[0]}{one[0].upper()}]", _RARELY).split()
@@ -148,6 +149,21 @@ class Folder:
             process.end()
         return self
 
+    def tell_left_out(self) -> None:
+        """Warn of what was not read: parts of files, a line for each of the first; other kinds."""
+        partial, rest = [one for one in self.documents if one.left_out], Counter[str]()
+        for document in partial[:_TOLD]:
+            warn(visible(f"left out of {document.source}: {_counted(document.left_out)}"))
+        for document in partial[_TOLD:]:
+            rest.update(document.left_out)
+        if rest:
+            others = pluralize(len(partial) - _TOLD, "other file")
+            warn(visible(f"left out of {others}: {_counted(rest)}"))
+        if self.other:
+            kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in self.other.items())
+            files = pluralize(self.other.total(), "file")
+            warn(visible(f"left out {files} of kinds that are not read: {', '.join(kinds)}"))
+
     def _take(self, source: str, outcome: _Outcome) -> None:
         if outcome.missing:
             raise ImportError(missing_extra(outcome.missing, "documents"))
@@ -204,14 +220,16 @@ def read_folder(
     -----
     UserWarning
         For each file that cannot be read, takes too long, contains too much text or none, or is
-        not a regular file; for each folder that cannot be listed or is a saved index; and once for
-        changelogs and licences. All other files are read.
+        not a regular file; for each folder that cannot be listed or is a saved index; for each file
+        of which parts were not read (`Document.left_out`); and once for changelogs and licences,
+        and for files of other kinds. All other files are read.
     """
     found = list_files(folder, exclude=exclude, include=include).read()
     documents = [document for document in found.documents if document.sections]
     if not documents:
         files = pluralize(len(found.documents) + len(found.unreadable), "file")
         raise ValueError(f"{str(found.root)!r}: expected files with text, found none among {files}")
+    found.tell_left_out()
     return documents
 
 
@@ -256,6 +274,10 @@ def list_files(
             f"no readable files{chosen} in {str(root)!r}; expected some that end in {formats}"
         )
     return found
+
+
+def _counted(left_out: Mapping[str, int]) -> str:
+    return ", ".join(pluralize(number, noun) for noun, number in left_out.items())
 
 
 def list_first(files: Collection[str]) -> str:
@@ -398,4 +420,5 @@ def _outcome_of(root: Path, source: str) -> _Outcome:
     if (count := sum(len(section.text) for section in sections)) > _MOST_CHARACTERS:
         raise ValueError(f"it holds {count:,} characters of text, more than {_MOST_CHARACTERS:,}")
     digest = hashlib.sha256(data).hexdigest()
-    return _Outcome(Document(source, sections, digest, title, content.metadata), content.notes)
+    document = Document(source, sections, digest, title, content.metadata, content.left_out)
+    return _Outcome(document, content.notes)

@@ -110,8 +110,8 @@ def read_xlsx(data: bytes) -> Content:
             _fill(grid, *range_boundaries(reference.decode()))
         table = table_of(grid)
         blocks += [Heading(sheet.title, 2), *([table] if table else [])]
-    note = f"has {uncalculated:,} formulas that were never calculated, which are left out"
-    return Content([Page(blocks)], notes=[note] if uncalculated else [])
+    left_out = {"formula never calculated": uncalculated} if uncalculated else {}
+    return Content([Page(blocks)], left_out=left_out)
 
 
 def _fill(grid: list[list[str]], left: int, top: int, right: int, bottom: int) -> None:

@@ -12,7 +12,6 @@ from email.message import EmailMessage
 from importlib import import_module
 from pathlib import PurePath
 
-from uec_rag.base.checks import pluralize
 from uec_rag.documents.document import Block, Content, Page, table_of
 from uec_rag.documents.text import decode, fenced
 
@@ -63,8 +62,8 @@ def read_json_lines(text: str) -> Content:
     names = [*dict.fromkeys(name for row in rows for name in row)]
     table = table_of([names, *([_as_text(row.get(name)) for name in names] for row in rows)])
     listed = ", ".join(map(str, bad[:3])) + ", ..." * (len(bad) > 3)
-    notes = [f"has {pluralize(len(bad), 'line')} that are not JSON and were left out: {listed}"]
-    return Content([Page([table] if table else [])], notes=notes if bad else [])
+    left_out = {f"line not in JSON ({listed})": len(bad)} if bad else {}
+    return Content([Page([table] if table else [])], left_out=left_out)
 
 
 def _as_text(value: object) -> str:
@@ -87,7 +86,7 @@ def read_notebook(text: str) -> Content:
 
 
 def read_email(data: bytes) -> Content:
-    """Read a message: its subject is the title; attachments are only named."""
+    """Read a message: its subject is the title; attachments are left out."""
     if data.count(b"boundary=") > _MOST_PARTS:
         raise ValueError(f"it has more than {_MOST_PARTS} parts")
     message = message_from_bytes(data, policy=policy.default)
@@ -103,10 +102,8 @@ def read_email(data: bytes) -> Content:
             blocks += html_blocks(text)
         else:
             blocks.append(text)
-    note = f"has attachments that were not read: {', '.join(attached)}"
-    return Content(
-        [Page(blocks)], str(message["subject"] or ""), headers, [note] if attached else []
-    )
+    left_out = {f"attachment ({', '.join(attached)})": len(attached)} if attached else {}
+    return Content([Page(blocks)], str(message["subject"] or ""), headers, left_out=left_out)
 
 
 READERS = {
