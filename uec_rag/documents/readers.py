@@ -7,15 +7,11 @@ import io
 import json
 import re
 from dataclasses import replace
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from importlib import import_module
 from pathlib import PurePath
 
-from uec_rag.documents.document import Block, Content, Page, table_of
+from uec_rag.documents.document import Content, Page, table_of
 from uec_rag.documents.text import decode, fenced
-
-_MOST_PARTS = 200  # of a message, which may nest
 
 
 def read_text(text: str) -> Content:
@@ -85,32 +81,11 @@ def read_notebook(text: str) -> Content:
     return read_markdown("\n\n".join(filter(None, cells)))
 
 
-def read_email(data: bytes) -> Content:
-    """Read a message: its subject is the title; attachments are left out."""
-    if data.count(b"boundary=") > _MOST_PARTS:
-        raise ValueError(f"it has more than {_MOST_PARTS} parts")
-    message = message_from_bytes(data, policy=policy.default)
-    assert isinstance(message, EmailMessage)
-    headers = {name: str(message[name]) for name in ("from", "to", "date") if message[name]}
-    attached = [part.get_filename() or "without a name" for part in message.iter_attachments()]
-    blocks: list[Block] = ["\n".join(f"{name.title()}: {value}" for name, value in headers.items())]
-    if (body := message.get_body(("plain", "html"))) is not None:
-        text = str(body.get_content()).replace("\r\n", "\n")
-        if body.get_content_subtype() == "html":
-            from uec_rag.documents.html import html_blocks
-
-            blocks += html_blocks(text)
-        else:
-            blocks.append(text)
-    left_out = {f"attachment ({', '.join(attached)})": len(attached)} if attached else {}
-    return Content([Page(blocks)], str(message["subject"] or ""), headers, left_out=left_out)
-
-
 READERS = {
     ".txt": "readers:read_text",
     ".md": "markdown:read_markdown",
     ".markdown": "markdown:read_markdown",
-    ".mdx": "markdown:read_markdown",
+    ".mdx": "markdown:read_mdx",
     ".ipynb": "readers:read_notebook",
     ".csv": "readers:read_csv",
     ".tsv": "readers:read_tsv",
@@ -120,12 +95,12 @@ READERS = {
     ".html": "html:read_html",
     ".htm": "html:read_html",
     ".xhtml": "html:read_html",
-    ".eml": "readers:read_email",
-    ".pdf": "office:read_pdf",
-    ".docx": "office:read_docx",
-    ".pptx": "office:read_pptx",
+    ".eml": "mail:read_email",
+    ".pdf": "pdf:read_pdf",
+    ".docx": "word:read_docx",
+    ".pptx": "slides:read_pptx",
     ".xlsx": "office:read_xlsx",
-    ".epub": "office:read_epub",
+    ".epub": "epub:read_epub",
 }
 """The module and the function that read files, by their suffix in lower case."""
 
