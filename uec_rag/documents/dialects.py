@@ -63,7 +63,11 @@ def _plain(lines: list[str]) -> str:
         else:
             kept.append(lines[position])
             position += 1
-    return _CODE_OR_TAG.sub(_shown, _COMMENT.sub("", "\n".join(kept)))
+    return _tidied(_CODE_OR_TAG.sub(_shown, _COMMENT.sub("", "\n".join(kept))))
+
+
+def _tidied(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", re.sub(r"(?m)[ \t]++$", "", text))
 
 
 def _end_of_module(lines: list[str], start: int) -> int:

@@ -60,7 +60,7 @@ def _written(element: Element) -> str:
         return f"{_said(element, 'chr', '∫')}{_scripts(*parts[1:])} {parts[0]}"
     if kind == "msqrt" or (kind == "mroot" and len(parts) == 2):
         degree, inner = ("", "".join(parts)) if kind == "msqrt" else (parts[1], parts[0])
-        return f"{degree}√({inner})"
+        return f"√{f'[{degree}]' * bool(degree)}({inner})"
     if len(parts) == 2 and kind in ("mfrac", "func"):
         return ("/" if kind == "mfrac" else " ").join(map(_grouped, parts))
     if kind in ("msup", "mover") and len(parts) == 2:

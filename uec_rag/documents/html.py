@@ -54,6 +54,7 @@ _SELF_CLOSED = re.compile(
     r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)"
     r"([A-Za-z][\w:.-]*+)([^<>]*)/>"
 )
+_DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
 _KEYS = ("button", "code", "kbd", "samp")
 _DEEPEST = 100  # elements that are in each other
 _WIDEST = 100  # columns that a cell spans
@@ -94,8 +95,8 @@ def _parse(markup: str) -> BeautifulSoup:
     for section in sections:
         text, end, rest = section.partition("]]>")
         parts.append(escape(text) + rest if end else section)
-    markup = "".join(parts)
-    if markup.lstrip().startswith("<?xml") or "<html xmlns" in markup or "<ac:" in markup:
+    markup = _DECLARATION.sub("", "".join(parts), count=1)
+    if "<html xmlns" in markup or "<ac:" in markup:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     soup = BeautifulSoup(markup, "lxml")
     for tag in soup.find_all(
@@ -121,9 +122,9 @@ def _tidy(soup: BeautifulSoup) -> None:
     for math in soup.find_all(["math", re.compile(r"^\w+:math$")]):
         if math.find_parent(["math", re.compile(r"^\w+:math$")]) is None:
             formula = linear(lxml.html.fragment_fromstring(str(math)))
-            math.replace_with(f" {str(math.get('alttext') or '').strip() or formula} ")
+            math.replace_with(str(math.get("alttext") or "").strip() or formula)
     for script in soup.find_all("script", type=re.compile("^math/tex")):
-        script.replace_with(f" {script.get_text().strip()} ")
+        script.replace_with(script.get_text().strip())
     for tag in soup.find_all(_UNSEEN):
         tag.decompose()
     _remove_invisible(soup)

@@ -92,7 +92,7 @@ class Numbering:
         self._lists = dict[str, _List]()
 
     def label(self, paragraph: Element) -> str | None:
-        """Count a paragraph; return its number, None if it has none but perhaps a bullet."""
+        """Count a paragraph; return its number or check box, None if it has another bullet or none."""
         number, level = _numbered(paragraph)
         styles, name = list[str](), _value(paragraph, f"{_W}pPr/{_W}pStyle")
         while not number and name in self._styles and len(styles) < _DEEPEST:
@@ -110,7 +110,10 @@ class Numbering:
         if level not in levels:
             return None
         _count(level, counters, levels)
-        return None if levels[level].shape == "bullet" else _shown(level, counters, levels)
+        own = levels[level]
+        if own.shape == "bullet":  # pandoc's check boxes are bullets
+            return own.text if own.text in ("☐", "☒", "☑") else None
+        return _shown(level, counters, levels)
 
     def _begin(self, number: str) -> _List:
         """Return a list when its first paragraph comes."""

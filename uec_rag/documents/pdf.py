@@ -99,7 +99,8 @@ def _lines(page: Any) -> list[tuple[str, float]]:  # noqa: ANN401
     starts = accumulate((len(line) + 1 for line in lines), initial=0)
     found = list[tuple[str, list[int], float]]()
     for line, start in zip(map(str.rstrip, lines), starts, strict=False):
-        size, places = shown.size(start + len(line) // 2), [*range(start, start + len(line))]
+        middle = next((n for n in range(len(line) // 2, len(line)) if not line[n].isspace()), 0)
+        size, places = shown.size(start + middle), [*range(start, start + len(line))]
         if found and shown.goes_on(found[-1][1], places):  # a raised part is a line to PDFium
             before, own, other = found.pop()
             line, places, size = before + line, own + places, max(size, other)

@@ -99,8 +99,9 @@ def _simplify(root: Element, drawn: dict[str, list[Element]], left_out: Counter[
         reading = "".join(t.text or "" for t in ruby.iterfind(f"{_W}rt//{_W}t"))
         ruby.append(_run(f"({reading})"))
     for element in [*root.iter(*_DROPPED), *filter(_is_hidden, root.iter(f"{_W}r"))]:
-        if element.getparent() is not None:
-            element.getparent().remove(element)
+        parent = element.getparent()
+        if parent is not None and not parent.tag.endswith("Pr"):  # of a whole paragraph, a mark
+            parent.remove(element)
     for element in [*root.iter("{*}oMath")]:
         element.getparent().replace(element, _run(linear(element)))
     for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
