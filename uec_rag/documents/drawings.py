@@ -6,7 +6,6 @@ import re
 from datetime import date, timedelta
 
 from uec_rag.documents.archive import Element
-
 from uec_rag.documents.document import Table
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"

@@ -14,8 +14,9 @@ from uec_rag.documents.archive import Element, choose_alternatives, parse_xml, u
 from uec_rag.documents.document import Block, Content, Page, Table
 from uec_rag.documents.drawings import chart_table, diagram_lines
 from uec_rag.documents.formulas import linear
-from uec_rag.documents.html import OWN_NUMBER, html_blocks
+from uec_rag.documents.html import html_blocks
 from uec_rag.documents.numbering import Numbering
+from uec_rag.documents.shown import OWN_NUMBER
 from uec_rag.documents.text import has_words
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
