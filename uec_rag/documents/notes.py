@@ -66,7 +66,7 @@ def _note(link: Tag, named: dict[str, Tag]) -> Tag | None:
         target = target.find_parent(_HOLDERS)
     if target is None or target.name not in (*_HOLDERS, "table", "blockquote"):
         return None
-    is_around = link in target.descendants or target.find(_HEADINGS) is not None
+    is_around = target in link.parents or target.find(_HEADINGS) is not None
     return None if is_around or len(target.get_text()) > _LONGEST_NOTE else target
 
 

@@ -43,7 +43,7 @@ def write_shown(soup: BeautifulSoup) -> None:
             _write_numbers(tag)
     for text in soup.find_all(string=re.compile(OWN_NUMBER)):
         own = text.find_parent("li")
-        if own is not None and own.get_text().lstrip().startswith(OWN_NUMBER):
+        if own is not None and next(one for one in own.strings if one.strip()) is text:
             own["data-numbered"] = ""
         text.replace_with(text.replace(OWN_NUMBER, ""))
 
