@@ -124,7 +124,7 @@ READERS = {
     ".pdf": "office:read_pdf",
     ".docx": "office:read_docx",
     ".pptx": "office:read_pptx",
-    ".xlsx": "office:read_xlsx",
+    ".xlsx": "workbook:read_xlsx",
     ".epub": "office:read_epub",
 }
 """The module and the function that read files, by their suffix in lower case."""
