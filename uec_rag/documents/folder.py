@@ -160,7 +160,8 @@ class Folder:
         for document in partial[:_TOLD]:
             warn(visible(f"left out of {document.source}: {_counted(document.left_out)}"))
         for document in partial[_TOLD:]:
-            rest.update(document.left_out)
+            for noun, number in document.left_out.items():
+                rest[noun.partition(" (")[0]] += number  # without names
         if rest:
             others = pluralize(len(partial) - _TOLD, "other file")
             warn(visible(f"left out of {others}: {_counted(rest)}"))
@@ -175,7 +176,8 @@ class Folder:
 
     def _take(self, source: str, outcome: _Outcome) -> None:
         if outcome.missing:
-            raise ImportError(missing_extra(outcome.missing, "documents"))
+            extra = "formats" if outcome.missing in LIBRARIES.values() else "documents"
+            raise ImportError(missing_extra(outcome.missing, extra))
         for said in outcome.notes:
             warn(visible(f"{source} {said}"))
         if outcome.document is None:
