@@ -35,7 +35,7 @@ SHORT_ONLY = {
 tested by `test_a_question_costs_its_length`, `test_a_reply_costs_its_length` and, of workbooks, by
 `test_no_format_makes_more_of_a_number_than_its_digits`."""
 
-READERS = ("encodings", "html", "markdown", "office", "pdf", "readers", "rst")
+READERS = ("encodings", "html", "markdown", "pdf", "readers", "rst")
 PIECES = [*" \naA1.-/'\"`*[(<!é中"]
 PIECES += ["\t\n", "a ", "a.", "~/", "](", "[a](", "<!--", "\n\n", ", "]
 

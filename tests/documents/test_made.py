@@ -1,4 +1,4 @@
-"""Files as tools write them: tests/data/made/make.py tells which."""
+"""Files as tools write them: tests/data/made/make_formats.py tells which."""
 
 import shutil
 
@@ -9,8 +9,8 @@ from uec_rag.documents import passages_of, read_folder
 from uec_rag.documents.readers import read_content
 
 MADE = DATA / "made"
-OF_PANDOC = sorted(path.name for path in MADE.glob("pandoc.*"))
-UNTITLED = ("pandoc.rtf", "pandoc.mediawiki", "pandoc.textile")  # which have no place for a title
+OF_PANDOC = sorted(path.name for path in MADE.glob("rules.*"))
+UNTITLED = ("rules.rtf", "rules.mediawiki", "rules.textile")  # which have no place for a title
 
 
 def read(folder, name):
@@ -38,14 +38,14 @@ def test_what_pandoc_converts_keeps_its_headings_its_table_and_its_title(tmp_pat
     below = {section.path: section.text for section in document.sections if section.path}
     assert [*below][:3] == [("Fees",), ("Fees", "Children"), ("Hours",)]
     assert below["Fees",].startswith("Late books cost *five* euros a week.")
-    if name != "pandoc.fb2":  # which has no tables
+    if name != "rules.fb2":  # which has no tables
         assert "Plan: Amber, Price: 12\nPlan: Birch, Price: 20" in below["Fees", "Children"]
     assert document.title == ("" if name in UNTITLED else "Library rules")
 
 
 def test_formulas_stay_tex_and_what_is_lost_of_them_is_told(tmp_path):
-    assert r"The area is \(a^2\)." in read(tmp_path, "pandoc.tex").sections[-1].text
-    with pytest.warns(UserWarning, match=r"left out of pandoc\.odt: 1 equation"):
+    assert r"The area is \(a^2\)." in read(tmp_path, "rules.tex").sections[-1].text
+    with pytest.warns(UserWarning, match=r"left out of rules\.odt: 1 equation"):
         read_folder(MADE, include=["*.odt"])
 
 

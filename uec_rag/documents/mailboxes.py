@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from uec_rag.documents.document import Block, Content, Heading, Page, deeper
-from uec_rag.documents.readers import read_email
+from uec_rag.documents.mail import read_email
 
 
 def read_mailbox(data: bytes) -> Content:

@@ -12,6 +12,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from uec_rag.base.text import ATTRIBUTES
+from uec_rag.documents.dialects import without_mdx, without_myst
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
 
 if TYPE_CHECKING:
@@ -50,12 +51,19 @@ _PAIR = re.compile(r"^([\w-]+):[ \t]+[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n|)\1[ \t]*(?:\n|\Z)", re.DOTALL)
 
 
+def read_mdx(text: str) -> Content:
+    """Read Markdown with components."""
+    front = _FRONT_MATTER.match(text[:_LONGEST_FRONT])
+    end = front.end() if front else 0
+    return read_markdown(text[:end] + without_mdx(text[end:]))
+
+
 def read_markdown(text: str) -> Content:
     """Read Markdown."""
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
-    lines = _without_block_markers(text.split("\n"))
+    lines = _without_block_markers(without_myst(text).split("\n"))
     tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
     shown = [*lines]
     for token in tokens:

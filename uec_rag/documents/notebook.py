@@ -49,10 +49,11 @@ def _joined(lines: object) -> str:
 
 def _output(output: Mapping[str, Any], left_out: Counter[str]) -> str | list[Block]:
     """Return what an output shows, the richest of its forms that is text."""
-    if output["output_type"] == "error" or output.get("name") == "stderr":
+    kind = output.get("output_type")
+    if kind == "error" or output.get("name") == "stderr":
         left_out["error output"] += 1
         return ""
-    if output["output_type"] == "stream":
+    if kind == "stream":
         return _plain(_joined(output["text"]), left_out)
     forms = output.get("data", {})
     html = _joined(forms.get("text/html", ""))

@@ -7,9 +7,9 @@ import subprocess
 from dataclasses import replace
 from xml.etree import ElementTree
 
+from uec_rag.documents.archive import unzip
 from uec_rag.documents.document import Content, Heading, Page, deeper
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.office import _unzip
 from uec_rag.documents.text import decode
 
 _SECONDS = 60  # that a conversion takes at most
@@ -51,7 +51,7 @@ def read_markup(data: bytes, form: str) -> Content:
 
 def _of_odt(data: bytes) -> Content:
     """Return what pandoc does not see in a text of OpenDocument: its title, formulas, charts."""
-    archive = _unzip(data)
+    archive = unzip(data)
     tree = ElementTree.fromstring(archive.read("content.xml"))
     titles = {"Title"} | {
         own.get(f"{_STYLE}name")

@@ -8,20 +8,17 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from importlib import import_module
 from itertools import islice
 from pathlib import PurePath
 
-from uec_rag.documents.document import Block, Content, Page, table_of
+from uec_rag.documents.document import Content, Page, table_of
 from uec_rag.documents.text import decode
 
 _SEPARATORS = "\t;|,"  # the first of those that fit equally well; a comma is often one in a number
 _SEPARATOR = re.compile(r'"?sep=(.)"?\n', re.IGNORECASE)
 _SAMPLE = 1_000  # rows that tell the separator
 _MOST = 0.8  # share of the rows below titles that have the columns of a header
-_MOST_PARTS = 200  # of a message, which may nest
 
 
 def read_text(text: str) -> Content:
@@ -94,27 +91,6 @@ def _as_text(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def read_email(data: bytes) -> Content:
-    """Read a message: its subject is the title; attachments are left out."""
-    if data.count(b"boundary=") > _MOST_PARTS:
-        raise ValueError(f"it has more than {_MOST_PARTS} parts")
-    message = message_from_bytes(data, policy=policy.default)
-    assert isinstance(message, EmailMessage)
-    headers = {name: str(message[name]) for name in ("from", "to", "date") if message[name]}
-    attached = [part.get_filename() or "without a name" for part in message.iter_attachments()]
-    blocks: list[Block] = ["\n".join(f"{name.title()}: {value}" for name, value in headers.items())]
-    if (body := message.get_body(("plain", "html"))) is not None:
-        text = str(body.get_content()).replace("\r\n", "\n")
-        if body.get_content_subtype() == "html":
-            from uec_rag.documents.html import html_blocks
-
-            blocks += html_blocks(text)
-        else:
-            blocks.append(text)
-    left_out = {f"attachment ({', '.join(attached)})": len(attached)} if attached else {}
-    return Content([Page(blocks)], str(message["subject"] or ""), headers, left_out=left_out)
-
-
 _PANDOC = {
     **{".odt": "odt", ".rtf": "rtf", ".org": "org", ".tex": "latex", ".latex": "latex"},
     **{".adoc": "asciidoc", ".asciidoc": "asciidoc", ".textile": "textile", ".typ": "typst"},
@@ -126,7 +102,7 @@ READERS = {
     ".txt": "readers:read_text",
     ".md": "markdown:read_markdown",
     ".markdown": "markdown:read_markdown",
-    ".mdx": "markdown:read_markdown",
+    ".mdx": "markdown:read_mdx",
     ".ipynb": "notebook:read_notebook",
     ".csv": "readers:read_csv",
     ".tsv": "readers:read_tsv",
@@ -136,15 +112,15 @@ READERS = {
     ".html": "html:read_html",
     ".htm": "html:read_html",
     ".xhtml": "html:read_html",
-    ".eml": "readers:read_email",
-    ".pdf": "office:read_pdf",
-    ".docx": "office:read_docx",
-    ".pptx": "office:read_pptx",
+    ".eml": "mail:read_email",
+    ".pdf": "pdf:read_pdf",
+    ".docx": "word:read_docx",
+    ".pptx": "slides:read_pptx",
     ".xlsx": "workbook:read_xlsx",
-    ".epub": "office:read_epub",
+    ".epub": "epub:read_epub",
     ".qmd": "markdown:read_markdown",
     ".rmd": "markdown:read_markdown",
-    ".docm": "office:read_docx",
+    ".docm": "word:read_docx",
     ".xlsm": "workbook:read_xlsx",
     ".mbox": "mailboxes:read_mailbox",
     ".vtt": "subtitles:read_subtitles:vtt",

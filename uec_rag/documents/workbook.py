@@ -8,9 +8,9 @@ from collections import Counter
 from datetime import date, time, timedelta
 from typing import Any
 
+from uec_rag.documents.archive import unzip
 from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, table_of
 from uec_rag.documents.number_formats import show
-from uec_rag.documents.office import _unzip
 
 # Of a sheet's XML, whose names may have a prefix.
 _FORMULA = re.compile(
@@ -41,7 +41,7 @@ def read_xlsx(data: bytes) -> Content:
     from openpyxl.utils import range_boundaries
 
     blocks, left_out = list[Block](), Counter[str]()
-    archive = _unzip(data)
+    archive = unzip(data)
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     book._date_formats, book._timedelta_formats = set(), set()  # a date stays a number of days
     parts = [name for name in archive.namelist() if name.endswith("workbook.xml")]
