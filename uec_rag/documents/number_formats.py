@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import calendar
 import operator
 import re
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from math import isfinite
 from typing import NamedTuple
 
 _LONGEST = 255  # characters of a format, as in Excel
 _PRECISION = 1_500  # digits; the largest number with the most percent signs has fewer
-_DAY = 86_400  # seconds
 _LAST_DAY = 2_958_465  # 31 December 9999
 _TOKEN = re.compile(
     r"""
@@ -32,6 +31,11 @@ _CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d{1,20}(?:\.\d{1,20})?)")
 _HOLDS = {
     **{"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge},
     **{"=": operator.eq, "<>": operator.ne},
+}
+# What `strftime` calls a letter that is there once, twice and so on.
+_CODES = {
+    **{"y": ("%y", "%y", "%Y"), "m": ("%m", "%m", "%b", "%B"), "d": ("%d", "%d", "%a", "%A")},
+    **{"h": ("%H",), "twelve": ("%I",), "M": ("%M",), "s": ("%S",)},
 }
 _LITERAL = ("quoted", "escaped", "currency", "other")
 
@@ -75,14 +79,14 @@ def show(value: float | str, code: str, *, from_1904: bool = False) -> str:
     >>> show(2500000, '0.0,,"M"'), show(-5, '0" profit";0" loss"'), show(1.5, "[h]:mm")
     ('2.5M', '5 loss', '36:00')
     """
-    if code == "General":
-        return value if isinstance(value, str) else general(value)
     sections = _parse(code if len(code) <= _LONGEST else "")
     if isinstance(value, str):
         last = sections[-1]
         return _text(value, last.tokens).strip() if len(sections) > 3 or last.has("at") else value
     if len(sections) < 4 and len(sections) > 1 and sections[-1].has("at"):
         sections = sections[:-1]  # of texts
+    if not isfinite(value):
+        return str(value)
     section, signed = _choose(value, sections[:3])
     if section is None:
         return general(value)
@@ -242,27 +246,25 @@ def _fraction(value: Decimal, tokens: Sequence[_Token], slash: int) -> str | Non
 
 def _moment(value: float, tokens: Sequence[_Token], *, from_1904: bool) -> str:
     """Return a date, a time or a duration, in days; General if it is beyond the calendar."""
-    digits = max((len(token.text) for token in tokens if token.kind == "fraction"), default=0)
-    exact = abs(Decimal(f"{value:.15g}")) * _DAY
-    seconds = exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    if abs(value) > _LAST_DAY or (value < 0 and all(kind != "elapsed" for kind, _ in tokens)):
+    kinds = [token.kind for token in tokens]
+    if abs(value) > _LAST_DAY or (value < 0 and "elapsed" not in kinds):
         return general(value)
-    days = int(seconds // _DAY)
-    first = date(1904, 1, 1) if from_1904 else date(1899, 12, 30 + (days < 60))
-    day = first + timedelta(min(days, (date.max - first).days))
+    digits = max((len(text) for kind, text in tokens if kind == "fraction"), default=0)
+    seconds = abs(Decimal(f"{value:.15g}")) * 86_400
+    seconds = seconds.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    # Excel takes 1900 for a leap year.
+    first = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30 + (seconds < 60 * 86_400))
+    days = min(int(seconds // 86_400), (datetime.max - first).days)
+    moment = first + timedelta(days, int(seconds % 86_400))
     letters = _letters(tokens)
-    if {"y", "m", "d"} <= {*letters} and all(
-        not text.lower().startswith("ddd") for _, text in tokens
-    ):
-        clock = f" {seconds // 3600 % 24:02}:{seconds // 60 % 60:02}"
-        clock += f":{seconds % 60:0{3 + digits if digits else 2}}" if "s" in letters else ""
-        return f"{day}{clock}" if "h" in letters and seconds % _DAY else f"{day}"
-    half = any(kind == "half" for kind, _ in tokens)
-    shown = [
-        _part(token, letter, day, seconds, half=half)
-        for token, letter in zip(tokens, letters, strict=True)
-    ]
-    return "-" * (value < 0) + "".join(shown).strip()
+    has_weekday = any(text[:3].lower() == "ddd" for kind, text in tokens if kind == "date")
+    if {"y", "m", "d"} <= {*letters} and not has_weekday:
+        precise = moment.isoformat(" ", "seconds" if "s" in letters else "minutes")
+        return precise if "h" in letters and seconds % 86_400 else f"{moment:%Y-%m-%d}"
+    twelve = "half" in kinds
+    parts = zip(tokens, letters, strict=True)
+    shown = "".join(_part(token, letter, moment, seconds, twelve) for token, letter in parts)
+    return "-" * (value < 0) + shown.strip()
 
 
 def _letters(tokens: Sequence[_Token]) -> list[str]:
@@ -278,25 +280,19 @@ def _letters(tokens: Sequence[_Token]) -> list[str]:
     return letters
 
 
-def _part(token: _Token, letter: str, day: date, seconds: Decimal, *, half: bool) -> str:
+def _part(token: _Token, letter: str, moment: datetime, seconds: Decimal, is_twelve: bool) -> str:
     """Return what a part of a date or of a time shows."""
-    hour, size = int(seconds // 3600 % 24), len(token.text)
+    size = len(token.text)
     if token.kind == "half":
-        return token.text.split("/")[hour >= 12]
+        return token.text.split("/")[moment.hour >= 12]
     if token.kind == "fraction":
         return f".{str(seconds % 1).partition('.')[2][:size].ljust(size, '0')}"
     if token.kind == "elapsed":
-        unit = {"h": 3600, "M": 60, "s": 1}[letter]
-        return str(int(seconds // unit)).zfill(size)
-    if letter == "y":
-        return f"{day.year:04}" if size > 2 else f"{day.year % 100:02}"
-    if letter == "m" and size > 2:
-        name = calendar.month_name[day.month]
-        return name[:3] if size == 3 else name[0] if size == 5 else name
-    if letter == "d" and size > 2:
-        name = calendar.day_name[day.weekday()]
-        return name[:3] if size == 3 else name
-    values = {"m": day.month, "d": day.day, "M": int(seconds // 60 % 60), "s": int(seconds % 60)}
-    if letter == "h":
-        return str((hour - 1) % 12 + 1 if half else hour).zfill(min(size, 2))
-    return str(values[letter]).zfill(min(size, 2)) if letter else token.text
+        return str(int(seconds // {"h": 3600, "M": 60, "s": 1}[letter])).zfill(size)
+    if not letter:
+        return token.text
+    codes = _CODES["twelve" if letter == "h" and is_twelve else letter]
+    shown = moment.strftime(codes[min(size, len(codes)) - 1])
+    if size == 1 and letter != "y":
+        return shown.lstrip("0") or "0"
+    return shown[0] if letter == "m" and size == 5 else shown
