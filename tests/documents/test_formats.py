@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import pytest
 from lxml import etree
+from PIL import Image
 from pptx import Presentation
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
@@ -23,6 +24,7 @@ NAMES = {
     "m": "http://schemas.openxmlformats.org/officeDocument/2006/math",
     "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
 }
+ITALIC = "\N{MATHEMATICAL ITALIC SMALL A}\N{MATHEMATICAL ITALIC SMALL B}"
 SPACES = " ".join(f'xmlns:{name}="{space}"' for name, space in NAMES.items())
 
 
@@ -82,20 +84,17 @@ def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs
     assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\n\nPay\n\nAfter."]
 
 
-def picture(description):
-    return (
-        f'<w:p><w:r><w:drawing><wp:inline><wp:docPr id="1" name="x" descr="{description}"/>'
-        '<a:graphic><a:graphicData><pic:pic><pic:blipFill><a:blip r:embed="none"/></pic:blipFill>'
-        "</pic:pic></a:graphicData></a:graphic></wp:inline></w:drawing></w:r></w:p>"
-    )
-
-
 def test_what_is_not_read_is_counted():
     scan = io.BytesIO()
-    image = pytest.importorskip("PIL.Image").new("L", (9, 9))
-    image.save(scan, "pdf")
-    word = written(write_docx, paragraph("x"), '<w:altChunk r:id="x"/>')
-    assert read_content("a.docx", word).left_out == {"embedded document": 1}
+    Image.new("L", (9, 9)).save(scan, "pdf")
+    noted = '<w:p><w:r><w:t>x</w:t></w:r><w:r><w:commentReference w:id="1"/></w:r></w:p>'
+    word = written(write_docx, noted, '<w:altChunk r:id="x"/>')
+    assert read_content("a.docx", word).left_out == {"comment": 1, "embedded document": 1}
+    rst = b"Fees.\n\n.. include:: more.rst\n\n.. table::\n   :align: nowhere\n"
+    assert read_content("a.rst", rst).left_out == {
+        "included file": 1,
+        "directive that docutils refuses": 1,
+    }
     assert read_content("a.pdf", scan.getvalue()).left_out == {"page without text": 1}
 
 
@@ -127,9 +126,7 @@ def in_place(shape):
     both = etree.SubElement(parent, f"{{{NAMES['mc']}}}AlternateContent", nsmap=NAMES)
     etree.SubElement(both, f"{{{NAMES['mc']}}}Choice", Requires="a14").append(shape)
     etree.SubElement(both, f"{{{NAMES['mc']}}}Fallback").append(old)
-    formula = (
-        "<m:f><m:num><m:r><m:t>𝑎</m:t></m:r></m:num><m:den><m:r><m:t>𝑏</m:t></m:r></m:den></m:f>"
-    )
+    formula = "<m:f><m:num><m:r><m:t>{ITALIC[0]}</m:t></m:r></m:num><m:den><m:r><m:t>{ITALIC[1]}</m:t></m:r></m:den></m:f>"
     text = f"<a14:m {SPACES}><m:oMathPara><m:oMath>{formula}</m:oMath></m:oMathPara></a14:m>"
     shape.find(f".//{{{NAMES['a']}}}p").append(etree.fromstring(text))
 

@@ -41,9 +41,9 @@ def parse_xml(data: bytes) -> Element:
 
 def unwrap(element: Element) -> None:
     """Put the children of an element in its place."""
-    parent = element.getparent()
-    at = parent.index(element)
-    parent[at : at + 1] = list(element)
+    for child in list(element):
+        element.addprevious(child)
+    element.getparent().remove(element)
 
 
 def choose_alternatives(root: Element) -> None:

@@ -14,16 +14,22 @@ _MODULE = re.compile(
 _LONGEST_MODULE = 200  # lines
 _COMMENT = re.compile(r"\{/\*(?:[^*]++|\*(?!/))*+\*/\}|\{\s*['\"]\s*['\"]\s*\}")
 _CODE_OR_TAG = re.compile(
-    r"(`++[^`\n]++`++)"
-    r"|</?(?:[A-Z][\w.]*+(?:[^<>\"'{}]++|\"[^\"]*+\"|'[^']*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?>"
+    r"((?<!`)`++[^`\n]++`++)"
+    r"|</?(?:[A-Z][\w.]*+(?:[^<>\"'{}]++|\"[^\"<]*+\"|'[^'<]*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?>"
 )
 _SHOWN = re.compile(r"(?<![\w-])(?:title|label|caption|summary)=(?:\"([^\"]*+)\"|'([^']*+)')")
 _MYST = re.compile(
-    r"^(?:\([\w:.-]+\)=[ \t]*$|[ \t]*(?:`{3,}|~{3,})\{|[ \t]*:{3,})|\{[a-z:]+\}`", re.MULTILINE
+    r"^(?:\([\w:.-]+\)=[ \t]*$|[ \t]*(?:`{3,}|~{3,}|:{3,})\{[A-Za-z][\w:+-]*\}|[ \t]*:{3,}[ \t]*$)"
+    r"|\{[a-z:]+\}`",
+    re.MULTILINE,
 )
 _LABEL = re.compile(r"(?:\([\w:.-]+\)=|%(?: .*)?)[ \t]*")
-_CODE_OR_ROLE = re.compile(r"(?<!\})(`++[^`\n]++`++)|\{[A-Za-z][\w:+.-]*\}(`++)([^`]++)\2(?!`)")
-_OPENING = re.compile(r"[ \t]*(`{3,}|~{3,}|:{3,})[ \t]*(?:\{([^{}]*)\}|([\w-]*))(.*)")
+_CODE_OR_ROLE = re.compile(r"((?<![`}])`++[^`\n]++`++)|\{[A-Za-z][\w:+.-]*\}(`++)([^`]++)\2(?!`)")
+_OPENING = re.compile(
+    r"[ \t>]*(?:(`{3,}|~{3,}|:{3,})\{([A-Za-z][\w:+-]*)\}(.*)"
+    r"|(:{3,})[ \t]*(?:\{[^{}]*\}|([A-Za-z][\w-]*(?![\w.-])))(.*)"
+    r"|(`{3,})[^`]*|(~{3,}).*)"
+)
 _OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?")
 _CODE = "code code-block code-cell sourcecode doctest testcode prompt math mermaid graphviz"
 _NOTHING = "toctree include literalinclude image raw index highlight bibliography"
@@ -35,7 +41,7 @@ def without_mdx(text: str) -> str:
 
     Examples
     --------
-    >>> without_mdx('import X from "x"\\n\\n<X title="Fees">Five {/* six */}euros.</X>').strip()
+    >>> without_mdx('import X from "x"\n\n<X title="Fees">Five {/* six */}euros.</X>').strip()
     'Fees Five euros.'
     """
     numbered = _with_code(text)
@@ -88,10 +94,13 @@ def _shown(found: re.Match[str]) -> str:
 
 
 class _Directive(NamedTuple):
-    """A directive that is open: its fence, and whether its content is code or left out."""
+    """A directive that is open: its fence, the line that ends it if it is code, else None.
+
+    An empty line stands for the line that is there.
+    """
 
     fence: str
-    is_code: bool = False
+    end: str | None = None
     is_left_out: bool = False
 
 
@@ -100,45 +109,48 @@ def without_myst(text: str) -> str:
 
     Examples
     --------
-    >>> without_myst("(fees)=\\nSee {ref}`the fees <fees>`.\\n\\n:::{note}\\nFive euros.\\n:::").strip()
-    'See the fees.\\n\\nNote\\n\\nFive euros.'
+    >>> without_myst("(fees)=\nSee {ref}`the fees <fees>`.\n:::{note}\nFive.\n:::").strip()
+    'See the fees.\n\nNote\n\nFive.'
     """
     if not _MYST.search(text):
         return text
     kept, opened, is_head = list[str](), list[_Directive](), False
+    has_containers = re.search(r"(?m)^[ \t]*:{3,}[ \t]*$", text) is not None
     for line in text.split("\n"):
         last, was_head, is_head = (opened[-1] if opened else None), is_head, False
-        mark = line.strip()
+        mark = line.strip(" \t>")
         if last and mark.startswith(last.fence) and not mark.strip(mark[0]):
-            kept.append("```" if opened.pop().is_code else "")
+            kept += [] if last.end is None else [last.end or line]
+            opened.pop()
         elif was_head and _OPTION.fullmatch(line):
             is_head = True
         elif last and last.is_left_out:
             continue
-        elif last and last.is_code:
+        elif last and last.end is not None:
             kept.append(line)
-        elif opening := _OPENING.fullmatch(line):
-            directive, shown = _opened(*opening.groups())
-            opened += [directive] * bool(opening[2] or opening[3] or opening[1][0] != ":")
+        elif (opening := _OPENING.fullmatch(line)) and (has_containers or mark[0] != ":"):
+            directive, shown = _opened(line, *opening.groups())
+            opened.append(directive)
             kept += shown
             is_head = opening[2] is not None
         elif not _LABEL.fullmatch(line):
             kept.append(_CODE_OR_ROLE.sub(_role, line))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept))
+    return "\n".join(kept)
 
 
-def _opened(fence: str, name: str | None, word: str, rest: str) -> tuple[_Directive, list[str]]:
+def _opened(line: str, *found: str | None) -> tuple[_Directive, list[str]]:
     """Return a directive that a line opens, and what is shown of the line."""
-    rest, kind = rest.strip().strip("[]"), (word if name is None else name).lower()
-    if fence[0] != ":" and name is None:
-        return _Directive(fence, is_code=True), [f"```{word}{rest and ' '}{rest}"]
+    fence, name, rest, colons, word, more, *code = found
+    if alone := code[0] or code[1]:
+        return _Directive(alone, end=""), [line]
+    kind, rest = (name or word or "").lower(), (rest or more or "").strip().strip("[]")
+    opening = fence or colons or ""
     if kind in _CODE.split():
-        return _Directive(fence, is_code=True), [f"```{rest if kind != 'math' else ''}"]
+        return _Directive(opening, end="```"), [f"```{rest if kind != 'math' else ''}"]
     if kind in _NOTHING.split():
-        return _Directive(fence, is_left_out=True), []
-    is_named = re.fullmatch(r"[a-z][\w:-]*", kind) and kind not in _UNTITLED.split()
-    title = "" if kind in _UNTITLED.split() else rest or (kind.capitalize() if is_named else "")
-    return _Directive(fence), ["", title, ""]
+        return _Directive(opening, is_left_out=True), []
+    title = "" if kind in _UNTITLED.split() else rest or kind.capitalize()
+    return _Directive(opening), ["", title, ""] if title else []
 
 
 def _role(found: re.Match[str]) -> str:

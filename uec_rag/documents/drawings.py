@@ -6,8 +6,7 @@ import re
 from datetime import date, timedelta
 
 from uec_rag.documents.archive import Element
-
-from uec_rag.documents.document import Table
+from uec_rag.documents.document import MOST_CELLS, Table
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -29,6 +28,8 @@ def chart_table(chart: Element) -> Table | None:
         columns.append(values)
         for place, category in _points(series, "cat", "xVal").items():
             categories.setdefault(place, category)
+    if sum(map(len, columns)) * len(columns) > MOST_CELLS:
+        raise ValueError(f"it has a chart of more than {MOST_CELLS:,} values")
     rows = [
         (categories.get(place, ""), *(column.get(place, "") for column in columns))
         for place in sorted({*categories}.union(*columns))

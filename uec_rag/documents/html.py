@@ -11,23 +11,17 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-import lxml.html
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
-from uec_rag.documents.formulas import linear
 from uec_rag.documents.notes import move_notes
-from uec_rag.documents.numbering import write_number
-from uec_rag.documents.text import decode, fenced, has_words, raised
-
-OWN_NUMBER = "\ue002"
-"""What stands before the text of an item of a list that has a number of its own."""
+from uec_rag.documents.shown import write_shown
+from uec_rag.documents.text import decode, fenced, has_words
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # of site generators
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_UNSEEN = ("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title")
 _MAIN = "main, [role=main], [itemprop=articleBody]"
 _ASIDE = "nav, footer, [role=navigation], [role=search], [role=contentinfo], [role=banner]"
 _AROUND = "header, aside, [role=complementary]"  # content if they are within the main content
@@ -41,14 +35,6 @@ _FOOTER = re.compile(r"(?i)footer\b")
 _LINKS = 0.6  # share of the words in links, of what leads elsewhere
 _REST = 20  # words of a page that must stay if what is named so goes, and is longer
 _FOOT = 30  # words of a footer that is named so
-_BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
-_SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
-_HIDDEN = re.compile(
-    r"(?:display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all)(?!\w)", re.I
-)
-_SIZE = re.compile(r"font-size\s*:\s*(0*\.?0*(?:px|pt|em|rem|%)?\s*(?:;|!|$))?", re.I)
-_OPENERS = ("h1", "h2", "h3", "h4", "h5", "h6", "dt", "button", "summary", "a", "label")
-_PIECES = ["p", "li", "table", "pre", "div", "h1", "h2", "h3", "h4", "h5", "h6"]
 # Elements of XHTML that end where they begin, as those of HTML without content alone do.
 _SELF_CLOSED = re.compile(
     r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)"
@@ -112,88 +98,19 @@ def _parse(markup: str) -> BeautifulSoup:
 
 
 def _tidy(soup: BeautifulSoup) -> None:
-    """Remove what is not shown, and what nests too deep; write formulas, marks, boxes and notes."""
+    """Remove what nests too deep for a recursive function, and write as text what is shown so."""
     left = [(child, 1) for child in soup.find_all(True, recursive=False)]
     while left:
         tag, depth = left.pop()
         if depth > _DEEPEST:
             tag.string = tag.get_text(" ")
         left += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
-    for math in soup.find_all(["math", re.compile(r"^\w+:math$")]):
-        if math.find_parent(["math", re.compile(r"^\w+:math$")]) is None:
-            formula = linear(lxml.html.fragment_fromstring(str(math)))
-            math.replace_with(str(math.get("alttext") or "").strip() or formula)
-    for script in soup.find_all("script", type=re.compile("^math/tex")):
-        script.replace_with(script.get_text().strip())
-    for tag in soup.find_all(_UNSEEN):
-        tag.decompose()
-    _remove_invisible(soup)
-    _write_marks(soup)
+    write_shown(soup)
     move_notes(soup)
     soup.smooth()
     for button in soup.find_all("button"):
         if button.find_parent(_HEADINGS) is None and button.find(_HEADINGS) is None:
             button.decompose()
-
-
-def _remove_invisible(soup: BeautifulSoup) -> None:
-    """Remove what no reader ever sees; not what a tab or a heading opens."""
-    opened = {
-        str(tag.get(key)).removeprefix("#")
-        for key in ("aria-controls", "data-target", "data-bs-target", "href", "for")
-        for tag in soup.select(f"[{key}]")
-    }
-    for tag in soup.find_all(lambda tag: "style" in tag.attrs or "hidden" in tag.attrs):
-        if tag.decomposed or tag.name in ("html", "body", "main"):
-            continue
-        style, before = str(tag.get("style", "")), tag.find_previous_sibling()
-        is_hidden = "hidden" in tag.attrs and tag["hidden"] != "until-found"
-        is_opened = tag.get("role") == "tabpanel" or tag.get("id") in opened
-        is_opened |= before is not None and before.name in _OPENERS
-        if (is_hidden or _HIDDEN.search(style)) and not is_opened:
-            tag.decompose()
-        elif (size := _SIZE.search(style)) and size[1]:
-            for text in tag.find_all(string=True):  # what is within may have a size of its own
-                if text.find_parent(style=_SIZE) is tag:
-                    text.extract()
-    for tag in soup.select("[aria-hidden=true]"):
-        if not tag.decomposed and tag.find(_PIECES) is None and tag.name not in _PIECES:
-            tag.decompose()
-
-
-def _write_marks(soup: BeautifulSoup) -> None:
-    """Write what is raised, what is ticked, and the numbers of lists as text."""
-    for mark in soup.find_all(["sub", "sup"]):
-        text, before = mark.get_text(), mark.find_previous(string=True)
-        is_same = before is not None and before.find_parent(_PIECES) is mark.find_parent(_PIECES)
-        last = str(before) if is_same else ""
-        if mark.name == "sub":  # "H2O" is what people write, but 10 to the base 2 is not 102
-            text = f"_{text}" if last[-1:].isdigit() and text[:1].isdigit() else text
-        elif mark.find("a") is not None or mark.find_parent("a") is not None:
-            continue
-        else:
-            text = raised(last, text)
-        mark.replace_with(text)
-    for box in soup.find_all("input", type="checkbox"):
-        if box.find_parent(_BOXES) is not None:
-            box.replace_with("☒ " if box.has_attr("checked") else "☐ ")
-    for items in soup.find_all("ol"):
-        number, shape = _integer(items.get("start"), 1), _SHAPES.get(str(items.get("type", "")))
-        for item in items.find_all("li", recursive=False):
-            number = _integer(item.get("value"), number)
-            if shape or item.has_attr("value"):
-                item.insert(0, f"{OWN_NUMBER}{write_number(number, shape or 'decimal')}. ")
-            number += 1
-    for text in soup.find_all(string=re.compile(OWN_NUMBER)):
-        own = text.find_parent("li")
-        if own is not None and own.get_text().lstrip().startswith(OWN_NUMBER):
-            own["data-numbered"] = ""
-        text.replace_with(text.replace(OWN_NUMBER, ""))
-
-
-def _integer(value: object, usual: int) -> int:
-    text = str(value)
-    return int(text) if text.isdecimal() and len(text) < 6 else usual
 
 
 def _main(soup: BeautifulSoup) -> Tag:

@@ -25,12 +25,13 @@ def move_notes(root: Tag) -> None:
     A link refers to a note if its text is a short mark, and if it is raised or so named, or if the
     note has a link that leads back.
     """
-    named = dict[str, Tag]()
-    for tag in root.find_all(lambda tag: tag.has_attr("id") or tag.has_attr("name")):
-        for name in filter(None, (tag.get("id"), tag.get("name"))):
+    named, links = dict[str, Tag](), list[Tag]()
+    for tag in root.find_all(True):
+        for name in filter(None, (tag.attrs.get("id"), tag.attrs.get("name"))):
             named.setdefault(str(name), tag)
+        links += [tag] if tag.name == "a" and "#" in str(tag.attrs.get("href", "")) else []
     moved, ends, left = dict[int, Tag](), dict[int, Tag](), dict[int, Tag]()
-    for link in root.find_all("a", href=True):
+    for link in links:
         mark = "" if link.decomposed else link.get_text().strip("[]() \n")
         is_word = len(mark) > _LONGEST_MARK or not (has_words(mark) or mark in "*†‡§")
         if not mark or is_word or _is_back(link) or link.find_parent(_HEADINGS):
@@ -65,7 +66,7 @@ def _note(link: Tag, named: dict[str, Tag]) -> Tag | None:
         target = target.find_parent(_HOLDERS)
     if target is None or target.name not in (*_HOLDERS, "table", "blockquote"):
         return None
-    is_around = link in target.descendants or target.find(_HEADINGS) is not None
+    is_around = target in link.parents or target.find(_HEADINGS) is not None
     return None if is_around or len(target.get_text()) > _LONGEST_NOTE else target
 
 

@@ -92,7 +92,7 @@ class Numbering:
         self._lists = dict[str, _List]()
 
     def label(self, paragraph: Element) -> str | None:
-        """Count a paragraph; return its number or check box, None if it has another bullet or none."""
+        """Count a paragraph; return its number or check box, None if it has neither."""
         number, level = _numbered(paragraph)
         styles, name = list[str](), _value(paragraph, f"{_W}pPr/{_W}pStyle")
         while not number and name in self._styles and len(styles) < _DEEPEST:

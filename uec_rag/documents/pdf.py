@@ -26,8 +26,9 @@ _LARGER = 1.12  # the size of a heading over that of the text
 _LONGEST_HEADING = 150  # characters
 _LINES_OF_HEADING = 4
 _RAISED = 0.2  # how far above the line a superscript begins, as a share of the size
-_BESIDE = 0.6  # how far apart the parts of a line are at most, as a share of the size
-_WIDEST_BLANK = 2
+_LEAST = 0.5  # points
+_BESIDE = 0.6  # how much higher a part of a line is at most, as a share of the size
+_BLANK = 0.15  # the least width of a blank
 # What may be raised: digits, and the last letter of a word.
 _MARK = re.compile(r"[\u2212\u2013-]?\d++|(?<=\S)[a-z](?!\w)")
 _MINUS = "-\u2013\u2212"
@@ -101,9 +102,12 @@ def _lines(page: Any) -> list[tuple[str, float]]:  # noqa: ANN401
     for line, start in zip(map(str.rstrip, lines), starts, strict=False):
         middle = next((n for n in range(len(line) // 2, len(line)) if not line[n].isspace()), 0)
         size, places = shown.size(start + middle), [*range(start, start + len(line))]
-        if found and shown.goes_on(found[-1][1], places):  # a raised part is a line to PDFium
-            before, own, other = found.pop()
-            line, places, size = before + line, own + places, max(size, other)
+        largest = max(size, found[-1][2]) if found else 0
+        blank = shown.blank_before(places, found[-1][1], largest) if found else None
+        if blank is not None:  # a raised part is a line to PDFium
+            before, own, _ = found.pop()
+            line, size = before + blank + line, largest
+            places = [*own, *places[: len(blank)], *places]
         found.append((line, places, size))
     whole = list[tuple[str, float]]()
     for line, places, size in found:
@@ -141,17 +145,19 @@ class _Shown:
         self._raw.FPDFText_GetCharBox(self._page, place, left, right, bottom, top)
         return right.value, bottom.value
 
-    def goes_on(self, line: list[int], following: list[int]) -> bool:
-        """Return whether what follows a line is shown beside it, perhaps a little higher."""
+    def blank_before(self, following: list[int], line: list[int], size: float) -> str | None:
+        """Return what parts a line from what is shown beside it; None if that is another line."""
         places = [place for place in following if not self.text[place].isspace()]
         if not line or not places:
-            return False
+            return None
         (x, y), base = self.origin(places[0]), self.origin(line[0])[1]
-        size = max(self.size(line[0]), self.size(places[0]))
+        if abs(y - base) > _BESIDE * size:
+            return None
         # No line begins with a blank, which may be wide if both ends of lines are aligned.
-        most = size * (_WIDEST_BLANK if self.text[following[0]].isspace() else _BESIDE)
-        beside = -size / 4 < x - self._edges(line[-1])[0] < most
-        return beside and abs(y - base) < _BESIDE * size
+        is_parted, gap = self.text[following[0]].isspace(), x - self._edges(line[-1])[0]
+        if not -size / 4 < gap < size * (2 if is_parted else 1):
+            return None
+        return " " if gap > _BLANK * size and not is_parted else ""
 
     def marked(self, line: str, places: list[int]) -> str:
         """Return a line with what is raised apart from what it follows."""
@@ -172,8 +178,10 @@ class _Shown:
 
     def _is_raised(self, place: int, other: int, *, is_before: bool = False) -> bool:
         """Return whether a character is above the line of the one before or after it."""
-        (x, base), (own, _), size = self.origin(other), self.origin(place), self.size(other)
-        height = self._edges(place)[1] - base
+        x, base = self.origin(other)
+        if (height := self._edges(place)[1] - base) < _LEAST:  # as of nearly all
+            return False
+        (own, _), size = self.origin(place), self.size(other)
         return _RAISED * size < height < size and (own < x if is_before else own > x)
 
 

@@ -7,6 +7,7 @@ import posixpath
 import re
 import zipfile
 from collections import Counter
+from contextlib import suppress
 
 from lxml import etree
 
@@ -14,8 +15,9 @@ from uec_rag.documents.archive import Element, choose_alternatives, parse_xml, u
 from uec_rag.documents.document import Block, Content, Page, Table
 from uec_rag.documents.drawings import chart_table, diagram_lines
 from uec_rag.documents.formulas import linear
-from uec_rag.documents.html import OWN_NUMBER, html_blocks
+from uec_rag.documents.html import html_blocks
 from uec_rag.documents.numbering import Numbering
+from uec_rag.documents.shown import OWN_NUMBER
 from uec_rag.documents.text import has_words
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -65,13 +67,16 @@ def read_docx(data: bytes) -> Content:
             left_out["symbol of an unknown font"] += 1
     repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
     blocks: list[Block] = [repeated, *html_blocks(result.value, pairs=True)]
-    return Content([Page(blocks)], left_out=left_out)
+    return Content([Page(blocks)], left_out=+left_out)
 
 
 def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.BytesIO, list[str]]:
     """Return a document for mammoth, and the paragraphs around its pages."""
     names = [name for name in archive.namelist() if name.endswith((".xml", ".rels"))]
-    roots = {name: parse_xml(archive.read(name)) for name in names if name.endswith(".xml")}
+    roots = dict[str, Element]()
+    for name in names:
+        with suppress(etree.XMLSyntaxError):  # of which mammoth needs few
+            roots[name] = parse_xml(archive.read(name))
     # Word also keeps "stylesWithEffects.xml", and those of building blocks in a folder below.
     first = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
     parts = {roots[name].tag: roots[name] for name in first}
@@ -83,10 +88,10 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
             if root is None or root.tag not in _BODIES:
                 target.writestr(name, archive.read(name))
                 continue
-            _simplify(root, _drawn(archive, name), left_out)
-            _write_numbers(root, numbering)
+            _simplify(root, _drawn(roots, name), left_out)
             if root.tag in _AROUND:
                 around += [" ".join(_text(one).split()) for one in root.iter(f"{_W}p")]
+            _write_numbers(root, numbering)
             target.writestr(name, etree.tostring(root, encoding="utf-8"))
     rewritten.seek(0)
     return rewritten, around
@@ -109,9 +114,10 @@ def _simplify(root: Element, drawn: dict[str, list[Element]], left_out: Counter[
     for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
         entries = [*listed.iterfind(f"{_W}listEntry")]
         at = listed.find(f"{_W}result")
-        chosen = entries[int(at.get(f"{_W}val")) if at is not None else 0 :][:1]
+        chosen = entries[int(at.get(f"{_W}val", 0)) if at is not None else 0 :][:1]
         field = listed.getparent().getparent().getparent()
         field.addprevious(_run("".join(entry.get(f"{_W}val") for entry in chosen)))
+    left_out["comment"] += sum(1 for _ in root.iter(f"{_W}commentReference"))
     for drawing in [*root.iter("{*}docPr")]:
         is_picture = drawing.getparent().find(".//{*}blip") is not None
         if is_picture and not drawing.get("descr") and drawing.find(".//{*}decorative") is None:
@@ -149,16 +155,14 @@ def _write_numbers(root: Element, numbering: Numbering) -> None:
             properties.addnext(_run(f"{OWN_NUMBER}{label} "))
 
 
-def _drawn(archive: zipfile.ZipFile, name: str) -> dict[str, list[Element]]:
+def _drawn(roots: dict[str, Element], name: str) -> dict[str, list[Element]]:
     """Return the charts and the data of diagrams that a part refers to, as Word's elements."""
     folder, file = posixpath.split(name)
-    relations = f"{folder}/_rels/{file}.rels"
     found = dict[str, list[Element]]()
-    for relation in parse_xml(archive.read(relations)) if relations in archive.namelist() else ():
+    for relation in roots.get(f"{folder}/_rels/{file}.rels", ()):
         target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))[1:]
-        kind = relation.get("Type", "").rpartition("/")[2]
-        if kind in ("chart", "diagramData") and target in archive.namelist():
-            root = parse_xml(archive.read(target))
+        kind, root = relation.get("Type", "").rpartition("/")[2], roots.get(target)
+        if root is not None and kind in ("chart", "diagramData"):
             table = chart_table(root) if kind == "chart" else None
             lines = diagram_lines(root) if kind == "diagramData" else ()
             found[relation.get("Id")] = [_table(table)] if table else [*map(_paragraph, lines)]
