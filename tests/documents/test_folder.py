@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -282,6 +283,35 @@ def test_a_missing_library_is_named_with_the_command_that_brings_it(
     (tmp_path / name).write_text(PROSE)
     with pytest.raises(ImportError, match=rf'{library}; .* "uec-rag\[documents\]"'):
         read_folder(tmp_path)
+
+
+def test_kinds_that_are_not_read_are_told_with_the_extra_that_reads_them(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text(PROSE)
+    for name in ("a.msg", "b.odt", "data.json", "ci.yml", "app.log.1", "feed.xml"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "fees.1").write_text(".TH FEES 1\n.SH NAME\nfees\n")
+    monkeypatch.setitem(sys.modules, "pypandoc", None)  # as if it were not installed
+    with pytest.warns(UserWarning, match="left out") as told:
+        read_folder(tmp_path)
+    [said] = [str(one.message) for one in told]
+    assert said.startswith("left out 7 files of kinds that are not read: ")
+    assert {"2 .1", "1 .msg", "1 .odt", "1 .json"} <= {
+        *said.partition(": ")[2].partition(";")[0].split(", ")
+    }
+    assert said.endswith('; pip install "uec-rag[formats]" reads 2 of them')
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(ValueError, match=r'no readable files.*"uec-rag\[formats\]" reads 2'):
+        read_folder(tmp_path)
+
+
+def test_many_files_of_which_parts_are_left_out_are_told_together(tmp_path):
+    for number in range(23):
+        (tmp_path / f"{number:02}.jsonl").write_text(f'{{"fee": {number}}}\nno\n')
+    with pytest.warns(UserWarning, match="left out of") as told:
+        documents = read_folder(tmp_path)
+    assert {tuple(one.left_out.items()) for one in documents} == {(("line not in JSON (2)", 1),)}
+    assert len(told) == 21
+    assert str(told[-1].message) == "left out of 3 other files: 3 lines not in JSON"
 
 
 def replace_by_link(root, secret):

@@ -193,6 +193,14 @@ class Document:
         }
 
 
+def deeper(blocks: Iterable[Block], by: int) -> list[Block]:
+    """Return the parts of a page with their headings so much deeper."""
+    return [
+        block._replace(depth=min(block.depth + by, 6)) if isinstance(block, Heading) else block
+        for block in blocks
+    ]
+
+
 def body_of(passage: Passage) -> str:
     r"""Return the text of a passage without the titles and headings that it begins with.
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -24,7 +25,7 @@ from uec_rag.base.errors import missing_extra, warn
 from uec_rag.base.files import NotRegularError, is_saved, open_regular
 from uec_rag.base.progress import progress_bar
 from uec_rag.documents.document import Document, cut
-from uec_rag.documents.readers import READERS, read_content
+from uec_rag.documents.readers import LIBRARIES, READERS, SIGNS, read_content
 from uec_rag.documents.text import plain
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ from uec_rag.documents.folder import serve
 serve()
 """
 _SLOWEST = 20 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
+_SEEN = 2**24  # bytes of a file that are looked at to see whether it is of a kind that is read
 _NAMED = 3  # files that a message names
 _TOLD = 20  # files of which it is told line by line what of them was left out
 # They share words with every question and answer few. Patterns tell capitals from small letters.
@@ -101,6 +103,8 @@ class Folder:
         The paths in the folder of the files that a reader supports, sorted.
     other : Counter of str
         How many other files there are of each suffix.
+    missing : list of str
+        Those of the other files that the extra "formats" reads.
     documents : list of Document
         The files that were read, in the order of their paths; one without text has no sections.
     unreadable : dict of str to str
@@ -111,6 +115,7 @@ class Folder:
     root: Path
     sources: list[str] = field(default_factory=list)
     other: Counter[str] = field(default_factory=Counter)
+    missing: list[str] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -155,18 +160,24 @@ class Folder:
         for document in partial[:_TOLD]:
             warn(visible(f"left out of {document.source}: {_counted(document.left_out)}"))
         for document in partial[_TOLD:]:
-            rest.update(document.left_out)
+            for noun, number in document.left_out.items():
+                rest[noun.partition(" (")[0]] += number  # without names
         if rest:
             others = pluralize(len(partial) - _TOLD, "other file")
             warn(visible(f"left out of {others}: {_counted(rest)}"))
         if self.other:
             kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in self.other.items())
             files = pluralize(self.other.total(), "file")
-            warn(visible(f"left out {files} of kinds that are not read: {', '.join(kinds)}"))
+            hint = f"; {self._hint()}" if self.missing else ""
+            warn(visible(f"left out {files} of kinds that are not read: {', '.join(kinds)}{hint}"))
+
+    def _hint(self) -> str:
+        return f'pip install "uec-rag[formats]" reads {len(self.missing):,} of them'
 
     def _take(self, source: str, outcome: _Outcome) -> None:
         if outcome.missing:
-            raise ImportError(missing_extra(outcome.missing, "documents"))
+            extra = "formats" if outcome.missing in LIBRARIES.values() else "documents"
+            raise ImportError(missing_extra(outcome.missing, extra))
         for said in outcome.notes:
             warn(visible(f"{source} {said}"))
         if outcome.document is None:
@@ -256,7 +267,7 @@ def list_files(
             found._leave_out(source, "is a link")
         elif not included.patterns and _has_page(root, source):
             copied.append(source)
-        elif suffix not in READERS:
+        elif not _is_read(found, source, suffix):
             found.other[suffix] += 1
         elif source != source.encode("utf-8", "replace").decode():  # bytes that are no text
             found._leave_out(source, "has a name that is not Unicode; rename it")
@@ -269,15 +280,32 @@ def list_files(
             warn(visible(f"left out {pluralize(len(left), 'file')}{list_first(left)}, as {why}"))
     if not (found.sources or found.unreadable):
         chosen = " that exclude and include select" if exclude or include else ""
-        formats = ", ".join(READERS)
-        raise ValueError(
-            f"no readable files{chosen} in {str(root)!r}; expected some that end in {formats}"
-        )
+        formats = ", ".join(suffix for suffix in READERS if suffix[1:].isalpha())
+        expected = found._hint() if found.missing else f"expected some that end in {formats}"
+        raise ValueError(f"no readable files{chosen} in {str(root)!r}; {expected}")
     return found
 
 
 def _counted(left_out: Mapping[str, int]) -> str:
     return ", ".join(pluralize(number, noun) for noun, number in left_out.items())
+
+
+def _is_read(found: Folder, source: str, suffix: str) -> bool:
+    """Return whether a file is read, by its suffix or what it contains, and the libraries here."""
+    reader = READERS.get(suffix)
+    try:
+        if reader is not None and (sign := SIGNS.get(suffix)) is not None:
+            with open_regular(Path(os.path.realpath(found.root / source))) as file:
+                reader = reader if sign.search(file.read(_SEEN)) else None
+    except OSError:
+        pass  # which reading it will tell
+    if reader is None:
+        return False
+    library = LIBRARIES.get(reader.partition(":")[0])
+    if library is not None and find_spec(library) is None:
+        found.missing.append(source)
+        return False
+    return True
 
 
 def list_first(files: Collection[str]) -> str:

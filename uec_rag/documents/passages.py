@@ -182,7 +182,7 @@ def file_name(source: str) -> str:
     ('script load', 'fees', '')
     """
     path = PurePath(source.replace("\\", "/"))
-    if path.suffix.lower() not in READERS:
+    if path.suffix.lower() not in READERS or path.suffix[1:].isdigit():
         return ""
     is_index = path.stem.lstrip("_").casefold() in ("index", "readme")
     name = re.sub(r"[-_\s]+", " ", path.parent.name if is_index else path.stem).strip()
