@@ -29,11 +29,13 @@ SHORT_ONLY = {
     "uec_rag.confidence.replies": LONGEST_ASKED,
     "uec_rag.confidence.wording": LONGEST_ASKED,
     "uec_rag.base.text._LINK": 500,
+    "uec_rag.documents.number_formats._TOKEN": 255,
 }
 """Expressions, by the beginning of their names, that only see texts up to a length; that they do is
-tested by `test_a_question_costs_its_length` and `test_a_reply_costs_its_length`."""
+tested by `test_a_question_costs_its_length`, `test_a_reply_costs_its_length` and, of workbooks, by
+`test_no_format_makes_more_of_a_number_than_its_digits`."""
 
-READERS = ("encodings", "html", "markdown", "office", "pdf", "readers", "rst")
+READERS = ("encodings", "html", "markdown", "pdf", "readers", "rst")
 PIECES = [*" \naA1.-/'\"`*[(<!é中"]
 PIECES += ["\t\n", "a ", "a.", "~/", "](", "[a](", "<!--", "\n\n", ", "]
 

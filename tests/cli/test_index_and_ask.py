@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
@@ -264,6 +265,28 @@ def test_files_that_cannot_be_read_are_summed_up_and_what_is_known_of_them_stays
     assert update() == [0, 0, 0, 3, 3]
     (few / "table.csv").write_text("word,meaning\nkeel,what a ship stands on\n")
     assert update() == [0, 1, 0, 2, 3]
+
+
+def test_an_update_without_a_formats_library_keeps_the_passages_of_its_files(
+    run, few, words, tmp_path, monkeypatch
+):
+    (few / "fees.org").write_text("* Fees\n\nThe dough costs five euros.\n")
+    given = ("index", few, "--out", tmp_path / "idx")
+    before = run(*given, "--model", words, "--json", json_output=True)
+    assert before["other"] == {}
+    monkeypatch.setitem(sys.modules, "pypandoc", None)  # as if it were not installed
+    told = run(*given, "--update", "--json", json_output=True)
+    assert (told["removed"], told["passages"]) == (0, before["passages"])
+    assert told["other"] == {".org": 1}
+
+
+def test_what_of_a_file_is_left_out_is_told_at_the_end(run, few, words, tmp_path):
+    (few / "fees.jsonl").write_text('{"fee": 5}\nno\n')
+    given = ("index", few, "--out", tmp_path / "idx", "--model", words)
+    said = " ".join(run(*given).stderr.split())
+    assert "note: left out of fees.jsonl: 1 line not in JSON (2)" in said
+    told = run(*given, "--json", json_output=True)
+    assert told["left_out"] == {"fees.jsonl": {"line not in JSON (2)": 1}}
 
 
 def test_files_of_other_kinds_are_counted_by_their_suffix(run, few, words, tmp_path):

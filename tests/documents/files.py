@@ -47,16 +47,33 @@ def word_table(*rows):
     return f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>"
 
 
-def write_docx(path, *blocks, header=""):
-    """The least that is a Word document, of paragraphs and tables."""
+def write_docx(path, *blocks, header="", numbering="", **parts):
+    """The least that is a Word document, of paragraphs and tables.
+
+    `parts`: drawings that the document refers to by "chart" or "diagramData".
+    """
     space = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    texts = {
+        str(part.relative_to(DATA / "docx")): part.read_text()
+        for part in filter(Path.is_file, (DATA / "docx").rglob("*"))
+    }
+    texts["word/document.xml"] = texts["word/document.xml"].replace("PARAGRAPHS", "".join(blocks))
+    if header:
+        text = f'<w:hdr xmlns:w="{space}">{paragraph(header)}</w:hdr>'
+        texts["word/header1.xml"] = text
+    if numbering:
+        text = f'<w:numbering xmlns:w="{space}">{numbering}</w:numbering>'
+        texts["word/numbering.xml"] = text
+    base = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    for name, part in parts.items():
+        relation = f'<Relationship Id="{name}" Type="{base}/{name}" Target="parts/{name}.xml"/>'
+        ends = f"{relation}</Relationships>"
+        relations = texts["word/_rels/document.xml.rels"]
+        texts["word/_rels/document.xml.rels"] = relations.replace("</Relationships>", ends)
+        texts[f"word/parts/{name}.xml"] = part
     with zipfile.ZipFile(path, "w") as file:
-        for part in filter(Path.is_file, (DATA / "docx").rglob("*")):
-            text = part.read_text().replace("PARAGRAPHS", "".join(blocks))
-            file.writestr(str(part.relative_to(DATA / "docx")), text)
-        if header:
-            text = f'<w:hdr xmlns:w="{space}">{paragraph(header)}</w:hdr>'
-            file.writestr("word/header1.xml", text)
+        for name, text in texts.items():
+            file.writestr(name, text)
 
 
 def write_xlsx(path, rows, merged=(), formats=()):

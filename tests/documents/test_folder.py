@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -38,7 +39,8 @@ def test_documents_come_in_the_order_of_their_paths_and_hidden_ones_and_indexes_
     with pytest.warns(UserWarning, match="left out idx, which is an index or an ensemble") as told:
         sources = [document.source for document in read_folder(tmp_path)]
     assert sources == ["a.TXT", "b/two.txt", "c.md"]
-    assert len(told) == 1
+    assert len(told) == 2
+    assert str(told[1].message) == "left out 1 file of kinds that are not read: 1 .py"
 
 
 @pytest.mark.parametrize(("options", "sources"), data_of("patterns.json"))
@@ -102,7 +104,9 @@ def test_no_text_of_markdown_and_restructuredtext_is_lost_and_headings_have_no_m
 def test_rst_does_not_read_other_files(tmp_path):
     (tmp_path / "secret.dat").write_text("the secret")
     (tmp_path / "a.rst").write_text("Text.\n\n.. include:: secret.dat\n")
-    assert "the secret" not in "".join(part.text for part in sections_of(tmp_path, "a.rst"))
+    with pytest.warns(UserWarning, match="left out of a.rst: 1 included file"):
+        [text] = [part.text for part in sections_of(tmp_path, "a.rst")]
+    assert "the secret" not in text
 
 
 BODY = "<h1>Dough</h1><p>It rests.</p><pre>knead()</pre>"
@@ -245,7 +249,7 @@ def test_links_that_stay_within_the_folder_are_read_each_file_once(tmp_path, mak
 def test_a_bad_line_of_a_table_of_json_costs_only_itself(tmp_path):
     lines = ['{"fee": "twelve"}', '{"fee": "twen', "", '{"fee": "thirty"}', "no", '{"fee": "40"}']
     (tmp_path / "fees.jsonl").write_text("\n".join(lines))
-    said = r"fees\.jsonl has 2 lines that are not JSON and were left out: 2, 5"
+    said = r"left out of fees\.jsonl: 2 lines not in JSON \(2, 5\)"
     with pytest.warns(UserWarning, match=said):
         text = sections_of(tmp_path, "fees.jsonl")[0].text
     assert all(fee in text for fee in ("twelve", "thirty", "40"))
@@ -281,6 +285,35 @@ def test_a_missing_library_is_named_with_the_command_that_brings_it(
     (tmp_path / name).write_text(PROSE)
     with pytest.raises(ImportError, match=rf'{library}; .* "uec-rag\[documents\]"'):
         read_folder(tmp_path)
+
+
+def test_kinds_that_are_not_read_are_told_with_the_extra_that_reads_them(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text(PROSE)
+    for name in ("a.msg", "b.odt", "data.json", "ci.yml", "app.log.1", "feed.xml"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "fees.1").write_text(".TH FEES 1\n.SH NAME\nfees\n")
+    monkeypatch.setitem(sys.modules, "pypandoc", None)  # as if it were not installed
+    with pytest.warns(UserWarning, match="left out") as told:
+        read_folder(tmp_path)
+    [said] = [str(one.message) for one in told]
+    assert said.startswith("left out 7 files of kinds that are not read: ")
+    assert {"2 .1", "1 .msg", "1 .odt", "1 .json"} <= {
+        *said.partition(": ")[2].partition(";")[0].split(", ")
+    }
+    assert said.endswith('; pip install "uec-rag[formats]" reads 2 of them')
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(ValueError, match=r'no readable files.*"uec-rag\[formats\]" reads 2'):
+        read_folder(tmp_path)
+
+
+def test_many_files_of_which_parts_are_left_out_are_told_together(tmp_path):
+    for number in range(23):
+        (tmp_path / f"{number:02}.jsonl").write_text(f'{{"fee": {number}}}\nno\n')
+    with pytest.warns(UserWarning, match="left out of") as told:
+        documents = read_folder(tmp_path)
+    assert {tuple(one.left_out.items()) for one in documents} == {(("line not in JSON (2)", 1),)}
+    assert len(told) == 21
+    assert str(told[-1].message) == "left out of 3 other files: 3 lines not in JSON"
 
 
 def replace_by_link(root, secret):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _T = TypeVar("_T")
+_AFTER_NOUN = re.compile(r" (?:\(|(?:from|in|never|not|of|on|that|to|with|without)\b)")
 
 Share: TypeAlias = Literal["a number in (0, 1)", "a share in [0, 1)", "a number from 0 to 1"]
 """The descriptions of a number that `check_share` accepts."""
@@ -241,15 +242,16 @@ def clean_line(text: str) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Format a number with a noun, with the plural "s" unless the number is 1.
+    """Format a number with a noun phrase, with the plural "s" unless the number is 1.
 
     Examples
     --------
-    >>> pluralize(1, "file"), pluralize(2000, "file of other kinds")
-    ('1 file', '2,000 files of other kinds')
+    >>> pluralize(1, "file"), pluralize(2000, "file of other kinds"), pluralize(2, "hidden sheet")
+    ('1 file', '2,000 files of other kinds', '2 hidden sheets')
     """
-    word, blank, rest = noun.partition(" ")
-    return f"{number:,} {word}{'' if number == 1 else 's'}{blank}{rest}"
+    after = _AFTER_NOUN.search(noun)
+    end = after.start() if after else len(noun)
+    return f"{number:,} {noun[:end]}{'' if number == 1 else 's'}{noun[end:]}"
 
 
 def quote(text: str) -> str:

@@ -85,14 +85,13 @@ def index(
         counts = {"passages": len(retriever), "files": len(found.documents)}
     counts["unreadable"] = len(found.unreadable)
     if json:
-        print_json({"path": str(to), **counts, "other": dict(found.other.most_common())})
+        parts = {one.source: dict(one.left_out) for one in found.documents if one.left_out}
+        other = dict(found.other.most_common())
+        print_json({"path": str(to), **counts, "other": other, "left_out": parts})
         return
     said = ", ".join(f"{number:,} {name}" for name, number in counts.items())
     print_text(f"{to}: {said}{list_first(found.unreadable)}")
-    if found.other:
-        other_kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in found.other.items())
-        files = pluralize(found.other.total(), "file")
-        note(f"left out {files} of kinds that are not read: {', '.join(other_kinds)}")
+    found.tell_left_out()
     say(f'Ask it: uec-rag ask {to} "your question"')
 
 

@@ -109,12 +109,15 @@ class Content:
         What the file says about itself: strings, numbers, Booleans and lists of these.
     notes : sequence of str
         What the user should know about the reading, without a subject: "was read as cp1251".
+    left_out : mapping of str to int
+        As of the `Document`.
     """
 
     pages: Sequence[Page]
     title: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,9 @@ class Document:
         The title; "" if it is not known.
     metadata : mapping
         What the file says about itself, such as its authors; goes into the passages' metadata.
+    left_out : mapping of str to int
+        What the file holds that was not read, and how often, such as ``{"hidden sheet": 1}``: a
+        noun phrase in the singular, as `pluralize` takes it.
     """
 
     source: str
@@ -164,6 +170,7 @@ class Document:
     sha256: str = ""
     title: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def headings(self) -> dict[tuple[str, ...], str]:
@@ -186,6 +193,14 @@ class Document:
         }
 
 
+def deeper(blocks: Iterable[Block], by: int) -> list[Block]:
+    """Return the parts of a page with their headings so much deeper."""
+    return [
+        block._replace(depth=min(block.depth + by, 6)) if isinstance(block, Heading) else block
+        for block in blocks
+    ]
+
+
 def body_of(passage: Passage) -> str:
     r"""Return the text of a passage without the titles and headings that it begins with.
 
@@ -206,20 +221,28 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
     """Cut a document at its headings and pages; return its title and the sections with text.
 
     The title is that of the content or, if it has none, the first heading, if that is of depth 1.
+    A heading with nothing below it, not even another heading, is a text itself; several in turn are
+    one text below the heading above them, so that an outline makes few passages.
     """
     title, sections = plain(content.title), list[Section]()
     above, is_first = list[Heading](), not title
+    alone = list[Section]()
     for page in content.pages:
-        parts = list[str]()
+        parts, is_bare = list[str](), False
         for block in (*page.blocks, None):  # at the end of a page, too
             if isinstance(block, str | Table):
                 parts.append((block if isinstance(block, str) else block.text()).strip("\n"))
                 continue
             text = plain("\n\n".join(filter(None, parts))).rstrip().lstrip("\n")
+            path = tuple(heading.text for heading in above)
             if has_words(text):
-                path = tuple(heading.text for heading in above)
-                sections.append(Section(path, text, page.number))
-            parts = []
+                sections += [*_as_one(alone), Section(path, text, page.number)]
+                alone = []
+            elif is_bare and (block is None or block.depth <= above[-1].depth):
+                if alone and alone[-1].path[:-1] != path[:-1]:
+                    sections, alone = [*sections, *_as_one(alone)], []
+                alone.append(Section(path, path[-1], page.number))
+            parts, is_bare = [], False
             if block is None:
                 continue
             name = " ".join(plain(block.text).split())
@@ -228,8 +251,20 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
                 title = name
             elif name and name != title:
                 above.append(Heading(name, block.depth))
+                is_bare = has_words(name)
             is_first &= not name
+        sections, alone = [*sections, *_as_one(alone)], []
+    if not sections and has_words(title) and title != plain(content.title):
+        sections.append(Section((), title))
     return title, tuple(sections)
+
+
+def _as_one(alone: Sequence[Section]) -> Sequence[Section]:
+    """Return sections of headings alone as one, below the heading above them."""
+    if len(alone) < 2:
+        return alone
+    texts = "\n".join(section.text for section in alone)
+    return [Section(alone[0].path[:-1], texts, alone[0].page)]
 
 
 def table_of(
@@ -281,12 +316,16 @@ def _is_title(row: Sequence[str], following: Sequence[str]) -> bool:
 
 
 def _is_first_of_two(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether columns that share a name have different ones below it."""
+    """Return whether columns that share a name have different ones below it, and others none."""
     if len(rows) < 3:
         return False
     same = [n for n, (a, b) in enumerate(pairwise(rows[0])) if a == b != ""]
     below = [(*rows[1][n : n + 2], "", "")[:2] for n in same]
-    return bool(same) and all(a and b and a != b and not _is_number(a + b) for a, b in below)
+    if not all(a and b and a != b and not _is_number(a + b) for a, b in below):
+        return False
+    merged = {place for n in same for place in (n, n + 1)}
+    alone = [n for n in range(len(rows[0])) if n not in merged and rows[0][n]]
+    return bool(same) and all((*rows[1][n : n + 1], "")[0] in ("", rows[0][n]) for n in alone)
 
 
 def _is_number(text: str) -> bool:

@@ -10,9 +10,10 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -24,7 +25,7 @@ from uec_rag.base.errors import missing_extra, warn
 from uec_rag.base.files import NotRegularError, is_saved, open_regular
 from uec_rag.base.progress import progress_bar
 from uec_rag.documents.document import Document, cut
-from uec_rag.documents.readers import READERS, read_content
+from uec_rag.documents.readers import LIBRARIES, READERS, SIGNS, read_content
 from uec_rag.documents.text import plain
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ from uec_rag.documents.folder import serve
 serve()
 """
 _SLOWEST = 20 if hasattr(signal, "setitimer") else 1  # seconds on the clock for one of work
+_SEEN = 2**24  # bytes of a file that are looked at to see whether it is of a kind that is read
 _NAMED = 3  # files that a message names
+_TOLD = 20  # files of which it is told line by line what of them was left out
 # They share words with every question and answer few. Patterns tell capitals from small letters.
 _RARELY = "changelog.* changelogs/ changes.* copying.* licence.* licences* license.* licenses*"
 _RARELY_ANSWER = re.sub("[a-z]", lambda one: f"[{one[0]}{one[0].upper()}]", _RARELY).split()
@@ -100,6 +103,8 @@ class Folder:
         The paths in the folder of the files that a reader supports, sorted.
     other : Counter of str
         How many other files there are of each suffix.
+    missing : list of str
+        Those of the other files that the extra "formats" reads.
     documents : list of Document
         The files that were read, in the order of their paths; one without text has no sections.
     unreadable : dict of str to str
@@ -110,6 +115,7 @@ class Folder:
     root: Path
     sources: list[str] = field(default_factory=list)
     other: Counter[str] = field(default_factory=Counter)
+    missing: list[str] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
 
@@ -148,9 +154,30 @@ class Folder:
             process.end()
         return self
 
+    def tell_left_out(self) -> None:
+        """Warn of what was not read: parts of files, a line for each of the first; other kinds."""
+        partial, rest = [one for one in self.documents if one.left_out], Counter[str]()
+        for document in partial[:_TOLD]:
+            warn(visible(f"left out of {document.source}: {_counted(document.left_out)}"))
+        for document in partial[_TOLD:]:
+            for noun, number in document.left_out.items():
+                rest[noun.partition(" (")[0]] += number  # without names
+        if rest:
+            others = pluralize(len(partial) - _TOLD, "other file")
+            warn(visible(f"left out of {others}: {_counted(rest)}"))
+        if self.other:
+            kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in self.other.items())
+            files = pluralize(self.other.total(), "file")
+            hint = f"; {self._hint()}" if self.missing else ""
+            warn(visible(f"left out {files} of kinds that are not read: {', '.join(kinds)}{hint}"))
+
+    def _hint(self) -> str:
+        return f'pip install "uec-rag[formats]" reads {len(self.missing):,} of them'
+
     def _take(self, source: str, outcome: _Outcome) -> None:
         if outcome.missing:
-            raise ImportError(missing_extra(outcome.missing, "documents"))
+            extra = "formats" if outcome.missing in LIBRARIES.values() else "documents"
+            raise ImportError(missing_extra(outcome.missing, extra))
         for said in outcome.notes:
             warn(visible(f"{source} {said}"))
         if outcome.document is None:
@@ -204,14 +231,16 @@ def read_folder(
     -----
     UserWarning
         For each file that cannot be read, takes too long, contains too much text or none, or is
-        not a regular file; for each folder that cannot be listed or is a saved index; and once for
-        changelogs and licences. All other files are read.
+        not a regular file; for each folder that cannot be listed or is a saved index; for each file
+        of which parts were not read (`Document.left_out`); and once for changelogs and licences,
+        and for files of other kinds. All other files are read.
     """
     found = list_files(folder, exclude=exclude, include=include).read()
     documents = [document for document in found.documents if document.sections]
     if not documents:
         files = pluralize(len(found.documents) + len(found.unreadable), "file")
         raise ValueError(f"{str(found.root)!r}: expected files with text, found none among {files}")
+    found.tell_left_out()
     return documents
 
 
@@ -238,7 +267,7 @@ def list_files(
             found._leave_out(source, "is a link")
         elif not included.patterns and _has_page(root, source):
             copied.append(source)
-        elif suffix not in READERS:
+        elif not _is_read(found, source, suffix):
             found.other[suffix] += 1
         elif source != source.encode("utf-8", "replace").decode():  # bytes that are no text
             found._leave_out(source, "has a name that is not Unicode; rename it")
@@ -251,11 +280,32 @@ def list_files(
             warn(visible(f"left out {pluralize(len(left), 'file')}{list_first(left)}, as {why}"))
     if not (found.sources or found.unreadable):
         chosen = " that exclude and include select" if exclude or include else ""
-        formats = ", ".join(READERS)
-        raise ValueError(
-            f"no readable files{chosen} in {str(root)!r}; expected some that end in {formats}"
-        )
+        formats = ", ".join(suffix for suffix in READERS if suffix[1:].isalpha())
+        expected = found._hint() if found.missing else f"expected some that end in {formats}"
+        raise ValueError(f"no readable files{chosen} in {str(root)!r}; {expected}")
     return found
+
+
+def _counted(left_out: Mapping[str, int]) -> str:
+    return ", ".join(pluralize(number, noun) for noun, number in left_out.items())
+
+
+def _is_read(found: Folder, source: str, suffix: str) -> bool:
+    """Return whether a file is read, by its suffix or what it contains, and the libraries here."""
+    reader = READERS.get(suffix)
+    try:
+        if reader is not None and (sign := SIGNS.get(suffix)) is not None:
+            with open_regular(Path(os.path.realpath(found.root / source))) as file:
+                reader = reader if sign.search(file.read(_SEEN)) else None
+    except OSError:
+        pass  # which reading it will tell
+    if reader is None:
+        return False
+    library = LIBRARIES.get(reader.partition(":")[0])
+    if library is not None and find_spec(library) is None:
+        found.missing.append(source)
+        return False
+    return True
 
 
 def list_first(files: Collection[str]) -> str:
@@ -398,4 +448,5 @@ def _outcome_of(root: Path, source: str) -> _Outcome:
     if (count := sum(len(section.text) for section in sections)) > _MOST_CHARACTERS:
         raise ValueError(f"it holds {count:,} characters of text, more than {_MOST_CHARACTERS:,}")
     digest = hashlib.sha256(data).hexdigest()
-    return _Outcome(Document(source, sections, digest, title, content.metadata), content.notes)
+    document = Document(source, sections, digest, title, content.metadata, content.left_out)
+    return _Outcome(document, content.notes)

@@ -8,18 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
+from uec_rag.documents.notes import move_notes
+from uec_rag.documents.shown import write_shown
 from uec_rag.documents.text import decode, fenced, has_words
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # of site generators
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_UNSEEN = ("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title")
 _MAIN = "main, [role=main], [itemprop=articleBody]"
 _ASIDE = "nav, footer, [role=navigation], [role=search], [role=contentinfo], [role=banner]"
 _AROUND = "header, aside, [role=complementary]"  # content if they are within the main content
@@ -33,6 +35,12 @@ _FOOTER = re.compile(r"(?i)footer\b")
 _LINKS = 0.6  # share of the words in links, of what leads elsewhere
 _REST = 20  # words of a page that must stay if what is named so goes, and is longer
 _FOOT = 30  # words of a footer that is named so
+# Elements of XHTML that end where they begin, as those of HTML without content alone do.
+_SELF_CLOSED = re.compile(
+    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)"
+    r"([A-Za-z][\w:.-]*+)([^<>]*)/>"
+)
+_DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
 _KEYS = ("button", "code", "kbd", "samp")
 _DEEPEST = 100  # elements that are in each other
 _WIDEST = 100  # columns that a cell spans
@@ -45,7 +53,7 @@ def read_html(data: bytes) -> Content:
     """Read the headings of a page, its tables and the texts below them, without navigation."""
     charset = _CHARSET.search(data[:4096])
     text, notes = decode(data, charset and charset[1].decode())
-    soup = BeautifulSoup(_FRONT_MATTER.sub("", text, count=1), "lxml")
+    soup = _parse(_FRONT_MATTER.sub("", text, count=1))
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _tidy(soup)
     root = _main(soup)
@@ -61,21 +69,45 @@ def html_blocks(markup: str, *, pairs: bool = False) -> list[Block]:
 
     `pairs`: whether tables of two columns without a header are names and values.
     """
-    soup = BeautifulSoup(markup, "lxml")
+    soup = _parse(markup)
     _tidy(soup)
     return _blocks(soup.body or soup, pairs=pairs)
 
 
+def _parse(markup: str) -> BeautifulSoup:
+    """Parse HTML, XHTML with its sections of characters, or what Confluence stores."""
+    first, *sections = markup.split("<![CDATA[")
+    parts = [first]
+    for section in sections:
+        text, end, rest = section.partition("]]>")
+        parts.append(escape(text) + rest if end else section)
+    markup = _DECLARATION.sub("", "".join(parts), count=1)
+    if "<html xmlns" in markup or "<ac:" in markup:
+        markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
+    soup = BeautifulSoup(markup, "lxml")
+    for tag in soup.find_all(
+        ["ac:plain-text-body", "ac:parameter", "ac:task-id", "ac:task-status"]
+    ):
+        if tag.name == "ac:plain-text-body":
+            tag.name = "pre"
+        elif tag.name == "ac:task-status":
+            tag.replace_with("☒ " if tag.get_text().strip() == "complete" else "☐ ")
+        elif tag.get("ac:name") != "title":
+            tag.decompose()
+    return soup
+
+
 def _tidy(soup: BeautifulSoup) -> None:
-    """Remove what is not shown, and what nests too deep for a recursive function."""
+    """Remove what nests too deep for a recursive function, and write as text what is shown so."""
     left = [(child, 1) for child in soup.find_all(True, recursive=False)]
     while left:
         tag, depth = left.pop()
         if depth > _DEEPEST:
             tag.string = tag.get_text(" ")
         left += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
-    for tag in soup.find_all(_UNSEEN):
-        tag.decompose()
+    write_shown(soup)
+    move_notes(soup)
+    soup.smooth()
     for button in soup.find_all("button"):
         if button.find_parent(_HEADINGS) is None and button.find(_HEADINGS) is None:
             button.decompose()
@@ -138,6 +170,21 @@ class _Writer(MarkdownConverter):
     def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n\ue000{n}{' '.join(el.get_text().split())}\ue001\n\n"
 
+    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        description = " ".join(str(el.get("alt", "")).split())
+        return description if " " in description else ""
+
+    def convert_sup(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return f" {text.strip()}"  # a link of several words
+
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        first = next((one for one in el.contents if has_words(one.get_text())), el)
+        if isinstance(first, Tag) and first.name in ("ul", "ol"):  # a level without a text
+            return f"{text.strip()}\n"
+        if not el.has_attr("data-numbered"):
+            return str(super().convert_li(el, text, parent_tags))  # type: ignore[misc]
+        return text.strip().replace("\n", "\n   ") + "\n"
+
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n{fenced(text.strip(chr(10)))}\n\n"
 
@@ -161,7 +208,7 @@ def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
         if isinstance(after := key.next_sibling, Tag) and after.name in _KEYS:
             key.insert_after(" ")
     writer: Any = _Writer(
-        strip=["a", "img"],
+        strip=["a"],
         bullets="*",
         escape_asterisks=False,
         escape_underscores=False,

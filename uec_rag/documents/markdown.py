@@ -12,6 +12,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from uec_rag.base.text import ATTRIBUTES
+from uec_rag.documents.dialects import without_mdx, without_myst
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
 
 if TYPE_CHECKING:
@@ -44,10 +45,17 @@ _LAYOUT_TAG = re.compile(
 # Arguments of template tags that are shown.
 _ARGUMENT = re.compile(r"(?<![\w-])(?:caption|content|title)=([\"'`])(.*?)\1", re.DOTALL)
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
-_LONGEST_FRONT, _MOST_LISTS = 20_000, 1_000  # characters, and what may nest in them
+_LONGEST_FRONT, _DEEPEST = 20_000, 100  # characters of YAML, and what nests in it
 _LARGEST = 2**53  # of an integer that every store can keep
 _PAIR = re.compile(r"^([\w-]+):[ \t]+[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
 _FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n|)\1[ \t]*(?:\n|\Z)", re.DOTALL)
+
+
+def read_mdx(text: str) -> Content:
+    """Read Markdown with components."""
+    front = _FRONT_MATTER.match(text[:_LONGEST_FRONT])
+    end = front.end() if front else 0
+    return read_markdown(text[:end] + without_mdx(text[end:]))
 
 
 def read_markdown(text: str) -> Content:
@@ -55,7 +63,7 @@ def read_markdown(text: str) -> Content:
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
-    lines = _without_block_markers(text.split("\n"))
+    lines = _without_block_markers(without_myst(text).split("\n"))
     tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
     shown = [*lines]
     for token in tokens:
@@ -165,7 +173,7 @@ def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
         return {}, text
     fence, matter = front.groups()
     try:
-        values = tomllib.loads(matter) if fence == "+++" else _load_yaml(dedent(matter))
+        values = tomllib.loads(matter) if fence == "+++" else load_yaml(dedent(matter))
     except (ImportError, RecursionError, ValueError):  # such as "title: Rye: a bread"
         values = dict(_PAIR.findall(matter))
     if not isinstance(values, dict) or (matter.strip() and not values):  # a text between rules
@@ -174,16 +182,20 @@ def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
     return {key: value for key, value in kept.items() if value is not None}, text[front.end() :]
 
 
-def _load_yaml(text: str) -> object:
+def load_yaml(text: str) -> object:
     """Parse YAML; ValueError if it is none, or has aliases, a few of which stand for millions."""
     import yaml
 
-    if text.count("[") + text.count("{") > _MOST_LISTS:
-        raise ValueError("nested too deep")
+    loader, depth = getattr(yaml, "CSafeLoader", yaml.SafeLoader), 0
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ValueError("aliases")
-        return yaml.safe_load(text) or {}
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise ValueError("it nests too deep")
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("it has aliases, a few of which may stand for millions")
+        return yaml.load(text, loader) or {}
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
 

@@ -95,7 +95,8 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
         title = heading or page or name or document.source
         metadata = {"page": section.page, "document_title": name}
         above = [path[end] for end in range(len(path) - 1) if path[: end + 1] not in has_text]
-        text = f"{heading}\n\n{chunk}".strip()
+        is_bare = chunk == section.heading  # a heading with nothing below it
+        text = heading if is_bare else f"{heading}\n\n{chunk}".strip()
         for outer in reversed((name, *above)):
             if outer.casefold() not in text.casefold():
                 text = f"{outer}\n\n{text}"
@@ -181,7 +182,7 @@ def file_name(source: str) -> str:
     ('script load', 'fees', '')
     """
     path = PurePath(source.replace("\\", "/"))
-    if path.suffix.lower() not in READERS:
+    if path.suffix.lower() not in READERS or path.suffix[1:].isdigit():
         return ""
     is_index = path.stem.lstrip("_").casefold() in ("index", "readme")
     name = re.sub(r"[-_\s]+", " ", path.parent.name if is_index else path.stem).strip()

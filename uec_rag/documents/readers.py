@@ -6,17 +6,19 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from email import message_from_bytes, policy
-from email.message import EmailMessage
 from importlib import import_module
+from itertools import islice
 from pathlib import PurePath
 
-from uec_rag.base.checks import pluralize
-from uec_rag.documents.document import Block, Content, Page, table_of
-from uec_rag.documents.text import decode, fenced
+from uec_rag.documents.document import Content, Page, table_of
+from uec_rag.documents.text import decode
 
-_MOST_PARTS = 200  # of a message, which may nest
+_SEPARATORS = "\t;|,"  # the first of those that fit equally well; a comma is often one in a number
+_SEPARATOR = re.compile(r'"?sep=(.)"?\n', re.IGNORECASE)
+_SAMPLE = 1_000  # rows that tell the separator
+_MOST = 0.8  # share of the rows below titles that have the columns of a header
 
 
 def read_text(text: str) -> Content:
@@ -26,26 +28,40 @@ def read_text(text: str) -> Content:
 
 def read_csv(text: str) -> Content:
     """Read a table whose columns are separated by commas, semicolons, tabs or bars."""
-    separator = ",;\t|"
-    if line := re.match(r"sep=(.)\n", text):  # by which Excel knows it
-        text, separator = text[line.end() :], line[1]
-    try:
-        dialect = csv.Sniffer().sniff(text[:10_000], separator)
-        delimiter = dialect.delimiter
-    except csv.Error:  # a single column
-        dialect, delimiter = csv.excel, separator[0]
-    return _table(text, dialect, delimiter)
+    if line := _SEPARATOR.match(text):  # by which Excel knows it
+        return _table(text[line.end() :], line[1])
+    return _table(text, max(_SEPARATORS, key=lambda one: _columns(text, one)))
+
+
+def _columns(text: str, separator: str) -> tuple[float, int]:
+    """Return how many rows have as many columns as the header, as a share, and their number.
+
+    A header is the first row of several columns. Below titles, most rows must have its columns, and
+    a comma must part more than two, unlike in a column of "City" above "Paris, France".
+    """
+    rows = [row for row in islice(_rows(text, separator), _SAMPLE) if any(map(str.strip, row))]
+    head = next((n for n, row in enumerate(rows) if len(row) > 1), len(rows))
+    below = [len(row) for row in rows[head:]]
+    same = below.count(below[0]) if below else 0
+    if head and (same < max(2, _MOST * len(below)) or (separator == "," and below[0] < 3)):
+        return 0, 1
+    return same / max(len(rows), 1), below[0] if below else 1
+
+
+def _rows(text: str, separator: str) -> Iterator[list[str]]:
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
+    quote = "'" if text.startswith("'") and '"' not in text else '"'
+    lines = io.StringIO(text, newline="")
+    return csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=True)
 
 
 def read_tsv(text: str) -> Content:
     """Read a table whose columns are separated by tabs."""
-    return _table(text, csv.excel_tab, "\t")
+    return _table(text, "\t")
 
 
-def _table(text: str, dialect: type[csv.Dialect], delimiter: str) -> Content:
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
-    lines = io.StringIO(text, newline="")
-    table = table_of(csv.reader(lines, dialect, doublequote=True, delimiter=delimiter))
+def _table(text: str, separator: str) -> Content:
+    table = table_of(_rows(text, separator))
     return Content([Page([table] if table else [])])
 
 
@@ -63,8 +79,8 @@ def read_json_lines(text: str) -> Content:
     names = [*dict.fromkeys(name for row in rows for name in row)]
     table = table_of([names, *([_as_text(row.get(name)) for name in names] for row in rows)])
     listed = ", ".join(map(str, bad[:3])) + ", ..." * (len(bad) > 3)
-    notes = [f"has {pluralize(len(bad), 'line')} that are not JSON and were left out: {listed}"]
-    return Content([Page([table] if table else [])], notes=notes if bad else [])
+    left_out = {f"line not in JSON ({listed})": len(bad)} if bad else {}
+    return Content([Page([table] if table else [])], left_out=left_out)
 
 
 def _as_text(value: object) -> str:
@@ -75,46 +91,19 @@ def _as_text(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def read_notebook(text: str) -> Content:
-    """Read the texts and the code of a Jupyter notebook."""
-    from uec_rag.documents.markdown import read_markdown
-
-    cells = list[str]()
-    for cell in json.loads(text)["cells"]:
-        source = "".join(cell["source"])
-        cells.append(fenced(source) if cell["cell_type"] == "code" else source)
-    return read_markdown("\n\n".join(filter(None, cells)))
-
-
-def read_email(data: bytes) -> Content:
-    """Read a message: its subject is the title; attachments are only named."""
-    if data.count(b"boundary=") > _MOST_PARTS:
-        raise ValueError(f"it has more than {_MOST_PARTS} parts")
-    message = message_from_bytes(data, policy=policy.default)
-    assert isinstance(message, EmailMessage)
-    headers = {name: str(message[name]) for name in ("from", "to", "date") if message[name]}
-    attached = [part.get_filename() or "without a name" for part in message.iter_attachments()]
-    blocks: list[Block] = ["\n".join(f"{name.title()}: {value}" for name, value in headers.items())]
-    if (body := message.get_body(("plain", "html"))) is not None:
-        text = str(body.get_content()).replace("\r\n", "\n")
-        if body.get_content_subtype() == "html":
-            from uec_rag.documents.html import html_blocks
-
-            blocks += html_blocks(text)
-        else:
-            blocks.append(text)
-    note = f"has attachments that were not read: {', '.join(attached)}"
-    return Content(
-        [Page(blocks)], str(message["subject"] or ""), headers, [note] if attached else []
-    )
-
-
+_PANDOC = {
+    **{".odt": "odt", ".rtf": "rtf", ".org": "org", ".tex": "latex", ".latex": "latex"},
+    **{".adoc": "asciidoc", ".asciidoc": "asciidoc", ".textile": "textile", ".typ": "typst"},
+    **{".dbk": "docbook", ".docbook": "docbook", ".xml": "docbook", ".opml": "opml", ".fb2": "fb2"},
+    **{".mediawiki": "mediawiki", ".wiki": "mediawiki", ".man": "man"},
+    **{f".{section}": "man" for section in range(1, 10)},
+}
 READERS = {
     ".txt": "readers:read_text",
     ".md": "markdown:read_markdown",
     ".markdown": "markdown:read_markdown",
-    ".mdx": "markdown:read_markdown",
-    ".ipynb": "readers:read_notebook",
+    ".mdx": "markdown:read_mdx",
+    ".ipynb": "notebook:read_notebook",
     ".csv": "readers:read_csv",
     ".tsv": "readers:read_tsv",
     ".jsonl": "readers:read_json_lines",
@@ -123,17 +112,40 @@ READERS = {
     ".html": "html:read_html",
     ".htm": "html:read_html",
     ".xhtml": "html:read_html",
-    ".eml": "readers:read_email",
-    ".pdf": "office:read_pdf",
-    ".docx": "office:read_docx",
-    ".pptx": "office:read_pptx",
-    ".xlsx": "office:read_xlsx",
-    ".epub": "office:read_epub",
+    ".eml": "mail:read_email",
+    ".pdf": "pdf:read_pdf",
+    ".docx": "word:read_docx",
+    ".pptx": "slides:read_pptx",
+    ".xlsx": "workbook:read_xlsx",
+    ".epub": "epub:read_epub",
+    ".qmd": "markdown:read_markdown",
+    ".rmd": "markdown:read_markdown",
+    ".docm": "word:read_docx",
+    ".xlsm": "workbook:read_xlsx",
+    ".mbox": "mailboxes:read_mailbox",
+    ".vtt": "subtitles:read_subtitles:vtt",
+    ".srt": "subtitles:read_subtitles:srt",
+    **dict.fromkeys((".json", ".yaml", ".yml"), "openapi:read_openapi"),
+    **{suffix: f"pandoc:read_markup:{form}" for suffix, form in _PANDOC.items()},
 }
-"""The module and the function that read files, by their suffix in lower case."""
+"""The module and the function that read files, by their suffix in lower case, and its argument."""
 
-_BYTES = (".html", ".htm", ".xhtml", ".eml", ".pdf", ".docx", ".pptx", ".xlsx", ".epub")
+_BYTES = (
+    *(".html", ".htm", ".xhtml", ".eml", ".mbox", ".pdf", ".docx", ".docm", ".pptx", ".xlsx"),
+    *(".xlsm", ".epub", *_PANDOC),
+)
 """Those whose reader decodes them itself."""
+
+LIBRARIES = {"pandoc": "pypandoc", "subtitles": "webvtt"}
+"""What the modules of the extra "formats" need."""
+
+_OPENAPI = re.compile(rb"(?:^|[{,\s])[\"']?(?:openapi|swagger)[\"']?\s*:\s*[\"']?[23]")
+SIGNS = {
+    **dict.fromkeys((".json", ".yaml", ".yml"), _OPENAPI),
+    ".xml": re.compile(rb"(?i)docbook"),
+    **{f".{n}": re.compile(rb"(?m)^\.(?:TH|Dd)\b") for n in range(1, 10)},  # no rotated logs
+}
+"""What a file must contain to be read, where its suffix does not tell."""
 
 
 def read_content(name: str, data: bytes) -> Content:
@@ -142,8 +154,8 @@ def read_content(name: str, data: bytes) -> Content:
     Any error means that it is damaged, but for ImportError: the library for its format is missing.
     """
     suffix = PurePath(name).suffix.lower()
-    module, _, function = READERS[suffix].partition(":")
+    module, function, *form = READERS[suffix].split(":")
     read = getattr(import_module(f"uec_rag.documents.{module}"), function)
     text, notes = (data, []) if suffix in _BYTES else decode(data)
-    content: Content = read(text)
+    content: Content = read(text, *form)
     return replace(content, notes=[*content.notes, *notes])

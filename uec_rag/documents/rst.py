@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from uec_rag.documents.html import html_blocks
 
 _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)
+_INCLUDED = re.compile(r"^[ \t]*\.\.[ \t]+(?:literal)?include[ \t]*::", re.MULTILINE)
 _PIECE = re.compile(r"\S.{0,1500}(?!\S)|\S{1,1500}")
 _LONGEST_LINE = 5_000  # characters
 _CODE = "code code-block sourcecode doctest testcode prompt graphviz mermaid"
@@ -98,14 +99,16 @@ def read_rst(text: str) -> Content:
     names = {name.lower() for name in _DIRECTIVE.findall(text)} - en.directives.keys()
     for name in names | {*_OTHER_IN_SPHINX}:
         directives.register_directive(name, _Shown)
+    left_out = Counter({"included file": len(_INCLUDED.findall(text))})
     tree = publish_doctree(text, settings_overrides=_SETTINGS)
     for message in [*tree.findall(nodes.system_message)]:  # of what docutils refuses, the content
         sources = "\n".join(block.astext() for block in message.findall(nodes.literal_block))
         text = re.sub(r"(?m)^[ \t]*(?:\.\. .*|:[\w-]+:.*)$", "", sources).strip()
+        left_out["directive that docutils refuses"] += bool(sources and not text)
         message.parent.replace(message, [nodes.paragraph(text, text)] if text else [])
     for node in [*tree.findall(lambda node: isinstance(node, nodes.field | nodes.topic))]:
         is_contents = isinstance(node, nodes.topic) and "contents" in node["classes"]
         if is_contents or (isinstance(node, nodes.field) and not node[1].children):  # ":orphan:"
             node.parent.remove(node)
     page = publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS)
-    return Content([Page(html_blocks(str(page)))])
+    return Content([Page(html_blocks(str(page)))], left_out=+left_out)

@@ -16,6 +16,7 @@ _LEGACY = (
 # Western texts often read as well in cp1250 and cp1254, which these languages have.
 _NOT_WESTERN = ("Croatian", "Czech", "Hungarian", "Polish", "Slovak", "Slovene", "Turkish")
 _GUESSED_FROM = 50_000  # bytes
+_LONGEST_MARK = 5  # characters of a mark of a note
 _BAD = "\ufffd"
 
 # Hyphens that are only shown at the end of a line, marks that have no width, and control
@@ -100,7 +101,26 @@ def plain(text: str) -> str:
     """
     # Of a pair of surrogates a PDF may have one.
     text = _BLANK.sub(" ", _UNSEEN.sub("", text.encode("utf-8", "replace").decode()))
-    return str(_LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
+    text = _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+    return unicodedata.normalize("NFC", text)
+
+
+def raised(before: str, text: str) -> str:
+    """Write a superscript apart from what is before it, but for ordinals and signs.
+
+    Examples
+    --------
+    >>> [raised(*pair) for pair in (("10", "6"), ("x", "n+1"), ("1", "st"), ("fee.", "2"))]
+    ['^6', '^(n+1)', 'st', '[2]']
+    """
+    mark = text.strip()
+    is_ordinal = mark.isalpha() and (len(mark) > 1 or (before[-1:].isdigit() and mark in "aeo"))
+    if not has_words(mark) or is_ordinal or mark[0] in "[(":
+        return text
+    if not before[-1:].isalnum() and before[-1:] not in (")", "]"):
+        return text if len(mark) > _LONGEST_MARK else f"[{mark}]"
+    simple = re.fullmatch(r"[-\u2212\u2013+]?\w+", mark)
+    return f"^{mark}" if simple else f"^({mark})"
 
 
 def has_words(text: str) -> bool:

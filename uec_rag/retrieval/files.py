@@ -165,7 +165,8 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
     with lock_file(retriever.folder / ".update.lock", busy, _PATIENCE):
         options = options_of(retriever.folder)
         found = list_made_with(folder, options)
-        changes = changes_since(retriever, found.hashes(), found.unreadable)
+        hashes = found.hashes()
+        changes = changes_since(retriever, hashes, {*found.unreadable, *found.missing})
         # Folders of documents have names in common, such as index.md.
         if len(changes.removed) > len(changes.changed) and not changes.unchanged:
             raise ValueError(

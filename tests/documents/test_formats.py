@@ -1,0 +1,216 @@
+"""What files hold beside plain text, as the tools write them, is read or told."""
+
+import io
+import zipfile
+from copy import deepcopy
+
+import pytest
+from lxml import etree
+from PIL import Image
+from pptx import Presentation
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.util import Inches
+
+from tests.documents.files import paragraph, write_docx, write_pdf, written
+from tests.helpers import DATA, data_of
+from uec_rag.documents.document import cut
+from uec_rag.documents.readers import read_content
+
+NAMES = {
+    "a": "http://schemas.openxmlformats.org/drawingml/2006/main",
+    "a14": "http://schemas.microsoft.com/office/drawing/2010/main",
+    "c": "http://schemas.openxmlformats.org/drawingml/2006/chart",
+    "m": "http://schemas.openxmlformats.org/officeDocument/2006/math",
+    "mc": "http://schemas.openxmlformats.org/markup-compatibility/2006",
+}
+ITALIC = "\N{MATHEMATICAL ITALIC SMALL A}\N{MATHEMATICAL ITALIC SMALL B}"
+SPACES = " ".join(f'xmlns:{name}="{space}"' for name, space in NAMES.items())
+
+
+def sections_of(name, data):
+    return [(list(one.path), one.text) for one in cut(read_content(name, data))[1]]
+
+
+def texts_of(name, data):
+    return [text for _, text in sections_of(name, data)]
+
+
+@pytest.mark.parametrize("row", data_of("word.json"), ids=lambda row: row["says"])
+def test_of_word_what_is_shown_is_read(row):
+    data = written(write_docx, row["body"], numbering=row.get("numbering", ""))
+    assert texts_of("a.docx", data) == row["texts"]
+
+
+def test_headings_of_word_have_the_numbers_of_their_styles():
+    row = next(row for row in data_of("word.json") if row["says"] == "headings by their styles")
+    data = written(write_docx, row["body"], numbering=row["numbering"])
+    title, sections = cut(read_content("a.docx", data))
+    assert title == "1 Scope"
+    assert [one.path for one in sections] == [
+        (),
+        ("2 Fees", "2.1 Amount"),
+        ("2 Fees", "2.2 Late fees"),
+    ]
+
+
+def test_the_contents_of_word_are_left_out():
+    blocks = [paragraph("Fees 3", "TOC1"), paragraph("Fees", "Heading2"), paragraph("Five.")]
+    assert sections_of("a.docx", written(write_docx, *blocks)) == [(["Fees"], "Five.")]
+
+
+CHART = f"""<c:chartSpace {SPACES}><c:chart>
+<c:title><c:tx><c:rich><a:p><a:r><a:t>Loans</a:t></a:r></a:p></c:rich></c:tx></c:title>
+<c:plotArea><c:barChart><c:ser><c:tx><c:strRef><c:strCache><c:pt idx="0"><c:v>Books</c:v></c:pt>
+</c:strCache></c:strRef></c:tx><c:cat><c:numRef><c:numCache><c:formatCode>yyyy\\-mm</c:formatCode>
+<c:pt idx="0"><c:v>45292</c:v></c:pt><c:pt idx="1"><c:v>45323</c:v></c:pt></c:numCache></c:numRef>
+</c:cat><c:val><c:numRef><c:numCache><c:formatCode>General</c:formatCode><c:pt idx="0">
+<c:v>0.30000000000000004</c:v></c:pt><c:pt idx="1"><c:v>7</c:v></c:pt></c:numCache></c:numRef>
+</c:val></c:ser></c:barChart></c:plotArea></c:chart></c:chartSpace>"""
+DIAGRAM = (
+    f"<x {SPACES}><a:p><a:r><a:t>Ask</a:t></a:r></a:p><a:p><a:r><a:t>Pay</a:t></a:r></a:p></x>"
+)
+
+
+def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs():
+    drawn = "".join(
+        f"<w:p><w:r><w:drawing><wp:inline><a:graphic><a:graphicData>{element}</a:graphicData>"
+        "</a:graphic></wp:inline></w:drawing></w:r></w:p>"
+        for element in ('<c:chart r:id="chart"/>', '<dgm:relIds r:dm="diagramData"/>')
+    )
+    blocks = [paragraph("Before."), drawn, paragraph("After.")]
+    data = written(write_docx, *blocks, chart=CHART, diagramData=DIAGRAM)
+    table = "Loans\nCategory: 2024-01-01, Books: 0.3\nCategory: 2024-02-01, Books: 7"
+    assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\n\nPay\n\nAfter."]
+
+
+def test_what_is_not_read_is_counted():
+    scan = io.BytesIO()
+    Image.new("L", (9, 9)).save(scan, "pdf")
+    noted = '<w:p><w:r><w:t>x</w:t></w:r><w:r><w:commentReference w:id="1"/></w:r></w:p>'
+    word = written(write_docx, noted, '<w:altChunk r:id="x"/>')
+    assert read_content("a.docx", word).left_out == {"comment": 1, "embedded document": 1}
+    rst = b"Fees.\n\n.. include:: more.rst\n\n.. table::\n   :align: nowhere\n"
+    assert read_content("a.rst", rst).left_out == {
+        "included file": 1,
+        "directive that docutils refuses": 1,
+    }
+    assert read_content("a.pdf", scan.getvalue()).left_out == {"page without text": 1}
+
+
+@pytest.fixture(scope="module")
+def slides():
+    show = Presentation()
+    growth, formula, thanks = (show.slides.add_slide(show.slide_layouts[5]) for _ in range(3))
+    growth.shapes.title.text = "Growth"
+    chart = CategoryChartData()
+    chart.categories = ["2023", "2024"]
+    chart.add_series("Members", (10, 12.5))
+    size = [Inches(1), Inches(2), Inches(4), Inches(3)]
+    growth.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *size, chart)
+    formula.shapes.title.text = "The formula"
+    frame = formula.shapes.add_textbox(*size).text_frame
+    frame.text = "It is 10"
+    run = frame.paragraphs[0].add_run()
+    run.text = "6"
+    run.font._element.set("baseline", "30000")
+    shape = frame._element.getparent()
+    in_place(shape)
+    thanks.shapes.title.text = "Closed on Mondays"
+    return written(lambda file: show.save(file))
+
+
+def in_place(shape):
+    """Put a formula into a shape, as PowerPoint does, with a picture for older programs."""
+    parent, old = shape.getparent(), deepcopy(shape)
+    both = etree.SubElement(parent, f"{{{NAMES['mc']}}}AlternateContent", nsmap=NAMES)
+    etree.SubElement(both, f"{{{NAMES['mc']}}}Choice", Requires="a14").append(shape)
+    etree.SubElement(both, f"{{{NAMES['mc']}}}Fallback").append(old)
+    top, bottom = (f"<m:r><m:t>{letter}</m:t></m:r>" for letter in ITALIC)
+    formula = f"<m:f><m:num>{top}</m:num><m:den>{bottom}</m:den></m:f>"
+    text = f"<a14:m {SPACES}><m:oMathPara><m:oMath>{formula}</m:oMath></m:oMathPara></a14:m>"
+    shape.find(f".//{{{NAMES['a']}}}p").append(etree.fromstring(text))
+
+
+def test_slides_with_a_chart_a_formula_or_a_title_alone_are_read(slides):
+    assert sections_of("a.pptx", slides) == [
+        (["Growth"], "Category: 2023, Members: 10\nCategory: 2024, Members: 12.5"),
+        (["The formula"], "It is 10^6a/b"),
+        (["Closed on Mondays"], "Closed on Mondays"),
+    ]
+
+
+START = "It is 50^1 euros, or 10^6 or 10^−6 of H2O."
+END = "well-known multi-purpose characteristics throughout."
+
+
+@pytest.mark.parametrize("name", ["chromium", "weasyprint", "typst", "reportlab"])
+def test_in_pdf_what_is_raised_is_apart_and_parted_words_are_whole(name):
+    [text] = texts_of("a.pdf", (DATA / "made" / f"{name}.pdf").read_bytes())
+    shown = " ".join(text.split()).replace("-6", "−6")
+    assert shown.startswith(START)
+    assert name == "reportlab" or END in shown
+    assert f"Read on.[{1 if name == 'typst' else 2}] " in shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["M\xc8unchen caf\xc2e, na\xc8\xf5ve"], "München café, naïve"),
+        (["It organi-", "ses much."], "It organises much."),
+    ],
+)
+def test_accents_that_stand_apart_and_words_that_are_parted_once_are_joined(lines, text):
+    assert texts_of("a.pdf", written(write_pdf, [lines])) == [text]
+
+
+@pytest.mark.parametrize(
+    ("title", "lines"),
+    [
+        ("Fees andcharges", ["2.1 Fees and", "charges"]),
+        ("Fees and charges", ["FEES AND CHARGES"]),
+        ("Fees and charges", ["2.1", "Fees and charges"]),
+    ],
+)
+def test_a_title_of_an_outline_is_found_whatever_its_blanks_and_case(title, lines):
+    pages = [["Before.", *lines, "Five euros."]]
+    data = written(write_pdf, pages, outline=[(title, 0)])
+    assert sections_of("a.pdf", data) == [([], "Before."), ([title], "Five euros.")]
+
+
+NOTED = [
+    (["Fees"], "The fee is {}[1] or 10^6 of H2O.\n\n[1] Per year.\n\n{}"),
+    (["Closed on Mondays"], "Closed on Mondays"),
+    (["Other"], "More[2].\n\n[2] Or less."),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "formula", "boxes"),
+    [
+        ("docx", "a/b", "☒ paid\n☐ sent"),
+        ("html", "\\frac{a}{b}", "* ☒ paid\n* ☐ sent"),
+        ("epub", "\\frac{a}{b}", "* ☒ paid\n* ☐ sent"),
+    ],
+)
+def test_formulas_notes_and_boxes_of_pandoc_are_read_and_contents_are_not(kind, formula, boxes):
+    read = sections_of(f"a.{kind}", (DATA / "made" / f"pandoc.{kind}").read_bytes())
+    # In a book, each chapter counts its notes.
+    read = [
+        (path, text.replace("[1] Or", "[2] Or").replace("More[1]", "More[2]"))
+        for path, text in read
+    ]
+    assert read == [(path, text.format(formula, boxes)) for path, text in NOTED]
+
+
+def test_entities_of_word_are_not_expanded():
+    bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
+    with zipfile.ZipFile(io.BytesIO(written(write_docx, paragraph("&b;")))) as old:
+        parts = {name: old.read(name) for name in old.namelist()}
+    parts["word/document.xml"] = bomb.encode() + parts["word/document.xml"]
+    new = io.BytesIO()
+    with zipfile.ZipFile(new, "w") as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    with pytest.raises(Exception, match="undefined entity"):
+        read_content("a.docx", new.getvalue())

@@ -1,0 +1,55 @@
+"""Archives of XML, of which Word, PowerPoint, Excel and EPUB files consist."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any, TypeAlias
+
+from lxml import etree
+
+Element: TypeAlias = Any
+"""An element of lxml, which has no types."""
+
+_LARGEST = 2**29  # bytes that a file may unpack to
+_STRICT = b"http://purl.oclc.org/ooxml/"  # of which few programs write the namespaces
+_NAMES = {
+    b"wordprocessingml/main": b"http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    b"drawingml/main": b"http://schemas.openxmlformats.org/drawingml/2006/main",
+    b"officeDocument/math": b"http://schemas.openxmlformats.org/officeDocument/2006/math",
+    b"officeDocument/relationships": (
+        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    ),
+}
+
+
+def unzip(data: bytes) -> zipfile.ZipFile:
+    """Open an archive; ValueError if it declares a larger size than can be unpacked."""
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    if (size := sum(entry.file_size for entry in archive.infolist())) > _LARGEST:
+        raise ValueError(f"it unpacks to {size:,} bytes, more than {_LARGEST:,}")
+    return archive
+
+
+def parse_xml(data: bytes) -> Element:
+    """Parse XML, whose entities are not expanded; strict names of Office become the usual ones."""
+    for name, usual in _NAMES.items():
+        data = data.replace(_STRICT + name, usual)
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
+    return etree.fromstring(data, parser)
+
+
+def unwrap(element: Element) -> None:
+    """Put the children of an element in its place."""
+    for child in list(element):
+        element.addprevious(child)
+    element.getparent().remove(element)
+
+
+def choose_alternatives(root: Element) -> None:
+    """Replace what programs of several ages read differently by what the newest ones show."""
+    for both in list(root.iter("{*}AlternateContent")):
+        choices = [child for child in both if child.tag.endswith(("}Choice", "}Fallback"))]
+        chosen = next((one for one in choices if len(one)), None)
+        both[:] = [] if chosen is None else list(chosen)
+        unwrap(both)

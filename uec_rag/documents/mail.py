@@ -1,0 +1,126 @@
+"""Reading of mail: the texts of a message, the messages in it, and invitations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from email import message_from_bytes, policy
+from email.message import EmailMessage, Message
+from typing import Any
+
+from uec_rag.documents.document import Block, Content, Heading, Page
+from uec_rag.documents.html import html_blocks
+from uec_rag.documents.text import decode
+
+_MOST_PARTS = 200  # of a message, which may nest
+_STUB = 0.5  # of the words of HTML: a text with fewer only says that there is HTML
+_SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature")
+_EVENT = {
+    "SUMMARY": "Subject",
+    "LOCATION": "Place",
+    "DTSTART": "Start",
+    "DTEND": "End",
+    "ORGANIZER": "Organizer",
+    "DESCRIPTION": "",
+}
+_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
+
+
+def read_email(data: bytes) -> Content:
+    """Read a message: its subject is the title; attachments are left out."""
+    if max(map(data.count, (b"boundary=", b"message/rfc822"))) > _MOST_PARTS:
+        raise ValueError(f"it has more than {_MOST_PARTS} parts")
+    message = message_from_bytes(data, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    attached = list[str]()
+    blocks: list[Block] = [_head(message)]
+    for block in _blocks(message, attached):
+        if block not in blocks or not str(block).startswith(_EVENT["SUMMARY"]):
+            blocks.append(block)  # some calendars send the same invitation twice
+    left_out = {f"attachment ({', '.join(attached)})": len(attached)} if attached else {}
+    return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
+
+
+def _said(message: Message) -> dict[str, str]:
+    return {name: str(message[name]) for name in ("from", "to", "date") if message[name]}
+
+
+def _head(message: Message) -> str:
+    return "\n".join(f"{name.title()}: {value}" for name, value in _said(message).items())
+
+
+def _blocks(part: Any, attached: list[str]) -> Iterator[Block]:  # noqa: ANN401
+    """Yield the texts of a part and of those in it, in their order."""
+    kind, name = part.get_content_type(), part.get_filename()
+    if kind == "message/rfc822" and part.is_multipart():
+        for message in part.get_payload():
+            yield Heading(str(message["subject"] or "Message"), 2)
+            yield _head(message)
+            yield from _blocks(message, attached)
+        yield Heading("", 2)  # what follows is below its heading no more
+    elif kind == "multipart/alternative" and part.is_multipart():
+        yield from _best(part.get_payload(), attached)
+    elif part.is_multipart():
+        for one in part.get_payload():
+            yield from _blocks(one, attached)
+    elif kind == "text/calendar":
+        yield _event(_text(part))
+    elif kind.startswith("text/") and part.get_content_disposition() != "attachment":
+        yield from html_blocks(_text(part)) if kind == "text/html" else [_text(part).strip()]
+    elif kind not in _SIGNATURES and (name or not part.get("content-id")):
+        attached.append(name or "without a name")
+
+
+def _best(parts: list[Any], attached: list[str]) -> Iterator[Block]:
+    """Yield the plain text of alternatives, or the last one if that is a stub; and invitations."""
+    found = [([*_blocks(one, attached)], one.get_content_type()) for one in parts]
+    counts = [sum(len(str(block).split()) for block in blocks) for blocks, _ in found]
+    texts = [n for n, (_, kind) in enumerate(found) if kind != "text/calendar" and counts[n]]
+    most = max((counts[n] for n in texts), default=0)
+    full = [n for n in texts if counts[n] >= _STUB * most]
+    plain = [n for n in full if found[n][1] == "text/plain"]
+    for n, (blocks, kind) in enumerate(found):
+        if kind == "text/calendar" or n in (plain or full)[-1:]:
+            yield from blocks
+
+
+def _text(part: Message) -> str:
+    payload, charset = part.get_payload(decode=True), part.get_content_charset("utf-8")
+    if not isinstance(payload, bytes):
+        return ""
+    with suppress(UnicodeDecodeError, LookupError):  # of which some look like UTF-8
+        return payload.decode(charset).replace("\r\n", "\n")
+    return decode(payload)[0]
+
+
+def _event(calendar: str) -> str:
+    """Return what an invitation says: its subject, place, time and organizer."""
+    lines, component = list[str](), ""
+    for line in re.sub(r"\n[ \t]", "", calendar).split("\n"):
+        name, _, value = line.partition(":")
+        key, _, parameters = name.partition(";")
+        if key in ("BEGIN", "END"):  # an alarm is within an event
+            component = value if key == "BEGIN" else "VEVENT" * (value == "VALARM")
+        if component != "VEVENT" or key not in _EVENT or not value.strip():
+            continue
+        if key in ("DTSTART", "DTEND"):
+            zone = re.search(r"TZID=\"?([^;:\"]+)", parameters)
+            value = _moment(value) + (f" ({zone[1]})" if zone else "")
+        elif key == "ORGANIZER":
+            known = re.search(r"CN=(?:\"([^\"]*)\"|([^;]*))", parameters)
+            address = re.sub("(?i)^mailto:", "", value)
+            value = f"{(known[1] or known[2])} <{address}>" if known else address
+        value = re.sub(r"\\(.)", lambda mark: "\n" if mark[1] in "nN" else mark[1], value)
+        lines.append(f"{_EVENT[key]}: {value}".removeprefix(": ").strip())
+    return "\n".join(lines)
+
+
+def _moment(value: str) -> str:
+    """Return a date of a calendar as in ISO 8601."""
+    found = _DATE.match(value)
+    if found is None:
+        return value
+    year, month, day, hour, minute, utc = found.groups()
+    time = f" {hour}:{minute}{' UTC' * bool(utc)}" if hour else ""
+    return f"{year}-{month}-{day}{time}"

@@ -1,0 +1,89 @@
+"""Reading of what pandoc converts: OpenDocument, RTF, LaTeX, Org, AsciiDoc, manual pages, more."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+from xml.etree import ElementTree
+
+from uec_rag.documents.archive import unzip
+from uec_rag.documents.document import Content, Heading, Page, deeper
+from uec_rag.documents.html import html_blocks
+from uec_rag.documents.text import decode
+
+_SECONDS = 60  # that a conversion takes at most
+_MEMORY = "1G"  # of its heap
+_DECLARED = re.compile(rb"\s*<\?xml[^>]*?\bencoding=[\"']([\w-]+)[\"'][^>]*\?>")
+_INCLUDED = re.compile(rb"^(?:include::|#\+INCLUDE:).*$", re.IGNORECASE | re.MULTILINE)
+_NOT_INCLUDED = "Could not load include file"
+_OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_TITLE = '<header id="title-block-header">'
+
+
+def read_markup(data: bytes, form: str) -> Content:
+    """Read a file of a format that pandoc knows, such as "odt"."""
+    if form == "odt":
+        content = _of_odt(data)
+    else:
+        declared = _DECLARED.match(data)
+        text, notes = decode(data, declared and declared[1].decode())
+        data, included = _INCLUDED.subn(b"", _DECLARED.sub(b"", text.encode(), count=1))
+        content = Content([], notes=notes, left_out={"included file": included})
+        if form == "man" and re.search(rb"^\.Dd\b", data, re.MULTILINE):
+            form = "mdoc"
+    markup, warnings = _convert(data, form)
+    blocks, title = html_blocks(markup), content.title
+    if _TITLE in markup:
+        title = next((block.text for block in blocks if isinstance(block, Heading)), "")
+    # Without a title, several headings of depth 1 are chapters, of which the first is none either.
+    outer = sum(isinstance(block, Heading) and block.depth == 1 for block in blocks)
+    if not title and outer > 1:
+        blocks = deeper(blocks, 1)
+    counts = {**content.left_out, "image": markup.count("<img ")}
+    counts["equation"] = counts.get("equation", 0) - markup.count('<span class="math')
+    counts["included file"] = counts.get("included file", 0) + warnings.count(_NOT_INCLUDED)
+    left_out = {noun: count for noun, count in counts.items() if count > 0}
+    return replace(content, pages=[Page(blocks)], title=title, left_out=left_out)
+
+
+def _of_odt(data: bytes) -> Content:
+    """Return what pandoc does not see in a text of OpenDocument: its title, formulas, charts."""
+    archive = unzip(data)
+    tree = ElementTree.fromstring(archive.read("content.xml"))
+    titles = {"Title"} | {
+        own.get(f"{_STYLE}name")
+        for own in tree.iter(f"{_STYLE}style")
+        if own.get(f"{_STYLE}parent-style-name") == "Title"
+    }
+    found = [p for p in tree.iter(f"{_TEXT}p") if p.get(f"{_TEXT}style-name") in titles]
+    objects = [archive.read(name) for name in archive.namelist() if _OBJECT.fullmatch(name)]
+    left_out = {
+        "equation": sum(b"Math/MathML" in one for one in objects),
+        "chart": sum(b"<chart:chart" in one for one in objects),
+    }
+    title = "".join(found[0].itertext()) if found else ""
+    return Content([], " ".join(title.split()), left_out=left_out)
+
+
+def _convert(data: bytes, form: str) -> tuple[str, str]:
+    """Convert a file to HTML by pandoc, which may open no other file; return its warnings, too."""
+    from pypandoc import get_pandoc_path
+
+    command = [get_pandoc_path(), "--sandbox", "--standalone", "--mathjax", "--wrap=none"]
+    try:
+        done = subprocess.run(
+            [*command, f"--from={form}", "--to=html", "+RTS", f"-M{_MEMORY}", "-RTS"],
+            input=data,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"pandoc took longer than {_SECONDS} seconds") from None
+    said = done.stderr.decode("utf-8", "replace")
+    if done.returncode:
+        raise ValueError(" ".join(f"pandoc: {said.strip() or done.returncode}".split())[:200])
+    return done.stdout.decode("utf-8", "replace"), said

@@ -1,0 +1,269 @@
+"""Reading of PDF: its lines, the words that are parted at their ends, and its headings."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
+from uec_rag.documents.document import Block, Content, Heading, Page
+from uec_rag.documents.text import has_words, plain, raised
+
+_HYPHEN = "\ufffe"  # what PDFium puts in place of a hyphen and the end of the line
+_SOFT = "\uffff"  # the same for a sign that programs write only where they part a word
+_SIGNS = ("\u2010", "\u00ad")
+_PARTED = re.compile(rf"(\w*+)([{_HYPHEN}{_SOFT}])\s*+(\w*+)")
+_WORD = re.compile(r"\w+")
+_COMPOUND = re.compile(r"\w+(?:[-\u2010\u2011]\w+)+")
+# Programs that do not hyphenate, or write another sign where they do: their "-" is the author's.
+_NEVER_HYPHENATE = re.compile("Skia|Microsoft|Word")
+_LARGER = 1.12  # the size of a heading over that of the text
+_LONGEST_HEADING = 150  # characters
+_LINES_OF_HEADING = 4
+_RAISED = 0.2  # how far above the line a superscript begins, as a share of the size
+_LEAST = 0.5  # points
+_BESIDE = 0.6  # how much higher a part of a line is at most, as a share of the size
+_BLANK = 0.15  # the least width of a blank
+# What may be raised: digits, and the last letter of a word.
+_MARK = re.compile(r"[\u2212\u2013-]?\d++|(?<=\S)[a-z](?!\w)")
+_MINUS = "-\u2013\u2212"
+_LABEL = re.compile(r"\d{1,3}(?=[^\W\d_])")  # of a note at the foot of a page
+_NUMBER = re.compile(r"(?:[\dA-Z.]{1,20}(?:\s|$))?")
+# Accents that stand apart before their letters, as in PDFs of TeX.
+_ACCENTS = dict(
+    zip(
+        "\u00a8\u00b4\u02c6\u02dc\u02c7\u02d8\u02d9\u02da\u02dd\u00af",
+        "\u0308\u0301\u0302\u0303\u030c\u0306\u0307\u030a\u030b\u0304",
+        strict=True,
+    )
+)
+_APART = re.compile(rf"([{''.join(_ACCENTS)}]) ?([^\W\d_])|(?<=\w)(`)([aeiou])|([cCsStT])(\u00b8)")
+
+
+def read_pdf(data: bytes) -> Content:
+    """Read the pages, cut at the headings of the outline or, if there is none, at larger lines."""
+    from pypdfium2 import PdfDocument, raw
+
+    unread = 0
+    with PdfDocument(data) as pdf:
+        pdf.init_forms()
+        marks = [(mark.get_title(), mark.get_dest(), mark.level) for mark in pdf.get_toc()]
+        outline = [(title, to.get_index(), level) for title, to, level in marks if to is not None]
+        hyphenates = not _NEVER_HYPHENATE.search(pdf.get_metadata_value("Producer"))
+        pages = []
+        for page in pdf:
+            pages.append(_lines(page))
+            is_image = not any(map(has_words, (line for line, _ in pages[-1])))
+            unread += is_image and any(page.get_objects((raw.FPDF_PAGEOBJ_IMAGE,)))
+    words = Counter[str]()
+    for lines in pages:
+        text = _PARTED.sub(" ", "\n".join(line for line, _ in lines).casefold())
+        words.update(_WORD.findall(text))
+        words.update(one.replace("\u2010", "-") for one in _COMPOUND.findall(text))
+    joined = [
+        [(_join(line, words, hyphenates=hyphenates), size) for line, size in lines]
+        for lines in pages
+    ]
+    left_out = {"page without text": unread} if unread else {}
+    if outline:
+        found = [
+            [*_by_outline(lines, [one for one in outline if one[1] == number])]
+            for number, lines in enumerate(joined)
+        ]
+    else:
+        larger = _larger_sizes(joined)
+        found = [[*_by_size(lines, larger)] for lines in joined]
+    return Content([Page(one, n) for n, one in enumerate(found, start=1)], left_out=left_out)
+
+
+def _larger_sizes(pages: list[list[tuple[str, float]]]) -> list[float]:
+    """Return the sizes of headings, the largest first."""
+    sizes = Counter[float]()
+    for lines in pages:
+        for line, size in lines:
+            sizes[size] += len(line)
+    body = sizes.most_common(1)[0][0] if sizes else 0
+    return sorted({size for size in sizes if size > _LARGER * body}, reverse=True)
+
+
+def _lines(page: Any) -> list[tuple[str, float]]:  # noqa: ANN401
+    """Return the lines of a page, each with the size of its letters."""
+    if page.formenv:
+        page.flatten()  # what is filled in becomes text
+    shown = _Shown(page.get_textpage())
+    lines = shown.text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    starts = accumulate((len(line) + 1 for line in lines), initial=0)
+    found = list[tuple[str, list[int], float]]()
+    for line, start in zip(map(str.rstrip, lines), starts, strict=False):
+        middle = next((n for n in range(len(line) // 2, len(line)) if not line[n].isspace()), 0)
+        size, places = shown.size(start + middle), [*range(start, start + len(line))]
+        largest = max(size, found[-1][2]) if found else 0
+        blank = shown.blank_before(places, found[-1][1], largest) if found else None
+        if blank is not None:  # a raised part is a line to PDFium
+            before, own, _ = found.pop()
+            line, size = before + blank + line, largest
+            places = [*own, *places[: len(blank)], *places]
+        found.append((line, places, size))
+    whole = list[tuple[str, float]]()
+    for line, places, size in found:
+        text = _accented(shown.marked(line, places))
+        if whole and text and whole[-1][0].endswith(_SIGNS):
+            text = whole.pop()[0][:-1] + _SOFT + text
+        whole.append((text, round(size, 1)))
+    return whole
+
+
+class _Shown:
+    """The characters of a page, and where they are shown."""
+
+    def __init__(self, textpage: Any) -> None:  # noqa: ANN401
+        from pypdfium2 import raw
+
+        self._raw, self._page, self.text = raw, textpage, textpage.get_text_range()
+        self._x, self._y = ctypes.c_double(), ctypes.c_double()
+        self._box = [ctypes.c_double() for _ in range(4)]
+
+    def size(self, place: int) -> float:
+        """Return the size of a character's letters on the page."""
+        matrix, size = self._raw.FS_MATRIX(), self._raw.FPDFText_GetFontSize(self._page, place)
+        is_known = self._raw.FPDFText_GetMatrix(self._page, place, matrix)
+        return float(size * (math.hypot(matrix.c, matrix.d) if is_known else 1))
+
+    def origin(self, place: int) -> tuple[float, float]:
+        """Return where a character begins, on its line."""
+        self._raw.FPDFText_GetCharOrigin(self._page, place, self._x, self._y)
+        return self._x.value, self._y.value
+
+    def _edges(self, place: int) -> tuple[float, float]:
+        """Return the right and the lower edge of what a character draws."""
+        left, right, bottom, top = self._box
+        self._raw.FPDFText_GetCharBox(self._page, place, left, right, bottom, top)
+        return right.value, bottom.value
+
+    def blank_before(self, following: list[int], line: list[int], size: float) -> str | None:
+        """Return what parts a line from what is shown beside it; None if that is another line."""
+        places = [place for place in following if not self.text[place].isspace()]
+        if not line or not places:
+            return None
+        (x, y), base = self.origin(places[0]), self.origin(line[0])[1]
+        if abs(y - base) > _BESIDE * size:
+            return None
+        # No line begins with a blank, which may be wide if both ends of lines are aligned.
+        is_parted, gap = self.text[following[0]].isspace(), x - self._edges(line[-1])[0]
+        if not -size / 4 < gap < size * (2 if is_parted else 1):
+            return None
+        return " " if gap > _BLANK * size and not is_parted else ""
+
+    def marked(self, line: str, places: list[int]) -> str:
+        """Return a line with what is raised apart from what it follows."""
+
+        def mark(found: re.Match[str]) -> str:
+            for at in range(max(found.start(), 1), found.end()):
+                before = at - 2 if at > 1 and line[at - 1] in _MINUS else at - 1
+                is_close = line[at].isalnum() and not line[before].isspace()
+                if is_close and self._is_raised(places[at], places[before]):
+                    above = line[before + 1 : found.end()]
+                    return line[found.start() : before + 1] + raised(line[: before + 1], above)
+            return found[0]
+
+        label = _LABEL.match(line)
+        if label and self._is_raised(places[0], places[label.end()], is_before=True):
+            return f"[{label[0]}] {_MARK.sub(mark, line)[label.end() :]}"
+        return _MARK.sub(mark, line)
+
+    def _is_raised(self, place: int, other: int, *, is_before: bool = False) -> bool:
+        """Return whether a character is above the line of the one before or after it."""
+        x, base = self.origin(other)
+        if (height := self._edges(place)[1] - base) < _LEAST:  # as of nearly all
+            return False
+        (own, _), size = self.origin(place), self.size(other)
+        return _RAISED * size < height < size and (own < x if is_before else own > x)
+
+
+def _accented(text: str) -> str:
+    """Put accents on the letters that they stand beside."""
+
+    def letter(parts: re.Match[str]) -> str:
+        accent, base = parts[1] or parts[3], parts[2] or parts[4] or parts[5]
+        mark = _ACCENTS.get(accent, "\u0300") if accent else "\u0327"
+        base = {"\u0131": "i", "\u0237": "j"}.get(base, base)
+        whole = unicodedata.normalize("NFC", base + mark)
+        return whole if len(whole) == 1 else parts[0]
+
+    return _APART.sub(letter, text)
+
+
+def _join(line: str, words: Counter[str], *, hyphenates: bool) -> str:
+    """Join words that are parted at the end of a line.
+
+    The hyphen stays before a digit or a capital letter, and if the document has the word with it,
+    or both parts of it and not the whole. If it says nothing of a word, `hyphenates` decides.
+    """
+
+    def word(parts: re.Match[str]) -> str:
+        before, sign, after = parts.groups()
+        first, second = before.casefold(), after.casefold()
+        if not after[:1].islower() or not before or words[f"{first}-{second}"]:
+            hyphen = True
+        elif sign == _SOFT or words[first + second]:
+            hyphen = False
+        else:
+            hyphen = not hyphenates or (words[first] > 0 and words[second] > 0)
+        return f"{before}{'-' * hyphen}{after}"
+
+    return _PARTED.sub(word, line)
+
+
+def _by_outline(
+    lines: list[tuple[str, float]], marks: list[tuple[str, int, int]]
+) -> Iterator[Block]:
+    """Yield lines, with those of an outline's titles as headings, whatever their case and wrap."""
+    shown, at = [line for line, _ in lines], 0
+    spans = _spans(shown) if marks else {}
+    for title, _, level in marks:
+        places = spans.get(_squeezed(title), deque())
+        while places and places[0][0] < at:
+            places.popleft()
+        if places:
+            start, end = places.popleft()
+            yield "\n".join(shown[at:start]).strip()
+            yield Heading(title, min(level + 2, 6))
+            at = end
+    yield "\n".join(shown[at:]).strip()
+
+
+def _spans(lines: list[str]) -> dict[str, deque[tuple[int, int]]]:
+    """Return where some lines together are a text, perhaps with a number before it."""
+    spans = defaultdict[str, deque[tuple[int, int]]](deque)
+    for start, first in enumerate(lines):
+        number = len(_NUMBER.match(first)[0])  # type: ignore[index]
+        for end in range(start + 1, min(start + _LINES_OF_HEADING, len(lines)) + 1):
+            whole = "".join(lines[start:end])
+            if len(whole) > _LONGEST_HEADING * 2:
+                break
+            for text in {whole, whole[number:]}:
+                spans[_squeezed(text)].append((start, end))
+    return spans
+
+
+def _squeezed(text: str) -> str:
+    return "".join(plain(text).casefold().split())
+
+
+def _by_size(lines: list[tuple[str, float]], larger: list[float]) -> Iterator[Block]:
+    """Yield lines of a larger size as headings; consecutive ones of the same size are one."""
+    text, heading, last = list[str](), list[str](), 0.0
+    for line, size in [*lines, ("", 0.0)]:
+        is_heading = size in larger and 2 < len(line) <= _LONGEST_HEADING and has_words(line)
+        if heading and (not is_heading or size != last):
+            yield "\n".join(text).strip()
+            yield Heading(" ".join(heading), min(larger.index(last) + 1, 6))
+            text, heading = [], []
+        (heading if is_heading else text).append(line)
+        last = size
+    yield "\n".join(text).strip()

@@ -1,0 +1,105 @@
+"""Reading of PowerPoint slides."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from uec_rag.documents.archive import choose_alternatives, parse_xml, unzip
+from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of
+from uec_rag.documents.drawings import chart_table, diagram_lines
+from uec_rag.documents.formulas import linear
+from uec_rag.documents.text import raised
+
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_PICTURE = "{http://schemas.openxmlformats.org/presentationml/2006/main}pic"
+
+
+def read_pptx(data: bytes) -> Content:
+    """Read one page per slide, headed by its title, with texts, tables and speaker notes."""
+    from pptx import Presentation
+
+    unzip(data)
+    pages, left_out = [], Counter[str]()
+    for number, slide in enumerate(Presentation(io.BytesIO(data)).slides, start=1):
+        choose_alternatives(slide._element)
+        title = slide.shapes.title
+        heading = "" if title is None else " ".join(_text(title.text_frame).split())
+        blocks = [Heading(heading, 2), *_shapes(slide.shapes, title and title.shape_id, left_out)]
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            blocks.append(_text(slide.notes_slide.notes_text_frame))
+        pages.append(Page(blocks, number))
+    return Content(pages, left_out=left_out)
+
+
+def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) -> Iterator[Block]:
+    for shape in shapes:
+        if shape.shape_id == title:
+            continue
+        if hasattr(shape, "shapes"):  # a group
+            yield from _shapes(shape.shapes, title, left_out)
+        elif shape.has_text_frame:
+            yield _text(shape.text_frame)
+        elif shape.has_table:
+            rows = [
+                [
+                    (_text(c.text_frame), c.span_height, c.span_width)
+                    for c in row.cells
+                    if not c.is_spanned
+                ]
+                for row in shape.table.rows
+            ]
+            pairs = not shape.table.first_row and len(shape.table.columns) == 2
+            if table := table_of(spread(rows), header=0 if pairs else None, pairs=pairs):
+                yield table
+        elif shape._element.tag == _PICTURE:
+            yield from _described(shape._element, left_out)
+        else:
+            yield from _drawn(shape, left_out)
+
+
+def _described(picture: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
+    """Yield the alternative text of a picture."""
+    properties = picture.find(".//{*}cNvPr")
+    text = properties.get("descr", "").strip()
+    if not text and properties.find(".//{*}decorative") is None:
+        left_out["image without alternative text"] += 1
+    yield text
+
+
+def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
+    """Yield the table of a chart or the texts of SmartArt."""
+    if shape.has_chart:
+        if table := chart_table(parse_xml(shape.chart.part.blob)):
+            yield table
+        else:
+            left_out["chart without values"] += 1
+        return
+    for diagram in shape._element.iter("{*}relIds"):
+        part = next((id_ for name, id_ in diagram.attrib.items() if name.endswith("}dm")), "")
+        yield "\n".join(diagram_lines(parse_xml(shape.part.related_part(part).blob)))
+    for _ in shape._element.iter("{*}oleObj"):
+        left_out["embedded object"] += 1
+
+
+def _text(frame: Any) -> str:  # noqa: ANN401
+    """Return the text of a frame, with formulas and with what is raised apart."""
+    return "\n".join("".join(_runs(one)) for one in frame._element.iter(f"{_A}p"))
+
+
+def _runs(paragraph: Any) -> Iterator[str]:  # noqa: ANN401
+    before = ""
+    for run in paragraph:
+        if run.tag == f"{_A}br":
+            text = "\n"
+        elif next(run.iter("{*}oMath"), None) is not None:
+            text = " ".join(map(linear, run.iter("{*}oMath")))
+        else:
+            text = "".join(t.text or "" for t in run.iter(f"{_A}t"))
+            properties = run.find(f"{_A}rPr")
+            if properties is not None and int(properties.get("baseline", 0) or 0) > 0:
+                text = raised(before, text)
+        yield text
+        before = text or before

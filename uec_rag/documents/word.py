@@ -1,0 +1,205 @@
+"""Reading of Word documents: what mammoth would drop is written as plain text before it reads."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+from collections import Counter
+from contextlib import suppress
+
+from lxml import etree
+
+from uec_rag.documents.archive import Element, choose_alternatives, parse_xml, unwrap, unzip
+from uec_rag.documents.document import Block, Content, Page, Table
+from uec_rag.documents.drawings import chart_table, diagram_lines
+from uec_rag.documents.formulas import linear
+from uec_rag.documents.html import html_blocks
+from uec_rag.documents.numbering import Numbering
+from uec_rag.documents.shown import OWN_NUMBER
+from uec_rag.documents.text import has_words
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_BODIES = {f"{_W}{name}" for name in ("document", "footnotes", "endnotes", "hdr", "ftr")}
+_AROUND = (f"{_W}hdr", f"{_W}ftr")
+_DROPPED = [f"{_W}{name}" for name in ("del", "moveFrom", "rt", "rubyPr")]
+# Elements whose children mammoth reads, or that hold text itself; the rest is taken off its text.
+_READ = re.compile(
+    r"(?:document|body|p|r|t|tbl|tr|tc|sdt|sdtContent|hyperlink|ins|moveTo|smartTag|customXml|hdr"
+    r"|ftr|footnotes?|endnotes?)"
+)
+# What mammoth says of elements that hold nothing to read.
+_NOTHING = re.compile(
+    r"w:(?:perm(?:Start|End)|(?:continuationS|s)eparator|tblPrEx|ffData|pgNum|sdtPr|sdtEndPr"
+    r"|customXml\w+|moveFrom\w*|fldData|annotationRef|cellIns|cellDel|cellMerge|divId)"
+)
+_NAMES = {
+    "w:altChunk": "embedded document",
+    "w:contentPart": "drawing by hand",
+    "w:object": "embedded object",
+    "w:subDoc": "linked document",
+}
+_STYLES = """
+p[style-name='Title'] => h1:fresh
+p[style-name='Subtitle'] => p:fresh
+p[style-name^='toc '] => !
+"""
+
+
+def read_docx(data: bytes) -> Content:
+    """Read the headings of a Word document, the texts below them, and its headers and footers."""
+    import mammoth
+
+    left_out = Counter[str]()
+    rewritten, around = _rewrite(unzip(data), left_out)
+    # By default, images are embedded as base64.
+    result = mammoth.convert_to_html(
+        rewritten,
+        convert_image=mammoth.images.img_element(lambda image: {"src": ""}),
+        style_map=_STYLES,
+    )
+    for message in result.messages:
+        if ignored := re.match(r"An unrecognised element was ignored: ([\w:]+)$", message.message):
+            if not _NOTHING.fullmatch(ignored[1]):
+                left_out[_NAMES.get(ignored[1], f"element {ignored[1]}")] += 1
+        elif "w:sym" in message.message:
+            left_out["symbol of an unknown font"] += 1
+    repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
+    blocks: list[Block] = [repeated, *html_blocks(result.value, pairs=True)]
+    return Content([Page(blocks)], left_out=+left_out)
+
+
+def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.BytesIO, list[str]]:
+    """Return a document for mammoth, and the paragraphs around its pages."""
+    names = [name for name in archive.namelist() if name.endswith((".xml", ".rels"))]
+    roots = dict[str, Element]()
+    for name in names:
+        with suppress(etree.XMLSyntaxError):  # of which mammoth needs few
+            roots[name] = parse_xml(archive.read(name))
+    # Word also keeps "stylesWithEffects.xml", and those of building blocks in a folder below.
+    first = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
+    parts = {roots[name].tag: roots[name] for name in first}
+    numbering = Numbering(parts.get(f"{_W}numbering"), parts.get(f"{_W}styles"))
+    rewritten, around = io.BytesIO(), list[str]()
+    with zipfile.ZipFile(rewritten, "w") as target:
+        for name in names:
+            root = roots.get(name)
+            if root is None or root.tag not in _BODIES:
+                target.writestr(name, archive.read(name))
+                continue
+            _simplify(root, _drawn(roots, name), left_out)
+            if root.tag in _AROUND:
+                around += [" ".join(_text(one).split()) for one in root.iter(f"{_W}p")]
+            _write_numbers(root, numbering)
+            target.writestr(name, etree.tostring(root, encoding="utf-8"))
+    rewritten.seek(0)
+    return rewritten, around
+
+
+def _simplify(root: Element, drawn: dict[str, list[Element]], left_out: Counter[str]) -> None:
+    """Leave of a part what mammoth reads: paragraphs, runs, text and tables."""
+    choose_alternatives(root)
+    for ruby in root.iter(f"{_W}ruby"):
+        reading = "".join(t.text or "" for t in ruby.iterfind(f"{_W}rt//{_W}t"))
+        ruby.append(_run(f"({reading})"))
+    for element in [*root.iter(*_DROPPED), *filter(_is_hidden, root.iter(f"{_W}r"))]:
+        parent = element.getparent()
+        if parent is not None and not parent.tag.endswith("Pr"):  # of a whole paragraph, a mark
+            parent.remove(element)
+    for element in [*root.iter("{*}oMath")]:
+        element.getparent().replace(element, _run(linear(element)))
+    for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
+        element.tag = f"{_W}br" if element.tag == f"{_W}cr" else f"{_W}tab"
+    for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
+        entries = [*listed.iterfind(f"{_W}listEntry")]
+        at = listed.find(f"{_W}result")
+        chosen = entries[int(at.get(f"{_W}val", 0)) if at is not None else 0 :][:1]
+        field = listed.getparent().getparent().getparent()
+        field.addprevious(_run("".join(entry.get(f"{_W}val") for entry in chosen)))
+    left_out["comment"] += sum(1 for _ in root.iter(f"{_W}commentReference"))
+    for drawing in [*root.iter("{*}docPr")]:
+        is_picture = drawing.getparent().find(".//{*}blip") is not None
+        if is_picture and not drawing.get("descr") and drawing.find(".//{*}decorative") is None:
+            left_out["image without alternative text"] += 1
+    _hoist(root, drawn)
+    for element in [*root.iter()]:
+        if element.getparent() is None or not isinstance(element.tag, str):
+            continue
+        name = element.tag.rpartition("}")[2]
+        if not _READ.fullmatch(name) and next(element.iter(f"{_W}t"), None) is not None:
+            unwrap(element)
+
+
+def _hoist(root: Element, drawn: dict[str, list[Element]]) -> None:
+    """Put text boxes, charts and diagrams below the paragraphs that they are in."""
+    for element in reversed([*root.iter(f"{_W}txbxContent", "{*}chart", "{*}relIds")]):
+        below = next(element.iterancestors(f"{_W}p"), None)
+        if below is None:
+            continue
+        inner = [*element]
+        if not element.tag.startswith(_W):
+            inner = [one for name in element.attrib.values() for one in drawn.get(name, ())]
+        for child in reversed(inner):
+            below.addnext(child)
+
+
+def _write_numbers(root: Element, numbering: Numbering) -> None:
+    """Write the numbers of paragraphs into them, but for those that a tracked change removes."""
+    for paragraph in root.iter(f"{_W}p"):
+        properties = paragraph.find(f"{_W}pPr")
+        if properties is None or properties.find(f"{_W}rPr/{_W}del") is not None:
+            continue
+        label = numbering.label(paragraph)
+        if label is not None and _text(paragraph):
+            properties.addnext(_run(f"{OWN_NUMBER}{label} "))
+
+
+def _drawn(roots: dict[str, Element], name: str) -> dict[str, list[Element]]:
+    """Return the charts and the data of diagrams that a part refers to, as Word's elements."""
+    folder, file = posixpath.split(name)
+    found = dict[str, list[Element]]()
+    for relation in roots.get(f"{folder}/_rels/{file}.rels", ()):
+        target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))[1:]
+        kind, root = relation.get("Type", "").rpartition("/")[2], roots.get(target)
+        if root is not None and kind in ("chart", "diagramData"):
+            table = chart_table(root) if kind == "chart" else None
+            lines = diagram_lines(root) if kind == "diagramData" else ()
+            found[relation.get("Id")] = [_table(table)] if table else [*map(_paragraph, lines)]
+    return found
+
+
+def _is_hidden(run: Element) -> bool:
+    hidden = run.find(f"{_W}rPr/{_W}vanish")
+    return hidden is not None and hidden.get(f"{_W}val") not in ("0", "false")
+
+
+def _text(paragraph: Element) -> str:
+    marks = (f"{_W}tab", f"{_W}br")
+    parts = paragraph.iter(f"{_W}t", *marks)
+    return "".join(" " if part.tag in marks else part.text or "" for part in parts)
+
+
+def _run(text: str) -> Element:
+    run = etree.Element(f"{_W}r")
+    etree.SubElement(run, f"{_W}t").text = text
+    return run
+
+
+def _paragraph(text: str) -> Element:
+    paragraph = etree.Element(f"{_W}p")
+    paragraph.append(_run(text))
+    return paragraph
+
+
+def _table(table: Table) -> Element:
+    """Return a table as an element of Word, with its titles in rows above its names."""
+    element = etree.Element(f"{_W}tbl")
+    header = [*((title,) for title in table.titles), table.names]
+    for number, row in enumerate([*header, *table.rows]):
+        line = etree.SubElement(element, f"{_W}tr")
+        if number < len(header):
+            etree.SubElement(etree.SubElement(line, f"{_W}trPr"), f"{_W}tblHeader")
+        for cell in row:
+            etree.SubElement(line, f"{_W}tc").append(_paragraph(cell))
+    return element

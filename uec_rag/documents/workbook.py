@@ -1,0 +1,133 @@
+"""Reading of Excel workbooks, as their sheets are shown."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from datetime import date, time, timedelta
+from typing import Any
+
+from uec_rag.documents.archive import unzip
+from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, table_of
+from uec_rag.documents.number_formats import show
+
+# Of a sheet's XML, whose names may have a prefix.
+_FORMULA = re.compile(
+    rb"<(?:\w+:)?c\b([^<>]*)>\s*<(?:\w+:)?f\b[^<>]*(?:/>|>[^<]*</(?:\w+:)?f>)\s*"
+    rb"(?:<(?:\w+:)?v\b[^<>]*(?:/>|>([^<]*)</(?:\w+:)?v>)\s*)?</(?:\w+:)?c>"
+)
+_LINE = re.compile(rb"<(?:\w+:)?(row|col)\b([^<>]*)>")
+_ATTRIBUTE = re.compile(rb"\b(\w+)=\"([^\"]*)\"")
+_FILTER = re.compile(rb"<(?:\w+:)?filterColumn\b")
+_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^<>]*\bref=\"(\w+:\w+)\"")
+_ON_LOAD = re.compile(rb"\bfullCalcOnLoad=\"(?:1|true)\"")
+_NEVER = "never calculated"
+# What a workbook has beside cells: the names of its parts, and what to count in them.
+_BESIDE = (
+    ("chart", re.compile(r"xl/charts/chart\d+\.xml"), rb"^"),
+    ("image", re.compile(r"xl/media/.+"), rb"^"),
+    ("comment", re.compile(r"xl/comments/?[^/]*\.xml"), rb"<(?:\w+:)?comment\b"),
+    ("text box", re.compile(r"xl/drawings/[^/]+\.xml"), rb"<(?:\w+:)?txBody\b"),
+)
+
+
+def read_xlsx(data: bytes) -> Content:
+    """Read a table per sheet, headed by its name, with values as the sheet shows them.
+
+    What is hidden is left out, but for rows that a filter or an outline hides, which come and go.
+    """
+    from openpyxl import load_workbook
+    from openpyxl.utils import range_boundaries
+
+    blocks, left_out = list[Block](), Counter[str]()
+    archive = unzip(data)
+    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    book._date_formats, book._timedelta_formats = set(), set()  # a date stays a number of days
+    parts = [name for name in archive.namelist() if name.endswith("workbook.xml")]
+    on_load = any(_ON_LOAD.search(archive.read(name)) for name in parts)
+    for sheet in book.worksheets:
+        if sheet.sheet_state != "visible":
+            left_out["hidden sheet"] += 1
+            continue
+        sheet.reset_dimensions()  # some programs save wrong ones, and cells would be missed
+        xml = archive.read(sheet._worksheet_path)
+        grid = [[_shown(cell, book.epoch) for cell in row] for row in sheet.iter_rows()]
+        left_out["formula never calculated"] += _name_uncalculated(grid, xml, on_load=on_load)
+        for reference in _MERGED.findall(xml):
+            _fill(grid, *range_boundaries(reference.decode()))
+        table = table_of(_without_hidden(grid, xml, left_out))
+        blocks += [Heading(sheet.title, 2), *([table] if table else [])]
+    for noun, names, pattern in _BESIDE:
+        for name in filter(names.fullmatch, archive.namelist()):
+            left_out[noun] += len(re.findall(pattern, archive.read(name)))
+    return Content([Page(blocks)], left_out=+left_out)
+
+
+def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
+    """Return the value of a cell as its format shows it."""
+    from openpyxl.utils.datetime import MAC_EPOCH, to_excel
+
+    value = cell.value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, date | time | timedelta):
+        value = to_excel(value, epoch)
+    return show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
+
+
+def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> int:
+    """Name formulas that no program has calculated, and count them.
+
+    They have no value or, if the file asks to be calculated `on_load`, the 0 that tools write.
+    """
+    from openpyxl.utils.cell import coordinate_to_tuple
+
+    count = 0
+    for found, value in _FORMULA.findall(xml):
+        attributes = dict(_ATTRIBUTE.findall(found))
+        is_empty = not value.strip() and attributes.get(b"t") != b"str"
+        if not is_empty and not (on_load and value.strip() in (b"", b"0")):
+            continue
+        count += 1
+        row, column = coordinate_to_tuple(attributes.get(b"r", b"A0").decode())
+        if 0 < row <= len(grid):
+            grid[row - 1] += [""] * (column - len(grid[row - 1]))
+            grid[row - 1][column - 1] = _NEVER
+    return count
+
+
+def _fill(grid: list[list[str]], left: int, top: int, right: int, bottom: int) -> None:
+    """Repeat the value of a merged cell in all of its places that the grid has."""
+    rows = grid[top - 1 : bottom]
+    value = rows[0][left - 1] if rows and left <= len(rows[0]) else ""
+    right = min(right, max(map(len, grid), default=0))
+    if value and len(rows) * (right - left + 1) > MOST_CELLS:
+        raise ValueError(f"it has more than {MOST_CELLS:,} merged cells")
+    for row in rows if value else ():
+        row += [""] * (right - len(row))
+        row[left - 1 : right] = [value] * (right - left + 1)
+
+
+def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -> list[list[str]]:
+    """Return the rows and columns of a grid that are shown, and count the others with values."""
+    rows, columns, width = set[int](), set[int](), max(map(len, grid), default=0)
+    is_filtered = _FILTER.search(xml) is not None
+    for kind, found in _LINE.findall(xml):
+        attributes = dict(_ATTRIBUTE.findall(found)) if b"hidden" in found else {}
+        if attributes.get(b"hidden") not in (b"1", b"true") or b"outlineLevel" in attributes:
+            continue
+        if kind == b"col":
+            columns |= {*range(int(attributes[b"min"]) - 1, min(int(attributes[b"max"]), width))}
+        elif not is_filtered:
+            rows.add(int(attributes.get(b"r", 0)) - 1)
+    used = {n for row in grid for n, value in enumerate(row) if value} if columns else set()
+    left_out["hidden column"] += len(columns & used)
+    left_out["hidden row"] += sum(n in rows and any(row) for n, row in enumerate(grid))
+    return [
+        [value for c, value in enumerate(row) if c not in columns] if columns else row
+        for r, row in enumerate(grid)
+        if r not in rows
+    ]
