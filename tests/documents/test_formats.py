@@ -65,8 +65,8 @@ CHART = f"""<c:chartSpace {SPACES}><c:chart>
 </c:strCache></c:strRef></c:tx><c:cat><c:numRef><c:numCache><c:formatCode>yyyy\\-mm</c:formatCode>
 <c:pt idx="0"><c:v>45292</c:v></c:pt><c:pt idx="1"><c:v>45323</c:v></c:pt></c:numCache></c:numRef>
 </c:cat><c:val><c:numRef><c:numCache><c:formatCode>General</c:formatCode><c:pt idx="0">
-<c:v>0.30000000000000004</c:v></c:pt><c:pt idx="1"><c:v>7</c:v></c:pt></c:numCache></c:numRef></c:val>
-</c:ser></c:barChart></c:plotArea></c:chart></c:chartSpace>"""
+<c:v>0.30000000000000004</c:v></c:pt><c:pt idx="1"><c:v>7</c:v></c:pt></c:numCache></c:numRef>
+</c:val></c:ser></c:barChart></c:plotArea></c:chart></c:chartSpace>"""
 DIAGRAM = (
     f"<x {SPACES}><a:p><a:r><a:t>Ask</a:t></a:r></a:p><a:p><a:r><a:t>Pay</a:t></a:r></a:p></x>"
 )
@@ -126,7 +126,8 @@ def in_place(shape):
     both = etree.SubElement(parent, f"{{{NAMES['mc']}}}AlternateContent", nsmap=NAMES)
     etree.SubElement(both, f"{{{NAMES['mc']}}}Choice", Requires="a14").append(shape)
     etree.SubElement(both, f"{{{NAMES['mc']}}}Fallback").append(old)
-    formula = "<m:f><m:num><m:r><m:t>{ITALIC[0]}</m:t></m:r></m:num><m:den><m:r><m:t>{ITALIC[1]}</m:t></m:r></m:den></m:f>"
+    top, bottom = (f"<m:r><m:t>{letter}</m:t></m:r>" for letter in ITALIC)
+    formula = f"<m:f><m:num>{top}</m:num><m:den>{bottom}</m:den></m:f>"
     text = f"<a14:m {SPACES}><m:oMathPara><m:oMath>{formula}</m:oMath></m:oMathPara></a14:m>"
     shape.find(f".//{{{NAMES['a']}}}p").append(etree.fromstring(text))
 

@@ -120,7 +120,7 @@ def without_myst(text: str) -> str:
         last, was_head, is_head = (opened[-1] if opened else None), is_head, False
         mark = line.strip(" \t>")
         if last and mark.startswith(last.fence) and not mark.strip(mark[0]):
-            kept += [] if last.end is None else [last.end or line]
+            _add(kept, "" if last.end is None else last.end or line)
             opened.pop()
         elif was_head and _OPTION.fullmatch(line):
             is_head = True
@@ -131,11 +131,18 @@ def without_myst(text: str) -> str:
         elif (opening := _OPENING.fullmatch(line)) and (has_containers or mark[0] != ":"):
             directive, shown = _opened(line, *opening.groups())
             opened.append(directive)
-            kept += shown
+            _add(kept, *shown)
             is_head = opening[2] is not None
         elif not _LABEL.fullmatch(line):
-            kept.append(_CODE_OR_ROLE.sub(_role, line))
+            _add(kept, _CODE_OR_ROLE.sub(_role, line))
     return "\n".join(kept)
+
+
+def _add(kept: list[str], *lines: str) -> None:
+    """Add lines, but no second blank one."""
+    for line in lines:
+        if line.strip() or kept[-1:] != [""]:
+            kept.append(line)
 
 
 def _opened(line: str, *found: str | None) -> tuple[_Directive, list[str]]:
@@ -150,7 +157,7 @@ def _opened(line: str, *found: str | None) -> tuple[_Directive, list[str]]:
     if kind in _NOTHING.split():
         return _Directive(opening, is_left_out=True), []
     title = "" if kind in _UNTITLED.split() else rest or kind.capitalize()
-    return _Directive(opening), ["", title, ""] if title else []
+    return _Directive(opening), ["", title, ""] if title else [""]
 
 
 def _role(found: re.Match[str]) -> str:

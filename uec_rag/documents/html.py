@@ -174,6 +174,9 @@ class _Writer(MarkdownConverter):
         description = " ".join(str(el.get("alt", "")).split())
         return description if " " in description else ""
 
+    def convert_sup(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return f" {text.strip()}"  # a link of several words
+
     def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         first = next((one for one in el.contents if has_words(one.get_text())), el)
         if isinstance(first, Tag) and first.name in ("ul", "ol"):  # a level without a text

@@ -9,7 +9,7 @@ from bs4 import Tag
 
 from uec_rag.documents.text import has_words
 
-_LONGEST_MARK, _LONGEST_NOTE = 5, 5_000  # characters
+_LONGEST_MARK, _LONGEST_RAISED, _LONGEST_NOTE = 5, 12, 5_000  # characters
 _REFERENCE = re.compile(r"noteref|footnote|endnote|fnref|ftnref|sdfootnoteanc")
 _BACK = re.compile(r"back(?:link|ref)|footnote-back|reversefootnote")
 _INLINE = ("a", "span", "sup", "b", "strong", "em", "i", "cite")
@@ -29,20 +29,22 @@ def move_notes(root: Tag) -> None:
     for tag in root.find_all(True):
         for name in filter(None, (tag.attrs.get("id"), tag.attrs.get("name"))):
             named.setdefault(str(name), tag)
-        links += [tag] if tag.name == "a" and "#" in str(tag.attrs.get("href", "")) else []
+        links += [tag] if tag.name == "a" and tag.attrs.get("href") else []
     moved, ends, left = dict[int, Tag](), dict[int, Tag](), dict[int, Tag]()
     for link in links:
         mark = "" if link.decomposed else link.get_text().strip("[]() \n")
-        is_word = len(mark) > _LONGEST_MARK or not (has_words(mark) or mark in "*†‡§")
-        if not mark or is_word or _is_back(link) or link.find_parent(_HEADINGS):
-            continue
-        sup = link.find_parent("sup")
+        sup = link.find_parent("sup") if mark else None
         outer = link if sup is None or len(sup.get_text()) > len(mark) + 4 else sup
-        is_marked = outer is sup or link.find("sup") is not None
-        is_marked |= bool(_REFERENCE.search(_attributes(link)))
+        is_raised = outer is sup or link.find("sup") is not None
+        is_word = len(mark) > (_LONGEST_RAISED if is_raised else _LONGEST_MARK)
+        is_sign = not has_words(mark) and mark not in "*†‡§"
+        if is_word or is_sign or not mark or _is_back(link) or link.find_parent(_HEADINGS):
+            continue
+        is_marked = is_raised or bool(_REFERENCE.search(_attributes(link)))
         note, back = _note(link, named), _names(outer)
         was = moved.get(id(note)) if note is not None else None
-        if note is not None and was is None and (is_marked or _leads_back(note, back)):
+        is_here = is_marked and str(link["href"]).startswith("#")
+        if note is not None and was is None and (is_here or _leads_back(note, back)):
             left[id(note.parent)] = note.parent  # type: ignore[assignment]
             was = moved[id(note)] = _place(note, mark, outer, ends)
         if was is not None:

@@ -16,6 +16,13 @@ OWN_NUMBER = "\ue002"
 
 _UNSEEN = ("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title")
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
+# Classes of boxes that are drawn, as Notion and Asciidoctor write them.
+_DRAWN_BOXES = {
+    "checkbox-on": True,
+    "checkbox-off": False,
+    "fa-check-square-o": True,
+    "fa-square-o": False,
+}
 _SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _HIDDEN = re.compile(
     r"(?:display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all)(?!\w)", re.I
@@ -36,9 +43,8 @@ def write_shown(soup: BeautifulSoup) -> None:
             continue
         if tag.name in ("sub", "sup"):
             _write_mark(tag)
-        elif tag.name == "input" and tag.get("type") == "checkbox":
-            if tag.find_parent(_BOXES) is not None:
-                _replace(tag, "☒ " if tag.has_attr("checked") else "☐ ")
+        elif (is_ticked := _is_ticked(tag)) is not None:
+            _replace(tag, "☒ " if is_ticked else "☐ ")
         elif tag.name == "ol":
             _write_numbers(tag)
     for text in soup.find_all(string=re.compile(OWN_NUMBER)):
@@ -91,6 +97,16 @@ def _is_opened(tag: Tag, opened: set[str]) -> bool:
     before = tag.find_previous_sibling()
     is_below = before is not None and before.name in _OPENERS
     return is_below or tag.get("role") == "tabpanel" or tag.get("id") in opened
+
+
+def _is_ticked(tag: Tag) -> bool | None:
+    """Return whether a check box is ticked; None for another element, or a switch of a menu."""
+    if tag.name == "input" and tag.attrs.get("type") == "checkbox":
+        return tag.has_attr("checked") if tag.find_parent(_BOXES) else None
+    if tag.attrs.get("role") == "checkbox":
+        return tag.attrs.get("aria-checked") == "true"
+    drawn = _DRAWN_BOXES.keys() & set(tag.get_attribute_list("class"))
+    return _DRAWN_BOXES[drawn.pop()] if drawn and not tag.get_text().strip() else None
 
 
 def _write_mark(mark: Tag) -> None:
