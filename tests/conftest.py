@@ -3,7 +3,6 @@
 import gc
 import os
 
-collect_ignore_glob = ["data/*"]  # scripts there need tools that tests do without
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -16,6 +15,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.helpers import LinearHead, bag_of_words, index_of, pairs
 from tests.survival.scale import LONG
+
+collect_ignore_glob = ["data/*"]  # scripts there need tools that tests do without
 
 # How long an example takes, or drawing it, is the machine's business; what is too slow is found by
 # benchmarks. The same examples in every run: only the long one looks for new ones.
