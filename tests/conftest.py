@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, settings
 from tests.helpers import LinearHead, bag_of_words, index_of, pairs
 from tests.survival.scale import LONG
 
+collect_ignore_glob = ["data/*"]  # scripts there need tools that tests do without
+
 # How long an example takes, or drawing it, is the machine's business; what is too slow is found by
 # benchmarks. The same examples in every run: only the long one looks for new ones.
 settings.register_profile(

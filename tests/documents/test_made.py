@@ -1,11 +1,14 @@
 """Files as tools write them: tests/data/made/make_formats.py tells which."""
 
+import io
 import shutil
+import zipfile
 
 import pytest
 
 from tests.helpers import DATA, data_of
 from uec_rag.documents import passages_of, read_folder
+from uec_rag.documents.document import cut
 from uec_rag.documents.readers import read_content
 
 MADE = DATA / "made"
@@ -91,6 +94,36 @@ def test_no_other_file_is_opened_and_that_is_told(tmp_path, monkeypatch, name, s
 def test_columns_are_parted_as_the_table_parts_them(name, source, texts):
     page = read_content(name, source.encode()).pages[0]
     assert [line for block in page.blocks for line in block.text().split("\n")] == texts
+
+
+MAIN = "application/vnd.openxmlformats-officedocument.%s.main+xml"
+WITH_MACROS = {
+    "a.docm": ("pandoc.docx", MAIN % "wordprocessingml.document", "vnd.ms-word.document"),
+    "a.xlsm": ("polars.xlsx", MAIN % "spreadsheetml.sheet", "vnd.ms-excel.sheet"),
+}
+
+
+@pytest.mark.parametrize(("name", "made"), WITH_MACROS.items())
+def test_a_file_with_macros_is_read_as_one_without(name, made):
+    other, kind, of_macros = made
+    content = io.BytesIO()
+    with zipfile.ZipFile(MADE / other) as old, zipfile.ZipFile(content, "w") as new:
+        for part in old.namelist():
+            kinds = f"application/{of_macros}.macroEnabled.main+xml".encode()
+            new.writestr(part, old.read(part).replace(kind.encode(), kinds))
+    without = read_content(other, (MADE / other).read_bytes())
+    assert read_content(name, content.getvalue()) == without
+
+
+@pytest.mark.parametrize("name", ["a.qmd", "a.rmd"])
+def test_code_of_quarto_is_code_and_divisions_are_no_text(name):
+    source = (
+        "---\ntitle: Fees\n---\n\n## Late\n\n```{r, echo=FALSE}\nx <- 1\n```\n\n"
+        "::: {.callout-note}\nFive euros.\n:::\n"
+    )
+    title, [section] = cut(read_content(name, source.encode()))
+    assert (title, section.path) == ("Fees", ("Late",))
+    assert section.text == "```r\nx <- 1\n```\n\nFive euros."
 
 
 def test_subtitles_are_cut_into_sections_that_tell_when_and_who(tmp_path):

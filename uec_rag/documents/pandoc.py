@@ -14,7 +14,7 @@ from uec_rag.documents.text import decode
 
 _SECONDS = 60  # that a conversion takes at most
 _MEMORY = "1G"  # of its heap
-_DECLARED = re.compile(rb"\s*<\?xml[^>]*?\bencoding=[\"']([\w-]+)[\"'][^>]*\?>")
+_DECLARED = re.compile(rb"\A\s*+<\?xml[^>]*?\bencoding=[\"']([\w-]+)[\"'][^>]*\?>")
 _INCLUDED = re.compile(rb"^(?:include::|#\+INCLUDE:).*$", re.IGNORECASE | re.MULTILINE)
 _NOT_INCLUDED = "Could not load include file"
 _OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")

@@ -118,9 +118,10 @@ READERS = {
     ".pptx": "slides:read_pptx",
     ".xlsx": "workbook:read_xlsx",
     ".epub": "epub:read_epub",
-    ".qmd": "markdown:read_markdown",
-    ".rmd": "markdown:read_markdown",
+    ".qmd": "markdown:read_quarto",
+    ".rmd": "markdown:read_quarto",
     ".docm": "word:read_docx",
+    ".pptm": "slides:read_pptx",
     ".xlsm": "workbook:read_xlsx",
     ".mbox": "mailboxes:read_mailbox",
     ".vtt": "subtitles:read_subtitles:vtt",
@@ -131,8 +132,8 @@ READERS = {
 """The module and the function that read files, by their suffix in lower case, and its argument."""
 
 _BYTES = (
-    *(".html", ".htm", ".xhtml", ".eml", ".mbox", ".pdf", ".docx", ".docm", ".pptx", ".xlsx"),
-    *(".xlsm", ".epub", *_PANDOC),
+    *(".html", ".htm", ".xhtml", ".eml", ".mbox", ".pdf", ".docx", ".docm", ".pptx", ".pptm"),
+    *(".xlsx", ".xlsm", ".epub", *_PANDOC),
 )
 """Those whose reader decodes them itself."""
 
