@@ -157,13 +157,18 @@ class Calibrator(Record):
     slope: float = 1.0
     offset: float = 0.0
 
-    def logits(self, features: FloatArray) -> FloatArray:
-        """Compute log odds, shape (...), from features (..., F); NaN counts as the mean."""
+    def logits(self, features: FloatArray, more: FloatArray | None = None) -> FloatArray:
+        """Compute log odds, shape (...), from features (..., F); NaN counts as the mean.
+
+        `more`: array, shape (...), further evidence in log odds, before the Platt scaling.
+        """
         location = np.asarray(self.location, np.float32)
         spread = np.asarray(self.spread, np.float32)
         standard = np.nan_to_num(np.clip((features - location) / spread, -RANGE, RANGE))
         # Not a matrix product, whose rounding depends on how many rows there are.
         score = (standard * np.asarray(self.weights, np.float32)).sum(axis=-1)
+        if more is not None:
+            score = score + more
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
         return logits + np.float32(self.offset)
 
@@ -186,6 +191,7 @@ class Calibrator(Record):
         features: FloatArray,
         labels: ArrayLike,
         weights: ArrayLike | None = None,
+        more: FloatArray | None = None,
     ) -> Self:
         """Fit the probabilities to labels without changing their order (Platt scaling).
 
@@ -198,8 +204,10 @@ class Calibrator(Record):
         labels : array_like of bool, shape (...)
         weights : array_like, shape (...), optional
             Weight of each example; 1 by default.
+        more : array, shape (...), optional
+            See `logits`.
         """
-        slope, offset = _line(self.logits(features)[..., None], labels, weights)
+        slope, offset = _line(self.logits(features, more)[..., None], labels, weights)
         return self.with_line(float(slope[0]), offset)
 
 
@@ -428,7 +436,7 @@ class ConfidenceModel(Record):
             Share of the questions that the corpus does not answer, if known. The odds of
             `in_corpus` are shifted from the share that the model was learned with.
         """
-        in_any = sigmoid(self.in_corpus.logits(features.in_corpus) + features.form)
+        in_any = sigmoid(self.in_corpus.logits(features.in_corpus, features.form))
         if unanswerable is not None:
             in_any = shift_prior(in_any, self.unanswerable, unanswerable)
         logs: FloatArray = np.log(np.arange(1, features.found.shape[1] + 1, dtype=np.float32))
@@ -472,7 +480,7 @@ class ConfidenceModel(Record):
             self,
             relevance=relevance,
             in_corpus=self.in_corpus.recalibrate(
-                examples.features.in_corpus, there, examples.weight
+                examples.features.in_corpus, there, examples.weight, examples.features.form
             ),
             found=self.found.with_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),

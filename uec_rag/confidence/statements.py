@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import cache
 
 import regex
@@ -20,6 +22,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _CODE = ("```", "    ", "$ ", "|")
 # Written without blanks, or in a language whose function words are not known.
 _OTHER_WRITING = regex.compile(r"(?![\p{Latin}\p{Cyrillic}\p{Greek}])\p{L}")
+_RARE = 0.03  # share of passages with such a form, as in the manuals that it was learned on
 _LIST = 4  # words after a label; fewer are its value, as in "Warranty: two years"
 _LONGEST = 4000  # characters that are looked at
 
@@ -71,9 +74,16 @@ def kind_of_text(text: str) -> str:
     return "states" if values else "lists"
 
 
-def log_likelihood_ratio(text: str) -> float:
+def log_likelihood_ratio(text: str, others: Sequence[str]) -> float:
     """Return what the form of the first hit adds to the log odds that the corpus answers.
 
-    It was learned by `benchmarks/quality/statements.py`.
+    It was learned by `benchmarks/quality/statements.py`, as a ratio a of likelihoods where the form
+    is rare. It tells the less, the more of the other hits have it, as in a corpus of tables: with a
+    share b of them, P(form | no answer) is b and P(form | an answer) is a b / (a b + 1 - b).
     """
-    return _evidence().get(kind_of_text(text), 0.0)
+    kind = kind_of_text(text)
+    if kind == "states":
+        return 0.0
+    alike = sum(kind_of_text(other) == kind for other in others)
+    share, ratio = (alike + _RARE) / (len(others) + 1), math.exp(_evidence()[kind])
+    return math.log(ratio / (ratio * share + 1 - share))

@@ -492,11 +492,13 @@ def form_evidence(ranking: Ranking, row: int, logits: FloatArray) -> float:
     Another of the first `JUDGED` texts, which states something, may stand in for the first one: it
     costs what it is less similar. `logits`: shape (m,), of the different texts.
     """
+    texts = [ranking.passages[row][at].text for at in ranking.first(row, NEAREST).tolist()]
     added = -np.inf
-    for position, column in enumerate(ranking.distinct[row, :JUDGED].tolist()):
-        if column >= 0 and added < 0:
-            behind = float(logits[position] - logits[0])
-            added = max(added, behind + log_likelihood_ratio(ranking.passages[row][column].text))
+    for place, text in enumerate(texts[:JUDGED]):
+        if added < 0:
+            others = texts[:place] + texts[place + 1 :]
+            behind = float(logits[place] - logits[0])
+            added = max(added, behind + log_likelihood_ratio(text, others))
     return added
 
 

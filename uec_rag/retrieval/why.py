@@ -44,7 +44,7 @@ def explain(
     ]
     lines = [f"{text}: {value:+.1f}" for text, value in zip(said, added, strict=True) if text]
     if form := float(features.form[row]):
-        lines.append(f"form: the first hit states nothing: {form:+.1f}")
+        lines.append(f"form: the first hit states nothing: {model.slope * form:+.1f}")
     return (f"usual question: {base:+.1f}", *lines)
 
 
