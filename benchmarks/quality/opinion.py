@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import patch
 
 import numpy as np
 import typer
@@ -54,8 +55,10 @@ from uec_rag.confidence import opinion as opinions
 from uec_rag.confidence.advice import Advisor
 from uec_rag.confidence.model import fit_logistic, log_odds
 from uec_rag.confidence.opinion import READ, OpinionModel, auroc, odds_of, share_of
+from uec_rag.documents.questions import questions_of
 from uec_rag.retrieval.advised import DOUBT, OwnCase, fit_opinion, own_cases
 from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.stores.base import Passage
 
 FURTHER = ("restic", "madetech", "caddy")
 LEARNED_ON = ("squad_sample", "chroma_chunking", "fiqa_small", "boolq_dev")
@@ -181,8 +184,20 @@ def manuals_of(folder: Path, names: Sequence[str] = ()) -> dict[str, Manual]:
         rows = [row for row in read_tables(*tables) if row["documents"] == name]
         index = index_of(uec, passages)
         found = index.search([row["question"] for row in rows], READ)
-        made[name] = Manual(index, rows, found, [] if names else own_cases(index, OWN, 4))
+        made[name] = Manual(index, rows, found, [] if names else judged_cases(index, name))
     return made
+
+
+def judged_cases(index: Retriever, name: str) -> list[OwnCase]:
+    """The questions made of a manual that were judged; a passage more would draw others."""
+    judged = read_judgements()[name]
+
+    def chosen(passages: Sequence[Passage], most: int) -> dict[str, list[str]]:
+        made = questions_of(passages, len(passages))
+        return dict([one for one in made.items() if one[0] in judged][:most])
+
+    with patch("uec_rag.retrieval.advised.questions_of", chosen):
+        return own_cases(index, OWN, 4)
 
 
 def table_of(
