@@ -257,7 +257,13 @@ def main(
             ratios = [f"{found[0] / first[0]:.2f}", f"{found[2] / first[2]:.2f}"]
             rows.append([f"{size:,}", system.__name__, *cells, *ratios])
             print(rows[-1], file=sys.stderr, flush=True)
-    header = ["passages", "system", "ms of processor a question", "ms", "forty at once, of processor"]
+    header = [
+        "passages",
+        "system",
+        "ms of processor a question",
+        "ms",
+        "forty at once, of processor",
+    ]
     header += ["ms", "s of processor to index", "MB", "/ by hand", "forty / by hand"]
     print_table(title, header, rows)
     of_start = [[name, f"{start_seconds(code, rounds):.2f}"] for name, code in starts().items()]
