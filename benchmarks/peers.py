@@ -234,6 +234,7 @@ def encoding_ratio() -> float:
 
 def main(
     sizes: Annotated[str, typer.Option(help="Numbers of passages.")] = "2000,10000,100000,200000",
+    systems: Annotated[str, typer.Option(help="By name.")] = ",".join(s.__name__ for s in SYSTEMS),
     only: Annotated[str, typer.Option(help="One system of one size, as JSON.")] = "",
     rounds: Annotated[int, typer.Option(help="Of each start.")] = 5,
 ) -> None:
@@ -246,7 +247,7 @@ def main(
     for size in map(int, sizes.split(",")):
         first = None
         for system in SYSTEMS:
-            if size > MOST.get(system, size):
+            if size > MOST.get(system, size) or system.__name__ not in systems.split(","):
                 continue
             command = [sys.executable, "-m", __spec__.name, "--sizes", str(size)]
             command += ["--only", system.__name__]

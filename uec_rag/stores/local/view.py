@@ -522,14 +522,15 @@ class View(Store):
                 require_finite(found[-1:], _LARGEST_PRODUCT)
 
         def compute(place: int, row: int, columns: NDArray[np.int64]) -> FloatArray:
-            positions, block = self.positions(columns), cast(FloatArray, blocks[place])
+            positions, query = self.positions(columns), cast(FloatArray, blocks[place])[row]
             exact = np.empty(len(columns), dtype=np.float32)
             for start in range(0, len(columns), _MANY):
                 some = slice(start, start + _MANY)
                 for segment, own, places in self.state.split(positions[some]):
                     means = segment.means[numbers[place]][own]
-                    # Not a matrix product, whose sums may differ between equal rows.
-                    exact[some][places] = np.einsum("ij,j->i", means, block[row])
+                    # Not a matrix product, whose sums may differ between equal rows. With the order
+                    # of einsum's sums, those in float32 would be further off.
+                    exact[some][places] = np.einsum("ij,j->i", means, query, dtype=np.float64)
             require_finite([exact], _LARGEST_PRODUCT)
             return exact
 
