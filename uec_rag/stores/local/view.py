@@ -121,7 +121,7 @@ class Segment:
     def scans(self) -> list[Scan]:
         """The means in bytes, made at the first search of many passages, which reads all of them.
 
-        They are not in the file, since to make them takes about as long as to read them.
+        They are not in the file, so that opening an index reads nothing of them.
         """
         require_finite(self.means, _LARGEST_PRODUCT)
         return [*map(Scan.from_means, self.means)]
