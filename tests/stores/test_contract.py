@@ -109,7 +109,7 @@ def test_an_empty_store_finds_nothing_and_takes_any_dimension_after(store):
     assert len(store) == 0
     assert [*store.passages()] == store.get(["a"]) == []
     assert search(store, QUERY, 3, beta=1.0).scores.shape == (4, 0)
-    assert view_of(store, QUERY[[0]]).compare([QUERY.mean[:1]])[0].shape == (1, 0)
+    assert view_of(store, QUERY[[0]]).compare([QUERY.mean[:1]]).similarities[0].shape == (1, 0)
     store.add(numbered(range(3)), gaussians(0, 3))
     store.delete([f"p{i}" for i in range(3)])
     assert search(store, QUERY, 3, beta=1.0).scores.shape == (4, 0)

@@ -92,7 +92,9 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
     store.add(numbered(range(701)), given_)
     one = QUERY[[0]]
     view = store.fetch("", one, 100)
-    *by_blocks, by_terms = view.compare([one.mean[:, :6], one.mean[:, 6:], one.terms[0]])
+    *by_blocks, by_terms = view.compare(
+        [one.mean[:, :6], one.mean[:, 6:], one.terms[0]]
+    ).similarities
     by_means = sum(by_blocks)
     place = int(np.argmax(by_terms[0]))
     assert view.gather(np.array([[place]]))[0][0].id == "p700"

@@ -142,6 +142,7 @@ def best_rows(
     k: int,
     beta: float,
     most: Callable[[], float] = lambda: np.inf,
+    slack: float = 0.0,
 ) -> tuple[NDArray[np.int64], FloatArray, FloatArray, FloatArray]:
     """Find the k highest scores of one query; ties go to the earlier row.
 
@@ -150,6 +151,7 @@ def best_rows(
     `mu`, shape (N,): similarities; -inf for excluded rows. `moments`: returns mu_s and sigma_s^2 of
     given rows. `k`: at most the number of finite entries of `mu`. `beta`: at least 0. `most`:
     returns an upper bound of sigma_s^2 of all rows; called only if the k-th score is not positive.
+    `slack`: how far off `mu` may be.
     """
     count = len(mu)
     m = min(count, 2 * k + 16)
@@ -157,7 +159,7 @@ def best_rows(
     while True:
         if m < count:
             highest = largest(mu, m + 1)
-            rows, left_out = highest[1:], float(mu[highest[0]])
+            rows, left_out = highest[1:], float(mu[highest[0]]) + slack
         else:
             rows, left_out = np.arange(count), -np.inf
         exact, sigma2 = moments(rows)
@@ -174,5 +176,5 @@ def best_rows(
             return rows[order], scores[order], exact[order], sigma2[order]
         # Take all rows that could enter, unless they are so many that more candidates may first
         # rule out most of them.
-        near = int(np.count_nonzero(mu >= enough))
+        near = int(np.count_nonzero(mu >= enough - slack))
         m = min(count, max(2 * m, near if near <= _GROWTH * m else 0))

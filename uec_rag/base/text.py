@@ -160,6 +160,11 @@ def is_index(path: PurePath) -> bool:
 
 
 @lru_cache(4096)
+def _suffix(source: str) -> str:
+    return PurePath(source).suffix.lower()
+
+
+@lru_cache(4096)
 def _stems_of_file(source: str) -> str:
     """Return the stems in the name of a file, or of its folder if it is an index."""
     path = PurePath(source)
@@ -223,7 +228,7 @@ class About:
     @property
     def is_file(self) -> bool:
         """True if no more is known than the name of a file."""
-        named = PurePath(self.source).suffix.lower() in DOCUMENTS
+        named = _suffix(self.source) in DOCUMENTS
         return named and self.subject == self.source
 
     @classmethod
@@ -240,7 +245,7 @@ class About:
         subject, above = first_value(metadata, TITLE_KEYS), ""
         if not subject and headings:
             subject, above = headings[-1], "".join(headings[1:-1][-1:])
-        elif not subject and PurePath(source).suffix.lower() in ("", *MARKDOWN):
+        elif not subject and _suffix(source) in ("", *MARKDOWN):
             subject = _heading_of(metadata, text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
         subject = subject or source

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray, probit
+from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
 
 _Float = TypeVar("_Float", bound=np.floating[Any])
@@ -157,16 +158,20 @@ class Calibrator(Record):
     slope: float = 1.0
     offset: float = 0.0
 
+    @cached_property
+    def _numbers(self) -> FloatArray:
+        return np.array([self.weights, self.location, self.spread], np.float32)
+
     def logits(self, features: FloatArray, more: FloatArray | None = None) -> FloatArray:
         """Compute log odds, shape (...), from features (..., F); NaN counts as the mean.
 
         `more`: array, shape (...), further evidence in log odds, before the Platt scaling.
         """
-        location = np.asarray(self.location, np.float32)
-        spread = np.asarray(self.spread, np.float32)
-        standard = np.nan_to_num(np.clip((features - location) / spread, -RANGE, RANGE))
+        weights, location, spread = self._numbers
+        standard = np.minimum(np.maximum((features - location) / spread, -RANGE), RANGE)
+        standard[np.isnan(standard)] = 0
         # Not a matrix product, whose rounding depends on how many rows there are.
-        score = (standard * np.asarray(self.weights, np.float32)).sum(axis=-1)
+        score = (standard * weights).sum(axis=-1)
         if more is not None:
             score = score + more
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))

@@ -76,15 +76,6 @@ _MONTHS = {
     for name in names.split()
 }
 _HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)")
-_DAY, _YEAR, _MONTH = r"(?P<day>\d\d?)", r"(?P<year>[12]\d{3})", r"(?P<month>\d\d?)"
-_NAMED = rf"(?P<named>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
-_DATE = regex.compile(
-    rf"(?<![\w.,/-])(?:{_YEAR}(?:-|/|\.|[年년]\s?){_MONTH}(?:-|/|\.|[月월]\s?){_DAY}[日일]?"
-    rf"|{_DAY}(?P<mark>[-/.]){_MONTH}(?P=mark){_YEAR}"
-    rf"|{_DAY}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{_NAMED}\.?,?\s(?:de\s)?{_YEAR}"
-    rf"|{_NAMED}\.?\s{_DAY}(?:st|nd|rd|th)?,?\s{_YEAR})(?=$|T\d|[^\w./-]|[.-](?!\d))",
-    regex.IGNORECASE,
-)
 _LETTER = regex.compile(r"\p{L}")
 _BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 _LATIN_WORD, _ACCENT = regex.compile(r"[\p{Latin}\p{Mn}]+"), regex.compile(r"\p{Mn}")
@@ -258,7 +249,7 @@ def split_words(text: str) -> list[str]:
     normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
     spelled = normal
     if _HAS_YEAR.search(normal):
-        spelled = _DATE.sub(lambda of: of[0] if of["named"] else f"{of['year']} ", normal)
+        spelled = _date().sub(lambda of: of[0] if of["named"] else f"{of['year']} ", normal)
     words: list[str] = _WORD.findall(spelled)
     for whole, _ in compounds(normal):
         words.append(whole)
@@ -277,8 +268,8 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     >>> compounds("Wi-Fi 2019-2020")
     [('WiFi', ['Wi', 'Fi'])]
     """
-    dates = [*_DATE.finditer(text)] if _HAS_YEAR.search(text) else []
-    found = filter(_LETTER.search, _COMPOUND.findall(_DATE.sub(" ", text) if dates else text))
+    dates = [*_date().finditer(text)] if _HAS_YEAR.search(text) else []
+    found = filter(_LETTER.search, _COMPOUND.findall(_date().sub(" ", text) if dates else text))
     wholes = [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
     for date in dates:
         days = _days(date)
@@ -299,6 +290,20 @@ def _days(date: regex.Match[str]) -> list[str]:
     return sorted({f"{year}{m:02}{d:02}" for m, d in pairs if 1 <= m <= 12 and 1 <= d <= 31})
 
 
+@cache
+def _date() -> regex.Pattern[str]:
+    """Return the pattern of dates, which takes most of an import to compile, and is seldom used."""
+    day, year, month = r"(?P<day>\d\d?)", r"(?P<year>[12]\d{3})", r"(?P<month>\d\d?)"
+    named = rf"(?P<named>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+    return regex.compile(
+        rf"(?<![\w.,/-])(?:{year}(?:-|/|\.|[年년]\s?){month}(?:-|/|\.|[月월]\s?){day}[日일]?"
+        rf"|{day}(?P<mark>[-/.]){month}(?P=mark){year}"
+        rf"|{day}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{named}\.?,?\s(?:de\s)?{year}"
+        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?,?\s{year})(?=$|T\d|[^\w./-]|[.-](?!\d))",
+        regex.IGNORECASE,
+    )
+
+
 def spell_dates(text: str, is_known: Callable[[str], bool]) -> str:
     """Spell out each date of which one day is known, the day first; see `compounds`.
 
@@ -315,7 +320,7 @@ def spell_dates(text: str, is_known: Callable[[str], bool]) -> str:
         of_year = next(name for name, number in _MONTHS.items() if number == int(meant[0][4:6]))
         return f"{int(meant[0][6:])} {date['named'] or of_year.capitalize()} {meant[0][:4]}"
 
-    return str(_DATE.sub(spelled, text))
+    return str(_date().sub(spelled, text)) if _HAS_YEAR.search(text) else text
 
 
 def without_accents(word: str) -> str:

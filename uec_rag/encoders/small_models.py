@@ -9,7 +9,6 @@ weights are mapped from disk and never unpacked. The graph of these operators is
 """
 
 import hashlib
-import importlib
 import json
 import os
 import platform
@@ -20,12 +19,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.runtime import load_onnxruntime
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -115,12 +114,6 @@ class OnnxEncoder(IdentityHead):
         return vector
 
 
-def _runtime() -> ModuleType:
-    # It collects from its import on: a device id in the home, and events for its makers.
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    return importlib.import_module("onnxruntime")
-
-
 def _optimised(graph: Path, revision: str) -> "InferenceSession":
     """Open an ONNX graph as onnxruntime optimised it before; else, optimise it and keep that.
 
@@ -128,7 +121,7 @@ def _optimised(graph: Path, revision: str) -> "InferenceSession":
     processor, so that both are in the name of the file, as is the hash of what it holds.
     """
     features = str(np.show_config("dicts")["SIMD Extensions"])
-    key = f"{revision} {_runtime().__version__} {platform.machine()} {features}"
+    key = f"{revision} {load_onnxruntime().__version__} {platform.machine()} {features}"
     folder = cache_folder() / "graphs"
     name = hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]
     for kept in folder.glob(f"{name}-*.onnx"):
@@ -156,7 +149,7 @@ def _open_session(
 
     `optimised`: where to write the graph that is run.
     """
-    onnxruntime = _runtime()
+    onnxruntime = load_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.

@@ -191,7 +191,8 @@ class UEC:
 
         The shared space is one block, whose Gaussians are those of `embed`.
 
-        If one may wait for a service, they work in threads.
+        If one may wait for a service, they work in threads; of questions, if several may, since a
+        thread takes longer than the words of a question.
         """
         checked, fitted, encoders = prepare_texts(texts, role), self.fitted, self.encoders
         if role == "query" and not self._warned and fitted.posteriors is None:
@@ -201,7 +202,8 @@ class UEC:
         def encode(encoder: Encoder) -> Encoded:
             return encode_texts(encoder, checked, role, show_progress)
 
-        if len(encoders) == 1 or not any(getattr(each, "waits", False) for each in encoders):
+        waiting = sum(bool(getattr(each, "waits", False)) for each in encoders)
+        if len(encoders) == 1 or waiting <= (role == "query"):
             return fitted.gaussians([*map(encode, encoders)])
         with ThreadPoolExecutor(len(encoders)) as pool:
             tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]

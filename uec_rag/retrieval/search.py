@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.similarity import cosines_of_pairs, largest, weighted_sum
+from uec_rag.base.similarity import cosines_of_pairs, largest
 from uec_rag.base.text import FUNCTION_WORDS, says_little
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
@@ -51,6 +51,7 @@ from uec_rag.retrieval.why import explain
 from uec_rag.retrieval.words import match, missing, word_evidence
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
+from uec_rag.stores.local.scan import Compared
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
@@ -335,11 +336,12 @@ def rank(
         if not len(view):
             yield asked, None
             continue
-        to_columns = compare(fitted, view, some)
+        compared = compare(fitted, view, some)
+        to_columns = compared.similarities
         best = np.stack([of_block.max(axis=1) for of_block in to_columns], axis=1)
         pi = fitted.weigh(some, to_columns, best)
-        mu = weighted_sum(to_columns, pi * fitted.weights)
-        found = top_k(fitted, view, fitted.combine(some, pi), mu, max(k, NEAREST))
+        query, weights = fitted.combine(some, pi), pi * fitted.weights
+        found = top_k(fitted, view, query, compared, weights, max(k, NEAREST))
         top, passages, _, _ = found
         unfamiliar = [("", False)] * len(asked)
         if profile is not None:
@@ -371,11 +373,8 @@ def view_for(
     return cast(View, store.fetch(query.lines, combined, _FEWEST * max(k, NEAREST)))
 
 
-def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> list[FloatArray]:
-    """Compare the Gaussians of the questions with the passages, block by block.
-
-    Returns `Ranking.to_columns`.
-    """
+def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Compared:
+    """Compare the Gaussians of the questions with the passages, block by block."""
     # With this scale, products with the stored blocks are cosines.
     blocks: list[FloatArray | Terms] = []
     for part, scale in zip(parts, block_scales(fitted.weights), strict=True):
@@ -384,7 +383,12 @@ def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> list[Float
 
 
 def top_k(
-    fitted: Fitted, view: View, query: Gaussian, mu: FloatArray, different: int
+    fitted: Fitted,
+    view: View,
+    query: Gaussian,
+    compared: Compared,
+    weights: FloatArray,
+    different: int,
 ) -> tuple[Top, list[list[Passage]], NDArray[np.intp], NDArray[np.intp]]:
     """Find the best columns until they hold `different` different texts.
 
@@ -394,9 +398,10 @@ def top_k(
     size = len(view)
     count = min(size, different)
     while True:
-        top = view.top_k(query, count, beta=fitted.options.beta, mu=mu)
+        beta = fitted.options.beta
+        top = view.top_k(query, count, beta=beta, compared=compared, weights=weights)
         passages = view.gather(top.columns)
-        text_number = np.empty((len(mu), count), dtype=np.intp)
+        text_number = np.empty((len(weights), count), dtype=np.intp)
         for numbers, of_query in zip(text_number, passages, strict=True):
             seen: dict[str, int] = {}
             numbers[:] = [seen.setdefault(passage.text, len(seen)) for passage in of_query]
@@ -508,12 +513,10 @@ def left_out(ranking: Ranking, whole: View) -> FloatArray:
     With the different texts of the ranking, they are `NEAREST`; rows are padded with -inf.
     """
     fitted, pi = ranking.method.fitted, ranking.coefficients
-    lengths = mean_lengths(ranking)
-    to_columns = compare(fitted, whole, ranking.parts)
-    scaled = [of_all / each[:, None] for of_all, each in zip(to_columns, lengths.T, strict=True)]
-    query, mu = fitted.combine(ranking.parts, pi), weighted_sum(scaled, pi * fitted.weights)
-    top, passages, _, distinct = top_k(fitted, whole, query, mu, 2 * NEAREST)
-    others = np.full((len(mu), NEAREST), -np.inf, dtype=np.float32)
+    compared, query = compare(fitted, whole, ranking.parts), fitted.combine(ranking.parts, pi)
+    weights = pi * fitted.weights / mean_lengths(ranking)
+    top, passages, _, distinct = top_k(fitted, whole, query, compared, weights, 2 * NEAREST)
+    others = np.full((len(pi), NEAREST), -np.inf, dtype=np.float32)
     for row, columns in enumerate(distinct.tolist()):
         found = {passage.text for passage in ranking.passages[row]}
         new = [at for at in columns if at >= 0 and passages[row][at].text not in found]

@@ -107,7 +107,7 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
 
     queries = np.float32(queries)
     query = gaussian(queries[:, :3], queries[:, 3:], factored)
-    similarities = store.snapshot().compare([query.mean])[0]
+    similarities = store.snapshot().compare([query.mean]).similarities[0]
     np.testing.assert_array_equal(similarities, query.mean @ stored.mean.T)
     in_letters = lambda p: p.id in letters  # noqa: E731
     cases = [(None, lambda p: True), (in_letters, in_letters)]
@@ -122,7 +122,8 @@ def test_search_equals_scoring_everything_whatever_was_written_before(
         np.testing.assert_array_equal(probit(found.mu, found.sigma2, beta), found.scores)
         assert found.exact
         if any(kept):
-            top = view.top_k(query, min(k, len(view)), beta=beta, mu=similarities[:, kept])
+            compared, ones = view.compare([query.mean]), np.ones((len(query), 1), np.float32)
+            top = view.top_k(query, min(k, len(view)), beta=beta, compared=compared, weights=ones)
             assert view.gather(top.columns) == found.passages
             np.testing.assert_array_equal(top.scores, scores)
 

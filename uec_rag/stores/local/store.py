@@ -70,7 +70,7 @@ _Record = tuple[int, str, int, str, str | None, str]
 
 def _sum_of(*texts: str | bytes | None) -> int:
     """Return a checksum of what is stored of a passage or a setting."""
-    stored = (text if isinstance(text, bytes) else (text or "").encode() for text in texts)
+    stored = [text if isinstance(text, bytes) else (text or "").encode() for text in texts]
     return zlib.crc32(b"\0".join(stored))
 
 
@@ -90,7 +90,8 @@ def _passage(record: _Record, path: Path) -> Passage:
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
         passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
-        restore_dates(passage.metadata, json.loads(dates or "[]"))
+        if dates:
+            restore_dates(passage.metadata, json.loads(dates))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise corruption(
             path, f"does not hold a passage in row {row} ({error}); build the index again."

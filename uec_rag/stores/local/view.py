@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,10 @@ from uec_rag.base.counts import MOST_ROWS, Counts, Frequencies, Words
 from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
-from uec_rag.base.similarity import best_rows
+from uec_rag.base.similarity import best_rows, weighted_sum
 from uec_rag.stores.base import Filter, Passage, Schema, Store, Top, copy_passage
 from uec_rag.stores.filters import matches, parse
+from uec_rag.stores.local.scan import MANY, Compared, Scan
 
 _MANY = 4096  # passages that are read at a time
 _LARGEST_PRODUCT = 1e18
@@ -115,6 +116,15 @@ class Segment:
     def widths(self) -> tuple[int, ...]:
         """The dimensions d_k of the blocks."""
         return tuple(mean.shape[1] for mean in self.means)
+
+    @cached_property
+    def scans(self) -> list[Scan]:
+        """The means in bytes, made at the first search of many passages, which reads all of them.
+
+        They are not in the file, so that opening an index reads nothing of them.
+        """
+        require_finite(self.means, _LARGEST_PRODUCT)
+        return [*map(Scan.from_means, self.means)]
 
     @cached_property
     def checked_words(self) -> Sequence[Counts]:
@@ -488,60 +498,92 @@ class View(Store):
             )
         )
 
-    def compare(self, blocks: Sequence[FloatArray | Terms]) -> list[FloatArray]:
-        """Multiply n queries with each block of the stored passages, shape (n, N) each.
+    def compare(self, blocks: Sequence[FloatArray | Terms]) -> Compared:
+        """Multiply n queries with each block of the stored passages.
 
         There is a column for every passage, in the order of `passages`. Matrices are multiplied
         with the blocks of the stored means, and terms compared with the sparse blocks, in their
-        order.
+        order. Of many passages, most similarities to the means are within an error, see `Compared`.
         """
-        if not len(self):
-            return [np.zeros((len(block), 0), dtype=np.float32) for block in blocks]
-        products = self._products([block for block in blocks if not isinstance(block, Terms)])
-        words, selected = iter(self._words), self.selected
-        out = []
-        for block in blocks:
-            if not isinstance(block, Terms):
-                out.append(next(products))
+        dense = iter(np.flatnonzero(self.state.schema.widths).tolist())
+        numbers = [-1 if isinstance(block, Terms) else next(dense, -1) for block in blocks]
+        errors = np.zeros((len(blocks[0]), len(blocks)))
+        words, found = iter(self._words if len(self) else ()), list[FloatArray]()
+        for place, (block, number) in enumerate(zip(blocks, numbers, strict=True)):
+            if not len(self):
+                found.append(np.zeros((len(block), 0), dtype=np.float32))
                 continue
-            similarities = next(words).similarities(block)
-            out.append(similarities if selected is None else similarities[:, selected])
-        return out
+            if isinstance(block, Terms):
+                product = next(words).similarities(block)
+            else:
+                product, errors[:, place] = self._multiply(block, number)
+            found.append(product if self.selected is None else product[:, self.selected])
+            if number >= 0:
+                require_finite(found[-1:], _LARGEST_PRODUCT)
 
-    def _products(self, queries: Sequence[FloatArray]) -> Iterator[FloatArray]:
-        """Multiply queries with the blocks of the means, of which an encoder of words has none."""
-        each = zip(np.flatnonzero(self.state.schema.widths).tolist(), queries, strict=True)
-        for number, query in each:
-            with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows, see below
-                products = [query @ part.segment.means[number].T for part in self.state.parts]
-            product = np.concatenate(products, axis=1)
-            product = product if self.selected is None else product[:, self.selected]
-            require_finite([product], _LARGEST_PRODUCT)
-            yield product
+        def compute(place: int, row: int, columns: NDArray[np.int64]) -> FloatArray:
+            positions, query = self.positions(columns), cast(FloatArray, blocks[place])[row]
+            exact = np.empty(len(columns), dtype=np.float32)
+            for start in range(0, len(columns), _MANY):
+                some = slice(start, start + _MANY)
+                for segment, own, places in self.state.split(positions[some]):
+                    means = segment.means[numbers[place]][own]
+                    # Not a matrix product, whose sums may differ between equal rows. With the order
+                    # of einsum's sums, those in float32 would be further off.
+                    exact[some][places] = np.einsum("ij,j->i", means, query, dtype=np.float64)
+            require_finite([exact], _LARGEST_PRODUCT)
+            return exact
 
-    def top_k(self, query: Gaussian, k: int, *, beta: float, mu: FloatArray) -> Top:
-        """Find the columns with the k highest s_hat for n queries, given mu_s, shape (n, N)."""
+        return Compared(found, errors, compute)
+
+    def _multiply(
+        self, query: FloatArray, number: int
+    ) -> tuple[FloatArray, NDArray[np.float64] | float]:
+        """Multiply queries with a block of all means; return the error, too."""
+        segments = [part.segment for part in self.state.parts]
+        if int(self.state.edges[-1]) < MANY:
+            with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
+                products = [query @ segment.means[number].T for segment in segments]
+            return np.concatenate(products, axis=1), 0.0
+        scanned = [segment.scans[number].similarities(query) for segment in segments]
+        products, errors = map(list, zip(*scanned, strict=True))
+        return np.concatenate(products, axis=1), np.max(errors, axis=0)
+
+    def top_k(
+        self, query: Gaussian, k: int, *, beta: float, compared: Compared, weights: FloatArray
+    ) -> Top:
+        """Find the columns with the k highest s_hat for n queries.
+
+        mu_s is the sum of the similarities with weights, shape (n, K). Those to the columns that
+        are found become exact.
+        """
         state, variance, profile = self.state, query.variance, self.state.schema.profile
+        mu = weighted_sum(compared.similarities, weights)
+        slack = (np.abs(weights) * compared.errors).sum(axis=1)
         second: FloatArray = query.mean**2 + variance
-        weights: FloatArray = second if profile is None else second @ profile.T
+        spread: FloatArray = second if profile is None else second @ profile.T
 
         def moments(i: int, columns: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
             means, scales = state.numbers(self.positions(columns))
-            sigma2: FloatArray = scales @ weights[i]
+            sigma2: FloatArray = scales @ spread[i]
             sigma2 += means**2 @ variance[i]
+            if slack[i]:
+                compared.refine(i, columns)
+                exact = [of_block[i : i + 1, columns] for of_block in compared.similarities]
+                mu[i, columns] = weighted_sum(exact, weights[i : i + 1])[0]
             require_finite([mu[i, columns], sigma2])
             return mu[i, columns], sigma2
 
         def most(i: int) -> float:
             passages = max(
-                float((part.segment.scales @ weights[i]).max(initial=0.0)) for part in state.parts
+                float((part.segment.scales @ spread[i]).max(initial=0.0)) for part in state.parts
             )
             longest = max(part.segment.longest for part in state.parts)
             own = variance[i].max(initial=0.0) * np.float64(longest) ** 2
             return float(passages + own) * (1 + 1e-4)  # up to rounding
 
         best = [
-            best_rows(mu[i], partial(moments, i), k, beta, partial(most, i))
+            best_rows(mu[i], partial(moments, i), k, beta, partial(most, i), slack[i])
             for i in range(len(query))
         ]
         return Top(*map(np.stack, zip(*best, strict=True)))
@@ -607,8 +649,9 @@ class View(Store):
         widths = np.array(self.state.schema.widths)
         edges = np.cumsum(widths[widths > 0])[:-1]
         blocks = np.split(query.mean, edges, axis=1) if widths.any() else []
-        total = sum(self.compare([*blocks, *query.terms]), np.zeros((1, 1), dtype=np.float32))
-        return self.top_k(query, k, beta=beta, mu=total)
+        compared = self.compare([*blocks, *query.terms])
+        ones = np.ones_like(compared.errors, dtype=np.float32)
+        return self.top_k(query, k, beta=beta, compared=compared, weights=ones)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise RuntimeError("this is a snapshot of a store; write to the store itself.")

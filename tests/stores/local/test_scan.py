@@ -1,0 +1,95 @@
+"""Large scans read bytes, and find what a scan of the vectors themselves finds."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from uec_rag import Gaussian
+from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores.local import scan, view
+
+WIDTH = 8
+
+
+def filled(means: np.ndarray, seed: int = 0) -> LocalStore:
+    """A store of two segments."""
+    store, spread = LocalStore(), np.random.default_rng(seed).random(means.shape) / 16
+    given_, half = Gaussian(means, np.float32(spread)), len(means) // 2
+    for rows in (range(half), range(half, len(means))):
+        some = given_[rows.start : rows.stop]
+        store.add([Passage(str(n), str(n), {"third": n % 3}) for n in rows], some)
+    return store
+
+
+def both_ways(store: LocalStore, query: Gaussian, k: int, among: object, monkeypatch) -> list:
+    """What is found by the vectors, and by bytes."""
+    found = []
+    for most in (2**40, 0):
+        monkeypatch.setattr(view, "MANY", most)
+        found.append(store.search(query, k, beta=1.0, filter=among))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(2, 600),
+    distinct=st.integers(1, 40),
+    k=st.integers(1, 40),
+    among=st.sampled_from([None, {"third": 1}]),
+    leading=st.sampled_from([1, 5, 128]),
+    longest=st.sampled_from([2.0**-60, 1.0, 2.0**40]),
+)
+def test_hits_scores_and_ties_are_those_of_the_vectors(
+    seed, count, distinct, k, among, leading, longest
+):
+    """Of eighths, whose products are exact in both ways, so that equal passages are equal."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(-8, 9, (distinct, WIDTH)).astype(np.float32) / 8
+    means = kinds[rng.integers(distinct, size=count)] * np.float32(longest)
+    query = Gaussian(np.float32(rng.integers(-8, 9, (3, WIDTH)) / 8), np.zeros((3, WIDTH)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "LEADING", leading)
+        plain, scanned = both_ways(filled(means, seed), query, k, among, patch)
+    assert [[p.id for p in row] for row in scanned.passages] == [
+        [p.id for p in row] for row in plain.passages
+    ]
+    np.testing.assert_array_equal(scanned.mu, plain.mu)
+    np.testing.assert_array_equal(scanned.scores, plain.scores)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    width=st.sampled_from([1, 3, 384, 1100]),
+    count=st.integers(1, 300),
+    longest=st.sampled_from([1e-30, 1e-3, 1.0, 1e15]),
+)
+def test_no_similarity_is_further_off_than_its_bound(seed, width, count, longest):
+    rng = np.random.default_rng(seed)
+    shape = rng.choice([1.0, 30.0, 0.0], (count, width))  # some numbers far above the others
+    means = np.float32(rng.standard_normal((count, width)) * shape * longest)
+    queries = np.float32(rng.standard_normal((2, width)))
+    product, error = scan.Scan.from_means(means).similarities(queries)
+    exact = queries.astype(float) @ means.T.astype(float)
+    assert (np.abs(product - exact) <= error[:, None]).all()
+
+
+def test_the_highest_of_each_block_and_what_was_refined_are_exact():
+    rng = np.random.default_rng(0)
+    means = np.float32(rng.standard_normal((scan.MANY, 32)))
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    queries, held = means[:2], filled(means).snapshot()
+    compared, exact = held.compare([queries]), queries @ means.T
+    [found] = compared.similarities
+    assert 0 < compared.errors.max() < 0.02
+    for row in range(2):
+        best = np.argsort(-exact[row])[: scan.LEADING]
+        np.testing.assert_allclose(
+            np.sort(found[row])[: -scan.LEADING - 1 : -1], exact[row, best], rtol=1e-5
+        )
+    some = np.arange(0, scan.MANY, 1000)
+    assert (found[0, some] != exact[0, some]).any()
+    compared.refine(0, some)
+    np.testing.assert_allclose(found[0, some], exact[0, some], atol=1e-6)
