@@ -13,11 +13,19 @@ _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _MOST_POINTS = 10_000
 
 
-def chart_table(chart: Element) -> Table | None:
-    """Return the categories of a chart and the values of each of its series; None without any.
+def drawn_text(part: Element) -> str:
+    """Return the table of a chart, or the texts of SmartArt; "" if the part holds none.
 
-    `chart`: the root of the chart's part.
+    `part`: the root of a chart, or of the data of SmartArt.
     """
+    if part.tag == f"{_C}chartSpace":
+        table = _chart_table(part)
+        return table.text() if table else ""
+    return "\n".join(filter(None, ("".join(_texts(one)).strip() for one in part.iter(f"{_A}p"))))
+
+
+def _chart_table(chart: Element) -> Table | None:
+    """Return the categories of a chart and the values of each of its series; None without any."""
     title = " ".join(_texts(chart.find(f"{_C}chart/{_C}title"))).strip()
     names, columns, categories = list[str](), list[dict[int, str]](), dict[int, str]()
     for series in chart.iter(f"{_C}ser"):
@@ -66,11 +74,6 @@ def _shown(text: str, shape: str) -> str:
         return f"{float(text):.12g}" if "." in text else text
     except (OverflowError, ValueError):
         return text
-
-
-def diagram_lines(diagram: Element) -> list[str]:
-    """Return the texts of SmartArt; `diagram`: the root of the part with its data."""
-    return [*filter(None, ("".join(_texts(one)).strip() for one in diagram.iter(f"{_A}p")))]
 
 
 def _texts(element: Element) -> list[str]:

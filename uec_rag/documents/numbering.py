@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from uec_rag.documents.archive import Element
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_ALPHABETS = {
-    "lowerLetter": "abcdefghijklmnopqrstuvwxyz",
-    "russianLower": "абвгдежзиклмнопрстуфхцчшщэюя",
-}
 _ROMAN = {
     "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90,
     "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4, "i": 1,
 }  # fmt: skip
-_CHINESE = "〇一二三四五六七八九"
-_MOST = 10_000  # to which letters, Roman and Chinese numerals count
+_MOST = 10_000  # to which letters and Roman numerals count
 _DEEPEST = 20  # styles that are based on each other
 
 
@@ -28,33 +24,23 @@ def write_number(number: int, shape: str) -> str:
     Examples
     --------
     >>> [write_number(28, shape) for shape in ("upperRoman", "lowerLetter", "chineseCounting")]
-    ['XXVIII', 'bb', '二十八']
+    ['XXVIII', 'bb', '28']
     """
-    lower = shape.replace("upper", "lower").replace("Upper", "Lower")
     if shape == "none":
         return ""
     if shape == "decimalZero":
         return f"{number:02}"
-    if shape == "ordinal":
-        teen = number // 10 % 10 == 1
-        return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
-    if not 0 < number < _MOST:
+    kind = shape.removeprefix("lower").removeprefix("upper")
+    if kind not in ("Letter", "Roman") or not 0 < number < _MOST:
         return str(number)
-    if alphabet := _ALPHABETS.get(lower):
-        times, position = divmod(number - 1, len(alphabet))
-        text = alphabet[position] * (times + 1)
-    elif lower == "lowerRoman":
+    if kind == "Letter":
+        times, position = divmod(number - 1, len(ascii_lowercase))
+        text = ascii_lowercase[position] * (times + 1)
+    else:
         text, rest = "", number
         for letters, worth in _ROMAN.items():
             text, rest = text + letters * (rest // worth), rest % worth
-    elif number < 100 and re.match(
-        "(?:chinese|japanese|taiwanese|ideograph).*(?:Count|Digi)", shape
-    ):
-        tens, ones = divmod(number, 10)
-        text = _CHINESE[tens] * (tens > 1) + "十" * (tens > 0) + _CHINESE[ones] * (ones > 0)
-    else:
-        return str(number)
-    return text if shape == lower else text.upper()
+    return text.upper() if shape.startswith("upper") else text
 
 
 class _Level(NamedTuple):

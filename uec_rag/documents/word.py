@@ -12,8 +12,8 @@ from contextlib import suppress
 from lxml import etree
 
 from uec_rag.documents.archive import Element, choose_alternatives, parse_xml, unwrap, unzip
-from uec_rag.documents.document import Block, Content, Page, Table
-from uec_rag.documents.drawings import chart_table, diagram_lines
+from uec_rag.documents.document import Block, Content, Page
+from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.numbering import Numbering
@@ -97,7 +97,7 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
     return rewritten, around
 
 
-def _simplify(root: Element, drawn: dict[str, list[Element]], left_out: Counter[str]) -> None:
+def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> None:
     """Leave of a part what mammoth reads: paragraphs, runs, text and tables."""
     choose_alternatives(root)
     for ruby in root.iter(f"{_W}ruby"):
@@ -131,7 +131,7 @@ def _simplify(root: Element, drawn: dict[str, list[Element]], left_out: Counter[
             unwrap(element)
 
 
-def _hoist(root: Element, drawn: dict[str, list[Element]]) -> None:
+def _hoist(root: Element, drawn: dict[str, str]) -> None:
     """Put text boxes, charts and diagrams below the paragraphs that they are in."""
     for element in reversed([*root.iter(f"{_W}txbxContent", "{*}chart", "{*}relIds")]):
         below = next(element.iterancestors(f"{_W}p"), None)
@@ -139,7 +139,7 @@ def _hoist(root: Element, drawn: dict[str, list[Element]]) -> None:
             continue
         inner = [*element]
         if not element.tag.startswith(_W):
-            inner = [one for name in element.attrib.values() for one in drawn.get(name, ())]
+            inner = [_paragraph(drawn[name]) for name in element.attrib.values() if name in drawn]
         for child in reversed(inner):
             below.addnext(child)
 
@@ -155,17 +155,14 @@ def _write_numbers(root: Element, numbering: Numbering) -> None:
             properties.addnext(_run(f"{OWN_NUMBER}{label} "))
 
 
-def _drawn(roots: dict[str, Element], name: str) -> dict[str, list[Element]]:
-    """Return the charts and the data of diagrams that a part refers to, as Word's elements."""
+def _drawn(roots: dict[str, Element], name: str) -> dict[str, str]:
+    """Return the texts of the charts and diagrams that a part refers to, by their ids."""
     folder, file = posixpath.split(name)
-    found = dict[str, list[Element]]()
+    found = dict[str, str]()
     for relation in roots.get(f"{folder}/_rels/{file}.rels", ()):
         target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))[1:]
-        kind, root = relation.get("Type", "").rpartition("/")[2], roots.get(target)
-        if root is not None and kind in ("chart", "diagramData"):
-            table = chart_table(root) if kind == "chart" else None
-            lines = diagram_lines(root) if kind == "diagramData" else ()
-            found[relation.get("Id")] = [_table(table)] if table else [*map(_paragraph, lines)]
+        if target in roots and relation.get("Type", "").endswith(("/chart", "/diagramData")):
+            found[relation.get("Id")] = drawn_text(roots[target])
     return found
 
 
@@ -188,18 +185,6 @@ def _run(text: str) -> Element:
 
 def _paragraph(text: str) -> Element:
     paragraph = etree.Element(f"{_W}p")
-    paragraph.append(_run(text))
+    for line in text.split("\n"):
+        paragraph.extend([_run(line), etree.Element(f"{_W}br")])
     return paragraph
-
-
-def _table(table: Table) -> Element:
-    """Return a table as an element of Word, with its titles in rows above its names."""
-    element = etree.Element(f"{_W}tbl")
-    header = [*((title,) for title in table.titles), table.names]
-    for number, row in enumerate([*header, *table.rows]):
-        line = etree.SubElement(element, f"{_W}tr")
-        if number < len(header):
-            etree.SubElement(etree.SubElement(line, f"{_W}trPr"), f"{_W}tblHeader")
-        for cell in row:
-            etree.SubElement(line, f"{_W}tc").append(_paragraph(cell))
-    return element
