@@ -36,9 +36,8 @@ _BLOCK = re.compile(
 # Tags of Liquid and Hugo, which a site generator replaces, and targets of links that have them or
 # that hold data, and of images.
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
-# The first line of code that is run, "```{r, echo=FALSE}", and the lines around a division.
+# The first line of code that is run, "```{r, echo=FALSE}".
 _CHUNK = re.compile(r"^([ \t]*+(?:`{3,}+|~{3,}+))\{(\w+)[^{}\n]*\}", re.MULTILINE)
-_DIVISION = re.compile(r"^:{3,}[^\n]*\n?", re.MULTILINE)
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
 _LAYOUT_TAG = re.compile(
@@ -80,8 +79,8 @@ def read_markdown(text: str) -> Content:
 
 
 def read_quarto(text: str) -> Content:
-    """Read Markdown of Quarto or R, whose code has options and whose divisions have names."""
-    return read_markdown(_CHUNK.sub(r"\1\2", _DIVISION.sub("", text)))
+    """Read Markdown of Quarto or R, whose code has options."""
+    return read_markdown(_CHUNK.sub(r"\1\2", text))
 
 
 def _blocks(tokens: Sequence[Token], lines: Sequence[str], shown: Sequence[str]) -> Iterator[Block]:
