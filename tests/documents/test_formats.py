@@ -81,7 +81,7 @@ def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs
     blocks = [paragraph("Before."), drawn, paragraph("After.")]
     data = written(write_docx, *blocks, chart=CHART, diagramData=DIAGRAM)
     table = "Loans\nCategory: 2024-01-01, Books: 0.3\nCategory: 2024-02-01, Books: 7"
-    assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\n\nPay\n\nAfter."]
+    assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\nPay\n\nAfter."]
 
 
 def test_what_is_not_read_is_counted():
@@ -117,6 +117,9 @@ def slides():
     shape = frame._element.getparent()
     in_place(shape)
     thanks.shapes.title.text = "Closed on Mondays"
+    hidden = show.slides.add_slide(show.slide_layouts[5])
+    hidden.shapes.title.text = "Salaries"
+    hidden._element.set("show", "0")
     return written(lambda file: show.save(file))
 
 
@@ -138,6 +141,7 @@ def test_slides_with_a_chart_a_formula_or_a_title_alone_are_read(slides):
         (["The formula"], "It is 10^6a/b"),
         (["Closed on Mondays"], "Closed on Mondays"),
     ]
+    assert read_content("a.pptx", slides).left_out == {"hidden slide": 1}
 
 
 START = "It is 50^1 euros, or 10^6 or 10^−6 of H2O."

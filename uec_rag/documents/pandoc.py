@@ -20,6 +20,7 @@ _NOT_INCLUDED = "Could not load include file"
 _OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_PARENT = f"{_STYLE}parent-style-name"
 _TITLE = '<header id="title-block-header">'
 
 
@@ -53,18 +54,15 @@ def _of_odt(data: bytes) -> Content:
     """Return what pandoc does not see in a text of OpenDocument: its title, formulas, charts."""
     archive = unzip(data)
     tree = ElementTree.fromstring(archive.read("content.xml"))
-    titles = {"Title"} | {
-        own.get(f"{_STYLE}name")
-        for own in tree.iter(f"{_STYLE}style")
-        if own.get(f"{_STYLE}parent-style-name") == "Title"
-    }
-    found = [p for p in tree.iter(f"{_TEXT}p") if p.get(f"{_TEXT}style-name") in titles]
+    own = [one for one in tree.iter(f"{_STYLE}style") if one.get(_PARENT) == "Title"]
+    titles = {"Title", *(one.get(f"{_STYLE}name") for one in own)}
+    texts = (p.itertext() for p in tree.iter(f"{_TEXT}p") if p.get(f"{_TEXT}style-name") in titles)
+    title = "".join(next(texts, ()))
     objects = [archive.read(name) for name in archive.namelist() if _OBJECT.fullmatch(name)]
     left_out = {
         "equation": sum(b"Math/MathML" in one for one in objects),
         "chart": sum(b"<chart:chart" in one for one in objects),
     }
-    title = "".join(found[0].itertext()) if found else ""
     return Content([], " ".join(title.split()), left_out=left_out)
 
 
