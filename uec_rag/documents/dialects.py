@@ -1,15 +1,16 @@
-"""What MDX, MyST, Docusaurus and Quarto add to Markdown, written as plain Markdown."""
+"""What is added to Markdown by MDX, MyST, Docusaurus, Quarto, and footnotes, written plainly."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
+_BLOCK_OF_CODE = r"^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
 # Code, which stays, and beside it: statements, to the line that closes their bracket or to a blank
 # one; comments; and tags of components, of which the titles stay.
 _OF_MDX = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE}"
     r"""
-      (?P<code>^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)
     | (?<!`)`++[^`\n]++`++)
     | ^(?=import\s*(?:['"{*]|[\w$][^'"\n]*\bfrom\s+['"])
       |export\s+(?:default|const|let|var|function|class|async|type|interface|[{*]))
@@ -19,13 +20,20 @@ _OF_MDX = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
+_NOTE = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE})"
+    r"|^\[\^(?P<name>[^\]\s]++)\]:.*(?:\n++[ \t]++\S.*|\n(?!\[\^|\s|```|~~~|#).+)*+",
+    re.MULTILINE,
+)
+_PARAGRAPH = re.compile(rf"{_BLOCK_OF_CODE}|(?:^(?![ \t>]*+(?:```|~~~)).*\S.*\n?)+", re.MULTILINE)
+_REFERENCE = re.compile(r"\[\^([^\]\s]++)\]")
 _TITLE = re.compile(r"(?<![\w-])(?:title|label|caption|summary)=(?:\"([^\"]*+)\"|'([^']*+)')")
 _MYST = re.compile(
     r"^(?:\([\w:.-]+\)=[ \t]*$|[ \t]*(?:`{3,}|~{3,}|:{3,})\{[A-Za-z][\w:+-]*\}|[ \t]*:{3,}[ \t]*$)"
     r"|\{[a-z:]+\}`",
     re.MULTILINE,
 )
-_LABEL = re.compile(r"(?:\([\w:.-]+\)=|%(?: .*)?)[ \t]*")
+_LABEL = re.compile(r"(?:\([\w:.-]+\)=|%(?: .*)?|\+\+\+(?: .*)?)[ \t]*")
 _CODE_OR_ROLE = re.compile(r"((?<![`}])`++[^`\n]++`++)|\{[A-Za-z][\w:+.-]*\}(`++)([^`]++)\2(?!`)")
 # A fence, the name of a directive, in braces or alone behind colons, and its title.
 _OPENING = re.compile(
@@ -35,7 +43,8 @@ _OPENING = re.compile(
 _OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?")
 _CODE = "code code-block code-cell sourcecode doctest testcode prompt math mermaid graphviz"
 _NOTHING = "toctree include literalinclude image raw index highlight bibliography"
-_UNTITLED = "figure grid grid-item tab-set table csv-table list-table div container"
+_UNTITLED = "figure grid grid-item tab-set div container eval-rst"
+_CAPTIONED = "table csv-table list-table"
 
 
 def without_mdx(text: str) -> str:
@@ -56,6 +65,26 @@ def without_mdx(text: str) -> str:
 
 def _tidied(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"(?m)[ \t]++$", "", text))
+
+
+def with_notes_below(text: str) -> str:
+    r"""Return Markdown with each note below the first paragraph that refers to it.
+
+    Examples
+    --------
+    >>> with_notes_below("Five[^1].\n\n# Hours\n\nNine.\n\n[^1]: Per year.")
+    'Five[^1].\n\n[^1]: Per year.\n\n# Hours\n\nNine.\n\n'
+    """
+    notes = {note["name"]: note[0] for note in _NOTE.finditer(text) if note["name"]}
+    if not notes:
+        return text
+
+    def below(found: re.Match[str]) -> str:
+        own = [notes.pop(name) for name in _REFERENCE.findall(found[0]) if name in notes]
+        return "\n".join([found[0], *(f"{note}\n" for note in own)])
+
+    text = _PARAGRAPH.sub(below, _NOTE.sub(lambda note: note["code"] or "", text))
+    return "\n\n".join([text, *notes.values()])
 
 
 class _Directive(NamedTuple):
@@ -109,7 +138,8 @@ def _opened(
         return _Directive(fence, is_code=True), [fence + rest * (kind != "math")]
     if kind in _NOTHING.split():
         return _Directive(fence, is_left_out=True), []
-    title = "" if kind in _UNTITLED.split() else rest or kind.capitalize()
+    name = "" if kind in _CAPTIONED.split() else kind.capitalize()
+    title = "" if kind in _UNTITLED.split() else rest or name
     return _Directive(fence), ["", title, ""]
 
 

@@ -86,10 +86,12 @@ def _parse(markup: str) -> BeautifulSoup:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     soup = BeautifulSoup(markup, "lxml")
     for tag in soup.find_all(
-        ["ac:plain-text-body", "ac:parameter", "ac:task-id", "ac:task-status"]
+        ["ac:plain-text-body", "ac:parameter", "ac:task", "ac:task-id", "ac:task-status"]
     ):
         if tag.name == "ac:plain-text-body":
             tag.name = "pre"
+        elif tag.name == "ac:task":
+            tag.name = "div"
         elif tag.name == "ac:task-status":
             tag.replace_with("☒ " if tag.get_text().strip() == "complete" else "☐ ")
         elif tag.get("ac:name") != "title":

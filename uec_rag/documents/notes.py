@@ -41,10 +41,11 @@ def move_notes(root: Tag) -> None:
         is_marked = is_raised or bool(_REFERENCE.search(said))
         note, names = _note(link, named), _names(outer)
         back = [] if note is None else [one for one in note.find_all("a") if _leads(one, names)]
+        leads_back = any(_fragment(one) in names for one in back)
         is_here = is_marked and str(link["href"]).startswith("#")
-        if _BACK.search(said) or not (is_marked or back):
+        if _BACK.search(said) or not (is_marked or leads_back):
             continue
-        if note is not None and (is_here or any(_fragment(one) in names for one in back)):
+        if note is not None and (is_here or leads_back):
             found.setdefault(id(note), (note, outer, mark))
             for one in back:
                 one.decompose()

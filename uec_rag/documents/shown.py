@@ -27,6 +27,7 @@ _HIDDEN = re.compile(
     r"(?:display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all)(?!\w)", re.I
 )
 _SIZE = re.compile(r"font-size\s*:\s*(0*\.?0*(?:px|pt|em|rem|%)?\s*(?:;|!|$))?", re.I)
+_RAISED = re.compile(r"vertical-align\s*:\s*super", re.I)
 _OPENERS = ("h2", "h3", "h4", "h5", "h6", "dt", "button", "summary", "a", "label")
 _PIECES = ["p", "li", "table", "pre", "div", "h1", "h2", "h3", "h4", "h5", "h6"]
 _OPENING = ("aria-controls", "data-target", "data-bs-target", "href", "for")
@@ -86,8 +87,10 @@ def _text_of(tag: Tag, opened: set[str]) -> str | None:
         return tag.get_text().strip()
     if tag.name in _UNSEEN or _is_hidden(tag, opened):
         return ""
-    if tag.name in ("sub", "sup"):
+    if tag.name in ("sub", "sup") or _RAISED.search(str(tag.attrs.get("style", ""))):
         return _mark(tag)
+    if tag.name == "time" and not tag.get_text().strip():
+        return str(tag.get("datetime", ""))
     if tag.name == "ol":
         _write_numbers(tag)
     return _box(tag)
@@ -121,11 +124,18 @@ def _box(tag: Tag) -> str | None:
     classes = {*tag.get_attribute_list("class")}
     if classes & (_TICKED | _UNTICKED) and not tag.get_text().strip():
         is_ticked = bool(classes & _TICKED)
-    elif tag.attrs.get("role") != "checkbox" and (
-        tag.attrs.get("type") != "checkbox" or tag.find_parent(_BOXES) is None
-    ):
+    elif tag.attrs.get("role") != "checkbox" and not _is_labelled(tag):
         return None
     return "☒ " if is_ticked else "☐ "
+
+
+def _is_labelled(tag: Tag) -> bool:
+    """Return whether an element is a check box that has a text."""
+    if tag.attrs.get("type") != "checkbox":
+        return False
+    after = next((one for one in tag.next_siblings if one.get_text().strip()), None)
+    is_before = after is not None and (not isinstance(after, Tag) or after.name == "label")
+    return is_before or tag.find_parent(_BOXES) is not None
 
 
 def _mark(mark: Tag) -> str | None:
