@@ -236,7 +236,8 @@ def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
         is_layout = tag.find(["table", "pre", *_HEADINGS]) is not None
         table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:
-            for part in [tag, *tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])]:
+            parts = tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])
+            for part in [tag, *(one for one in parts if one.find_parent("table") is tag)]:
                 part.name = "div"
             continue
         tag.name, tag.string = "p", f"\ue0000{count}\ue001"

@@ -16,6 +16,16 @@ _SECONDS = 60  # that a conversion takes at most
 _MEMORY = "1G"  # of its heap
 _DECLARED = re.compile(rb"\A\s*+<\?xml[^>]*?\bencoding=[\"']([\w-]+)[\"'][^>]*\?>")
 _INCLUDED = re.compile(rb"^(?:include::|#\+INCLUDE:).*$", re.IGNORECASE | re.MULTILINE)
+# What pandoc would drop or double, and what is put in its place.
+_MENDED = {
+    "latex": (
+        (rb"(?m)^\\tightlist[ \t]*$", b""),
+        (rb"\\endfirsthead(?s:.{0,5000}?)\\endhead", rb"\\endhead"),
+        (rb"\\item\[\$\\boxtimes\$\]", "\\\\item ☒ ".encode()),
+        (rb"\\item\[\$\\square\$\]", "\\\\item ☐ ".encode()),
+    ),
+    "rtf": ((rb"\{\\\*\\footnote\b", rb"{\\footnote"),),
+}
 _NOT_INCLUDED = "Could not load include file"
 _OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -32,6 +42,8 @@ def read_markup(data: bytes, form: str) -> Content:
         declared = _DECLARED.match(data)
         text, notes = decode(data, declared and declared[1].decode())
         data, included = _INCLUDED.subn(b"", _DECLARED.sub(b"", text.encode(), count=1))
+        for pattern, mended in _MENDED.get(form, ()):
+            data = re.sub(pattern, mended, data)
         content = Content([], notes=notes, left_out={"included file": included})
         if form == "man" and re.search(rb"^\.Dd\b", data, re.MULTILINE):
             form = "mdoc"

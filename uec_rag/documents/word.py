@@ -111,6 +111,10 @@ def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> N
         element.getparent().replace(element, _run(linear(element)))
     for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
         element.tag = f"{_W}br" if element.tag == f"{_W}cr" else f"{_W}tab"
+    for position in root.iter(f"{_W}position"):  # in half points above or below the line
+        if not position.get(f"{_W}val", "-").startswith(("-", "0")):
+            position.tag = f"{_W}vertAlign"
+            position.set(f"{_W}val", "superscript")
     for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
         entries = [*listed.iterfind(f"{_W}listEntry")]
         at = listed.find(f"{_W}result")
