@@ -62,8 +62,8 @@ def test_what_pandoc_converts_keeps_its_headings_its_table_and_its_title(tmp_pat
         ("a.tex", "\\begin{itemize}\n\\item[$\\boxtimes$]\n  Paid\n\\end{itemize}", "* ☒ Paid"),
         (
             "a.tex",
-            "\\begin{longtable}{ll}\nTea & Fee \\\\\n\\endfirsthead\nTea & Fee \\\\\n\\endhead\nMint & 2 \\\\\n"
-            "\\end{longtable}",
+            "\\begin{longtable}{ll}\nTea & Fee \\\\\n\\endfirsthead\nTea & Fee \\\\\n\\endhead\n"
+            "Mint & 2 \\\\\n\\end{longtable}",
             "Tea: Mint, Fee: 2",
         ),
     ],

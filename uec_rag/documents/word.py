@@ -100,29 +100,13 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
 def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> None:
     """Leave of a part what mammoth reads: paragraphs, runs, text and tables."""
     choose_alternatives(root)
-    for ruby in root.iter(f"{_W}ruby"):
-        reading = "".join(t.text or "" for t in ruby.iterfind(f"{_W}rt//{_W}t"))
-        ruby.append(_run(f"({reading})"))
+    _replace(root)
     for element in [*root.iter(*_DROPPED), *filter(_is_hidden, root.iter(f"{_W}r"))]:
         parent = element.getparent()
         if parent is not None and not parent.tag.endswith("Pr"):  # of a whole paragraph, a mark
             parent.remove(element)
-    for element in [*root.iter("{*}oMath")]:
-        element.getparent().replace(element, _run(linear(element)))
-    for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
-        element.tag = f"{_W}br" if element.tag == f"{_W}cr" else f"{_W}tab"
-    for position in root.iter(f"{_W}position"):  # in half points above or below the line
-        if not position.get(f"{_W}val", "-").startswith(("-", "0")):
-            position.tag = f"{_W}vertAlign"
-            position.set(f"{_W}val", "superscript")
-    for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
-        entries = [*listed.iterfind(f"{_W}listEntry")]
-        at = listed.find(f"{_W}result")
-        chosen = entries[int(at.get(f"{_W}val", 0)) if at is not None else 0 :][:1]
-        field = listed.getparent().getparent().getparent()
-        field.addprevious(_run("".join(entry.get(f"{_W}val") for entry in chosen)))
     left_out["comment"] += sum(1 for _ in root.iter(f"{_W}commentReference"))
-    for drawing in [*root.iter("{*}docPr")]:
+    for drawing in root.iter("{*}docPr"):
         is_picture = drawing.getparent().find(".//{*}blip") is not None
         if is_picture and not drawing.get("descr") and drawing.find(".//{*}decorative") is None:
             left_out["image without alternative text"] += 1
@@ -133,6 +117,27 @@ def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> N
         name = element.tag.rpartition("}")[2]
         if not _READ.fullmatch(name) and next(element.iter(f"{_W}t"), None) is not None:
             unwrap(element)
+
+
+def _replace(root: Element) -> None:
+    """Replace what mammoth does not read by what it reads."""
+    for ruby in root.iter(f"{_W}ruby"):
+        reading = "".join(t.text or "" for t in ruby.iterfind(f"{_W}rt//{_W}t"))
+        ruby.append(_run(f"({reading})"))
+    for element in [*root.iter("{*}oMath")]:
+        element.getparent().replace(element, _run(linear(element)))
+    for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
+        element.tag = f"{_W}br" if element.tag == f"{_W}cr" else f"{_W}tab"
+    for position in [*root.iter(f"{_W}position")]:  # in half points above or below the line
+        if not position.get(f"{_W}val", "-").startswith(("-", "0")):
+            position.tag = f"{_W}vertAlign"
+            position.set(f"{_W}val", "superscript")
+    for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
+        entries = [*listed.iterfind(f"{_W}listEntry")]
+        at = listed.find(f"{_W}result")
+        chosen = entries[int(at.get(f"{_W}val", 0)) if at is not None else 0 :][:1]
+        field = listed.getparent().getparent().getparent()
+        field.addprevious(_run("".join(entry.get(f"{_W}val") for entry in chosen)))
 
 
 def _hoist(root: Element, drawn: dict[str, str]) -> None:
