@@ -18,7 +18,10 @@ OWN_NUMBER = "\ue002"
 """What stands before the text of an item of a list that has a number of its own."""
 
 _WRITTEN = "written"  # the name of an element of which only its text is shown
-_UNSEEN = ("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title")
+_UNSEEN = (
+    *("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title"),
+    *("audio", "video", "canvas", "datalist"),
+)
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
@@ -152,12 +155,14 @@ def _mark(mark: Tag) -> str | None:
 
 def _write_numbers(items: Tag) -> None:
     """Write the letters of a list, and numbers that go another way than from one to the next."""
-    number, shape = _integer(items.get("start"), 1), _SHAPES.get(str(items.get("type", "")))
-    for item in items.find_all("li", recursive=False):
+    children, shape = items.find_all("li", recursive=False), _SHAPES.get(str(items.get("type", "")))
+    step = -1 if items.has_attr("reversed") else 1
+    number = _integer(items.get("start"), 1 if step > 0 else len(children))
+    for item in children:
         number = _integer(item.get("value"), number)
-        if shape or item.has_attr("value"):
+        if shape or step < 0 or item.has_attr("value"):
             item.insert(0, f"{OWN_NUMBER}{write_number(number, shape or 'decimal')}. ")
-        number += 1
+        number += step
 
 
 def _integer(value: object, usual: int) -> int:
