@@ -22,11 +22,11 @@ _OF_MDX = re.compile(
 )
 _NOTE = re.compile(
     rf"(?P<code>{_BLOCK_OF_CODE})"
-    r"|^\[\^(?P<name>[^\]\s]++)\]:.*(?:\n++[ \t]++\S.*|\n(?!\[\^|\s|```|~~~|#).+)*+",
+    r"|^\[\^(?P<name>[^\[\]\s]++)\]:.*(?:\n++[ \t]++\S.*|\n(?!\[\^|\s|```|~~~|#).+)*+",
     re.MULTILINE,
 )
 _PARAGRAPH = re.compile(rf"{_BLOCK_OF_CODE}|(?:^(?![ \t>]*+(?:```|~~~)).*\S.*\n?)+", re.MULTILINE)
-_REFERENCE = re.compile(r"\[\^([^\]\s]++)\]")
+_REFERENCE = re.compile(r"\[\^([^\[\]\s]++)\]")
 _TITLE = re.compile(r"(?<![\w-])(?:title|label|caption|summary)=(?:\"([^\"]*+)\"|'([^']*+)')")
 _MYST = re.compile(
     r"^(?:\([\w:.-]+\)=[ \t]*$|[ \t]*(?:`{3,}|~{3,}|:{3,})\{[A-Za-z][\w:+-]*\}|[ \t]*:{3,}[ \t]*$)"

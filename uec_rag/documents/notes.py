@@ -126,20 +126,11 @@ def _take(note: Tag, mark: str) -> None:
 
 
 def _clear(parent: Tag | None, root: Tag) -> None:
-    """Remove what held notes alone, with its heading."""
+    """Remove what held notes alone, with the headings in it."""
     while parent is not None and parent is not root and parent.parent is not None:
         texts = (text for text in parent.find_all(string=True) if has_words(text))
         if any(text.find_parent(_HEADINGS) is None for text in texts):
             return
-        above, before = parent.parent, parent.find_previous_sibling()
-        after = parent.find_next_sibling()
-        if before is not None and _is_heading(before) and (after is None or _is_heading(after)):
-            before.decompose()
+        above = parent.parent
         parent.decompose()
         parent = above
-
-
-def _is_heading(tag: Tag) -> bool:
-    """Return whether an element is a heading, or holds nothing else."""
-    heading = tag if tag.name in _HEADINGS else tag.find(_HEADINGS)
-    return heading is not None and heading.get_text().strip() == tag.get_text().strip()

@@ -71,21 +71,21 @@ class Numbering:
     """
 
     def __init__(self, numbering: Element, styles: Element) -> None:
-        self._styles = _by_name(styles, "style", "styleId")
-        self._numbers = _by_name(numbering, "num", "numId")
-        self._definitions = _by_name(numbering, "abstractNum", "abstractNumId")
+        self._styles = by_name(styles, "style", "styleId")
+        self._numbers = by_name(numbering, "num", "numId")
+        self._definitions = by_name(numbering, "abstractNum", "abstractNumId")
         self._counters = defaultdict[str, dict[int, int]](dict)
         self._lists = dict[str, _List]()
 
     def label(self, paragraph: Element) -> str | None:
         """Count a paragraph; return its number or check box, None if it has neither."""
         number, level = _numbered(paragraph)
-        styles, name = list[str](), _value(paragraph, f"{_W}pPr/{_W}pStyle")
+        styles, name = list[str](), value_of(paragraph, f"{_W}pPr/{_W}pStyle")
         while not number and name in self._styles and len(styles) < _DEEPEST:
             styles.append(name)
             number, given = _numbered(self._styles[name])
             level = given if level is None else level
-            name = _value(self._styles[name], f"{_W}basedOn")
+            name = value_of(self._styles[name], f"{_W}basedOn")
         if number not in self._numbers:
             return None
         if number not in self._lists:
@@ -103,11 +103,11 @@ class Numbering:
 
     def _begin(self, number: str) -> _List:
         """Return a list when its first paragraph comes."""
-        element, own = self._numbers[number], _value(self._numbers[number], f"{_W}abstractNumId")
-        link = _value(self._definitions.get(own), f"{_W}numStyleLink")
+        element, own = self._numbers[number], value_of(self._numbers[number], f"{_W}abstractNumId")
+        link = value_of(self._definitions.get(own), f"{_W}numStyleLink")
         if link in self._styles:  # its levels are those of the list of a style
             linked, _ = _numbered(self._styles[link])
-            own = _value(self._numbers.get(linked), f"{_W}abstractNumId")
+            own = value_of(self._numbers.get(linked), f"{_W}abstractNumId")
         definition, counters = self._definitions.get(own), self._counters[own]
         defined = [] if definition is None else definition.iterfind(f"{_W}lvl")
         levels = {_integer(level.get(f"{_W}ilvl")): _level(level) for level in defined}
@@ -115,7 +115,7 @@ class Numbering:
             at, level = _integer(override.get(f"{_W}ilvl")), override.find(f"{_W}lvl")
             if level is not None:
                 levels[at] = _level(level)
-            if (start := _value(override, f"{_W}startOverride")) and at in levels:
+            if (start := value_of(override, f"{_W}startOverride")) and at in levels:
                 levels[at] = levels[at]._replace(start=_integer(start))
                 counters.pop(at, None)
         return _List(counters, levels)
@@ -145,29 +145,31 @@ def _shown(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> s
 
 def _level(element: Element) -> _Level:
     shapes = [one.get(f"{_W}val") for one in element.iter(f"{_W}numFmt")]
-    restart, legal = _value(element, f"{_W}lvlRestart"), element.find(f"{_W}isLgl")
+    restart, legal = value_of(element, f"{_W}lvlRestart"), element.find(f"{_W}isLgl")
     return _Level(
-        _integer(_value(element, f"{_W}start")),
+        _integer(value_of(element, f"{_W}start")),
         shapes[-1] if shapes else "decimal",
-        _value(element, f"{_W}lvlText"),
+        value_of(element, f"{_W}lvlText"),
         _integer(restart) if restart else None,
         legal is not None and legal.get(f"{_W}val") not in ("0", "false"),
-        _value(element, f"{_W}pStyle"),
+        value_of(element, f"{_W}pStyle"),
     )
 
 
-def _by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
+def by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
+    """Return the definitions of a part, which may be missing, by an attribute."""
     found = [] if root is None else root.iterfind(_W + tag)
     return {element.get(_W + key): element for element in found}
 
 
 def _numbered(element: Element) -> tuple[str, int | None]:
     """Return the list and the level that a paragraph or a style names."""
-    level = _value(element, f"{_W}pPr/{_W}numPr/{_W}ilvl")
-    return _value(element, f"{_W}pPr/{_W}numPr/{_W}numId"), _integer(level) if level else None
+    level = value_of(element, f"{_W}pPr/{_W}numPr/{_W}ilvl")
+    return value_of(element, f"{_W}pPr/{_W}numPr/{_W}numId"), _integer(level) if level else None
 
 
-def _value(element: Element, path: str) -> str:
+def value_of(element: Element, path: str) -> str:
+    """Return the value of an element below another one; "" if there is none."""
     found = None if element is None else element.find(path)
     return "" if found is None else found.get(f"{_W}val", "")
 

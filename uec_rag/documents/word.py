@@ -16,7 +16,7 @@ from uec_rag.documents.document import Block, Content, Page
 from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.numbering import Numbering
+from uec_rag.documents.numbering import Numbering, by_name, value_of
 from uec_rag.documents.shown import OWN_NUMBER
 from uec_rag.documents.text import has_words
 
@@ -34,6 +34,7 @@ _NOTHING = re.compile(
     r"w:(?:perm(?:Start|End)|(?:continuationS|s)eparator|tblPrEx|ffData|pgNum|sdtPr|sdtEndPr"
     r"|customXml\w+|moveFrom\w*|fldData|annotationRef|cellIns|cellDel|cellMerge|divId)"
 )
+_DEEPEST = 10  # styles that are based on each other
 _NAMES = {
     "w:altChunk": "embedded document",
     "w:contentPart": "drawing by hand",
@@ -42,6 +43,7 @@ _NAMES = {
 }
 _STYLES = """
 p[style-name='Title'] => h1:fresh
+p.Heading6 => h6:fresh
 p[style-name='Subtitle'] => p:fresh
 p[style-name^='toc '] => !
 """
@@ -80,7 +82,8 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
     # Word also keeps "stylesWithEffects.xml", and those of building blocks in a folder below.
     first = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
     parts = {roots[name].tag: roots[name] for name in first}
-    numbering = Numbering(parts.get(f"{_W}numbering"), parts.get(f"{_W}styles"))
+    styles = parts.get(f"{_W}styles")
+    numbering = Numbering(parts.get(f"{_W}numbering"), styles)
     rewritten, around = io.BytesIO(), list[str]()
     with zipfile.ZipFile(rewritten, "w") as target:
         for name in names:
@@ -92,6 +95,7 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
             if root.tag in _AROUND:
                 around += [" ".join(_text(one).split()) for one in root.iter(f"{_W}p")]
             _write_numbers(root, numbering)
+            _mark_headings(root, by_name(styles, "style", "styleId"))
             target.writestr(name, etree.tostring(root, encoding="utf-8"))
     rewritten.seek(0)
     return rewritten, around
@@ -162,6 +166,19 @@ def _write_numbers(root: Element, numbering: Numbering) -> None:
         label = numbering.label(paragraph)
         if label is not None and _text(paragraph):
             properties.addnext(_run(f"{OWN_NUMBER}{label} "))
+
+
+def _mark_headings(root: Element, styles: dict[str, Element]) -> None:
+    """Give paragraphs that their outline level makes headings a style by which mammoth knows it."""
+    for paragraph in root.iter(f"{_W}p"):
+        owner, level, properties = paragraph, "", paragraph.find(f"{_W}pPr")
+        for path in (f"{_W}pPr/{_W}pStyle", *[f"{_W}basedOn"] * _DEEPEST):
+            level = level or value_of(owner, f"{_W}pPr/{_W}outlineLvl")
+            owner = styles.get(value_of(owner, path))
+        style = None if properties is None else properties.find(f"{_W}pStyle")
+        if level in "012345" and level and _text(paragraph).strip():
+            style = etree.SubElement(properties, f"{_W}pStyle") if style is None else style
+            style.set(f"{_W}val", f"Heading{int(level) + 1}")
 
 
 def _drawn(roots: dict[str, Element], name: str) -> dict[str, str]:
