@@ -40,6 +40,8 @@ _SELF_CLOSED = re.compile(
     r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)"
     r"([A-Za-z][\w:.-]*+)([^<>]*)/>"
 )
+# A section of characters, in which signs are no markup.
+_CHARACTERS = re.compile(r"<!\[CDATA\[((?:[^\]<]++|\](?!\]>)|<(?!!\[CDATA\[))*+)\]\]>")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
 _KEYS = ("button", "code", "kbd", "samp")
 _DEEPEST = 100  # elements that are in each other
@@ -76,12 +78,8 @@ def html_blocks(markup: str, *, pairs: bool = False) -> list[Block]:
 
 def _parse(markup: str) -> BeautifulSoup:
     """Parse HTML, XHTML with its sections of characters, or what Confluence stores."""
-    first, *sections = markup.split("<![CDATA[")
-    parts = [first]
-    for section in sections:
-        text, end, rest = section.partition("]]>")
-        parts.append(escape(text) + rest if end else section)
-    markup = _DECLARATION.sub("", "".join(parts), count=1)
+    markup = _CHARACTERS.sub(lambda section: escape(section[1]), markup)
+    markup = _DECLARATION.sub("", markup, count=1)
     if "<html xmlns" in markup or "<ac:" in markup:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     soup = BeautifulSoup(markup, "lxml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -55,11 +56,11 @@ def read_markup(data: bytes, form: str) -> Content:
     outer = sum(isinstance(block, Heading) and block.depth == 1 for block in blocks)
     if not title and outer > 1:
         blocks = deeper(blocks, 1)
-    counts = {**content.left_out, "image": markup.count("<img ")}
-    counts["equation"] = counts.get("equation", 0) - markup.count('<span class="math')
-    counts["included file"] = counts.get("included file", 0) + warnings.count(_NOT_INCLUDED)
-    left_out = {noun: count for noun, count in counts.items() if count > 0}
-    return replace(content, pages=[Page(blocks)], title=title, left_out=left_out)
+    left_out = Counter(content.left_out)
+    left_out["image"] += markup.count("<img ")
+    left_out["equation"] -= markup.count('<span class="math')
+    left_out["included file"] += warnings.count(_NOT_INCLUDED)
+    return replace(content, pages=[Page(blocks)], title=title, left_out=+left_out)
 
 
 def _of_odt(data: bytes) -> Content:
