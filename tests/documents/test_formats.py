@@ -80,8 +80,8 @@ def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs
     )
     blocks = [paragraph("Before."), drawn, paragraph("After.")]
     data = written(write_docx, *blocks, chart=CHART, diagramData=DIAGRAM)
-    table = "Loans\nCategory: 2024-01-01, Books: 0.3\nCategory: 2024-02-01, Books: 7"
-    assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\n\nPay\n\nAfter."]
+    table = "Loans\nCategory: 2024-01, Books: 0.3\nCategory: 2024-02, Books: 7"
+    assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\nPay\n\nAfter."]
 
 
 def test_what_is_not_read_is_counted():
@@ -103,9 +103,12 @@ def slides():
     show = Presentation()
     growth, formula, thanks = (show.slides.add_slide(show.slide_layouts[5]) for _ in range(3))
     growth.shapes.title.text = "Growth"
-    chart = CategoryChartData()
-    chart.categories = ["2023", "2024"]
-    chart.add_series("Members", (10, 12.5))
+    chart = CategoryChartData(number_format="0.0%")
+    for year in ("2023", "2024"):
+        quarters = chart.add_category(year)
+        quarters.add_sub_category("Q1")
+        quarters.add_sub_category("Q2")
+    chart.add_series("Members", (0.1, 0.125, None, 0.2))
     size = [Inches(1), Inches(2), Inches(4), Inches(3)]
     growth.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, *size, chart)
     formula.shapes.title.text = "The formula"
@@ -117,6 +120,9 @@ def slides():
     shape = frame._element.getparent()
     in_place(shape)
     thanks.shapes.title.text = "Closed on Mondays"
+    hidden = show.slides.add_slide(show.slide_layouts[5])
+    hidden.shapes.title.text = "Salaries"
+    hidden._element.set("show", "0")
     return written(lambda file: show.save(file))
 
 
@@ -134,10 +140,15 @@ def in_place(shape):
 
 def test_slides_with_a_chart_a_formula_or_a_title_alone_are_read(slides):
     assert sections_of("a.pptx", slides) == [
-        (["Growth"], "Category: 2023, Members: 10\nCategory: 2024, Members: 12.5"),
+        (
+            ["Growth"],
+            "Category: 2023, Q1, Members: 10.0%\nCategory: 2023, Q2, Members: 12.5%\n"
+            "Category: 2024, Q1\nCategory: 2024, Q2, Members: 20.0%",
+        ),
         (["The formula"], "It is 10^6a/b"),
         (["Closed on Mondays"], "Closed on Mondays"),
     ]
+    assert read_content("a.pptx", slides).left_out == {"hidden slide": 1}
 
 
 START = "It is 50^1 euros, or 10^6 or 10^−6 of H2O."

@@ -46,6 +46,32 @@ def test_what_pandoc_converts_keeps_its_headings_its_table_and_its_title(tmp_pat
     assert document.title == ("" if name in UNTITLED else "Library rules")
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "text"),
+    [
+        (
+            "a.rtf",
+            r"{\rtf1 Five{\*\footnote\pard Per year.} euros.\par}",
+            "Five[1] euros.\n\n[1] Per year.",
+        ),
+        (
+            "a.tex",
+            "\\begin{description}\n\\tightlist\n\\item[Fee]\nFive.\n\\end{description}",
+            "Fee\nFive.",
+        ),
+        ("a.tex", "\\begin{itemize}\n\\item[$\\boxtimes$]\n  Paid\n\\end{itemize}", "* ☒ Paid"),
+        (
+            "a.tex",
+            "\\begin{longtable}{ll}\nTea & Fee \\\\\n\\endfirsthead\nTea & Fee \\\\\n\\endhead\n"
+            "Mint & 2 \\\\\n\\end{longtable}",
+            "Tea: Mint, Fee: 2",
+        ),
+    ],
+)
+def test_what_pandoc_would_drop_or_double_is_read_once(name, source, text):
+    assert [one.text for one in cut(read_content(name, source.encode()))[1]] == [text]
+
+
 def test_formulas_stay_tex_and_what_is_lost_of_them_is_told(tmp_path):
     assert r"The area is \(a^2\)." in read(tmp_path, "rules.tex").sections[-1].text
     with pytest.warns(UserWarning, match=r"left out of rules\.odt: 1 equation"):

@@ -1,39 +1,50 @@
-"""What MDX and MyST add to Markdown, written as plain Markdown."""
+"""What is added to Markdown by MDX, MyST, Docusaurus, Quarto, and footnotes, written plainly."""
 
 from __future__ import annotations
 
 import re
-from itertools import groupby
 from typing import NamedTuple
 
-_FENCE = re.compile(r"[ \t>]*+(`{3,}|~{3,})")
-_MODULE = re.compile(
-    r"import\s*(?:['\"{*]|[\w$][^'\"\n]*\bfrom\s+['\"])"
-    r"|export\s+(?:default|const|let|var|function|class|async|type|interface|[{*])"
+_BLOCK_OF_CODE = r"^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
+# Code, which stays, and beside it: statements, to the line that closes their bracket or to a blank
+# one; comments; and tags of components, of which the titles stay.
+_OF_MDX = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE}"
+    r"""
+    | (?<!`)`++[^`\n]++`++)
+    | ^(?=import\s*(?:['"{*]|[\w$][^'"\n]*\bfrom\s+['"])
+      |export\s+(?:default|const|let|var|function|class|async|type|interface|[{*]))
+      (?:.*[{\[(]\n(?:.*\n){0,50}?[}\])].*|.*(?:\n(?!import\b|export\b).+)*+)
+    | \{/\*(?:[^*{]++|\*(?!/)|\{(?!/\*))*+\*/\} | \{\s*['"]\s*['"]\s*\}
+    | </?(?:[A-Z][\w.]*+(?:[^<>"'{}]++|"[^"<]*+"|'[^'<]*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?>
+    """,
+    re.MULTILINE | re.VERBOSE,
 )
-_LONGEST_MODULE = 200  # lines
-_COMMENT = re.compile(r"\{/\*(?:[^*]++|\*(?!/))*+\*/\}|\{\s*['\"]\s*['\"]\s*\}")
-_CODE_OR_TAG = re.compile(
-    r"((?<!`)`++[^`\n]++`++)"
-    r"|</?(?:[A-Z][\w.]*+(?:[^<>\"'{}]++|\"[^\"<]*+\"|'[^'<]*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?>"
+_NOTE = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE})"
+    r"|^\[\^(?P<name>[^\[\]\s]++)\]:.*(?:\n++[ \t]++\S.*|\n(?!\[\^|\s|```|~~~|#).+)*+",
+    re.MULTILINE,
 )
-_SHOWN = re.compile(r"(?<![\w-])(?:title|label|caption|summary)=(?:\"([^\"]*+)\"|'([^']*+)')")
+_PARAGRAPH = re.compile(rf"{_BLOCK_OF_CODE}|(?:^(?![ \t>]*+(?:```|~~~)).*\S.*\n?)+", re.MULTILINE)
+_REFERENCE = re.compile(r"\[\^([^\[\]\s]++)\]")
+_TITLE = re.compile(r"(?<![\w-])(?:title|label|caption|summary)=(?:\"([^\"]*+)\"|'([^']*+)')")
 _MYST = re.compile(
     r"^(?:\([\w:.-]+\)=[ \t]*$|[ \t]*(?:`{3,}|~{3,}|:{3,})\{[A-Za-z][\w:+-]*\}|[ \t]*:{3,}[ \t]*$)"
     r"|\{[a-z:]+\}`",
     re.MULTILINE,
 )
-_LABEL = re.compile(r"(?:\([\w:.-]+\)=|%(?: .*)?)[ \t]*")
+_LABEL = re.compile(r"(?:\([\w:.-]+\)=|%(?: .*)?|\+\+\+(?: .*)?)[ \t]*")
 _CODE_OR_ROLE = re.compile(r"((?<![`}])`++[^`\n]++`++)|\{[A-Za-z][\w:+.-]*\}(`++)([^`]++)\2(?!`)")
+# A fence, the name of a directive, in braces or alone behind colons, and its title.
 _OPENING = re.compile(
-    r"[ \t>]*(?:(`{3,}|~{3,}|:{3,})\{([A-Za-z][\w:+-]*)\}(.*)"
-    r"|(:{3,})[ \t]*(?:\{[^{}]*\}|([A-Za-z][\w-]*(?![\w.-])))(.*)"
-    r"|(`{3,})[^`]*|(~{3,}).*)"
+    r"[ \t>]*+(`{3,}|~{3,}|:{3,})[ \t]*"
+    r"(?:\{([A-Za-z][\w:+-]*)\}|\{[^{}]*\}|([A-Za-z][\w-]*)(?![\w.]))?(.*)"
 )
 _OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?")
 _CODE = "code code-block code-cell sourcecode doctest testcode prompt math mermaid graphviz"
 _NOTHING = "toctree include literalinclude image raw index highlight bibliography"
-_UNTITLED = "figure grid grid-item tab-set table csv-table list-table div container"
+_UNTITLED = "figure grid grid-item tab-set div container eval-rst"
+_CAPTIONED = "table csv-table list-table"
 
 
 def without_mdx(text: str) -> str:
@@ -44,63 +55,43 @@ def without_mdx(text: str) -> str:
     >>> without_mdx('import X from "x"\n\n<X title="Fees">Five {/* six */}euros.</X>').strip()
     'Fees Five euros.'
     """
-    numbered = _with_code(text)
-    parts = [(is_code, [line for _, line in lines]) for is_code, lines in numbered]
-    return "\n".join("\n".join(lines) if is_code else _plain(lines) for is_code, lines in parts)
 
+    def shown(found: re.Match[str]) -> str:
+        titles = _TITLE.findall(found[0]) if found[0].startswith("<") else ()
+        return found["code"] or "".join(f"{double or single} " for double, single in titles)
 
-def _with_code(text: str) -> list[tuple[bool, list[tuple[bool, str]]]]:
-    """Return the lines of a text in groups: whether they are code, and the lines themselves."""
-    fence, marked = "", list[tuple[bool, str]]()
-    for line in text.split("\n"):
-        mark = _FENCE.match(line)
-        is_code = bool(fence or mark)
-        if mark and (not fence or (mark[1].startswith(fence) and line.strip(" \t>") == mark[1])):
-            fence = "" if fence else mark[1]
-        marked.append((is_code, line))
-    return [(is_code, [*lines]) for is_code, lines in groupby(marked, lambda one: one[0])]
-
-
-def _plain(lines: list[str]) -> str:
-    kept, position = list[str](), 0
-    while position < len(lines):
-        if _MODULE.match(lines[position]):
-            position = _end_of_module(lines, position)
-        else:
-            kept.append(lines[position])
-            position += 1
-    return _tidied(_CODE_OR_TAG.sub(_shown, _COMMENT.sub("", "\n".join(kept))))
+    return _tidied(_OF_MDX.sub(shown, text))
 
 
 def _tidied(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"(?m)[ \t]++$", "", text))
 
 
-def _end_of_module(lines: list[str], start: int) -> int:
-    """Return where a statement ends: at a blank line that is in no braces."""
-    depth, first = 0, start + 1
-    for position in range(start, min(start + _LONGEST_MODULE, len(lines))):
-        line = lines[position]
-        depth += sum(map(line.count, "{[(")) - sum(map(line.count, ")]}"))
-        following = lines[position + 1] if position + 1 < len(lines) else ""
-        if depth <= 0 and (not following.strip() or _MODULE.match(following)):
-            return position + 1
-    return first
+def with_notes_below(text: str) -> str:
+    r"""Return Markdown with each note below the first paragraph that refers to it.
 
+    Examples
+    --------
+    >>> with_notes_below("Five[^1].\n\n# Hours\n\nNine.\n\n[^1]: Per year.")
+    'Five[^1].\n\n[^1]: Per year.\n\n# Hours\n\nNine.\n\n'
+    """
+    notes = {note["name"]: note[0] for note in _NOTE.finditer(text) if note["name"]}
+    if not notes:
+        return text
 
-def _shown(found: re.Match[str]) -> str:
-    titles = (" ".join(filter(None, pair)) for pair in _SHOWN.findall(found[0]))
-    return found[1] or "".join(f"{title} " for title in titles)
+    def below(found: re.Match[str]) -> str:
+        own = [notes.pop(name) for name in _REFERENCE.findall(found[0]) if name in notes]
+        return "\n".join([found[0], *(f"{note}\n" for note in own)])
+
+    text = _PARAGRAPH.sub(below, _NOTE.sub(lambda note: note["code"] or "", text))
+    return "\n\n".join([text, *notes.values()])
 
 
 class _Directive(NamedTuple):
-    """A directive that is open: its fence, the line that ends it if it is code, else None.
-
-    An empty line stands for the line that is there.
-    """
+    """A directive or a block of code that is open: its fence, and how its lines are read."""
 
     fence: str
-    end: str | None = None
+    is_code: bool = False
     is_left_out: bool = False
 
 
@@ -114,50 +105,42 @@ def without_myst(text: str) -> str:
     """
     if not _MYST.search(text):
         return text
-    kept, opened, is_head = list[str](), list[_Directive](), False
+    kept, opened, is_head = list[str](), [_Directive("\n")], False
     has_containers = re.search(r"(?m)^[ \t]*:{3,}[ \t]*$", text) is not None
     for line in text.split("\n"):
-        last, was_head, is_head = (opened[-1] if opened else None), is_head, False
+        last, was_head, is_head = opened[-1], is_head, False
         mark = line.strip(" \t>")
-        if last and mark.startswith(last.fence) and not mark.strip(mark[0]):
-            _add(kept, "" if last.end is None else last.end or line)
+        if mark.startswith(last.fence) and not mark.strip(mark[0]):
+            kept.append(line if last.is_code else "")
             opened.pop()
         elif was_head and _OPTION.fullmatch(line):
             is_head = True
-        elif last and last.is_left_out:
-            continue
-        elif last and last.end is not None:
-            kept.append(line)
-        elif (opening := _OPENING.fullmatch(line)) and (has_containers or mark[0] != ":"):
-            directive, shown = _opened(line, *opening.groups())
+        elif last.is_code or last.is_left_out:
+            kept += [line] * last.is_code
+        elif (found := _OPENING.fullmatch(line)) and (mark[0] != ":" or has_containers):
+            directive, shown = _opened(line, *found.groups())
             opened.append(directive)
-            _add(kept, *shown)
-            is_head = opening[2] is not None
+            kept += shown
+            is_head = found[2] is not None
         elif not _LABEL.fullmatch(line):
-            _add(kept, _CODE_OR_ROLE.sub(_role, line))
-    return "\n".join(kept)
+            kept.append(_CODE_OR_ROLE.sub(_role, line))
+    return _tidied("\n".join(kept))
 
 
-def _add(kept: list[str], *lines: str) -> None:
-    """Add lines, but no second blank one."""
-    for line in lines:
-        if line.strip() or kept[-1:] != [""]:
-            kept.append(line)
-
-
-def _opened(line: str, *found: str | None) -> tuple[_Directive, list[str]]:
+def _opened(
+    line: str, fence: str, name: str | None, word: str | None, rest: str
+) -> tuple[_Directive, list[str]]:
     """Return a directive that a line opens, and what is shown of the line."""
-    fence, name, rest, colons, word, more, *code = found
-    if alone := code[0] or code[1]:
-        return _Directive(alone, end=""), [line]
-    kind, rest = (name or word or "").lower(), (rest or more or "").strip().strip("[]")
-    opening = fence or colons or ""
-    if kind in _CODE.split():
-        return _Directive(opening, end="```"), [f"```{rest if kind != 'math' else ''}"]
+    kind, rest = (name or word or "").lower(), rest.strip().strip("[]")
+    if fence[0] != ":" and name is None:
+        return _Directive(fence, is_code=True), [line]
+    if kind in _CODE.split() and fence[0] != ":":
+        return _Directive(fence, is_code=True), [fence + rest * (kind != "math")]
     if kind in _NOTHING.split():
-        return _Directive(opening, is_left_out=True), []
-    title = "" if kind in _UNTITLED.split() else rest or kind.capitalize()
-    return _Directive(opening), ["", title, ""] if title else [""]
+        return _Directive(fence, is_left_out=True), []
+    name = "" if kind in _CAPTIONED.split() else kind.capitalize()
+    title = "" if kind in _UNTITLED.split() else rest or name
+    return _Directive(fence), ["", title, ""]
 
 
 def _role(found: re.Match[str]) -> str:

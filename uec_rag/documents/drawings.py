@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from datetime import date, timedelta
+from contextlib import suppress
+from itertools import islice
 
 from uec_rag.documents.archive import Element
 from uec_rag.documents.document import MOST_CELLS, Table
+from uec_rag.documents.number_formats import show
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _MOST_POINTS = 10_000
 
 
-def chart_table(chart: Element) -> Table | None:
-    """Return the categories of a chart and the values of each of its series; None without any.
+def drawn_text(part: Element) -> str:
+    """Return the table of a chart, or the texts of SmartArt; "" if the part holds none.
 
-    `chart`: the root of the chart's part.
+    `part`: the root of a chart, or of the data of SmartArt.
     """
+    if part.tag == f"{_C}chartSpace":
+        table = _chart_table(part)
+        return table.text() if table else ""
+    return "\n".join(filter(None, ("".join(_texts(one)).strip() for one in part.iter(f"{_A}p"))))
+
+
+def _chart_table(chart: Element) -> Table | None:
+    """Return the categories of a chart and the values of each of its series; None without any."""
     title = " ".join(_texts(chart.find(f"{_C}chart/{_C}title"))).strip()
     names, columns, categories = list[str](), list[dict[int, str]](), dict[int, str]()
     for series in chart.iter(f"{_C}ser"):
@@ -44,33 +53,26 @@ def _points(series: Element, *roles: str) -> dict[int, str]:
     found = next((one for role in roles for one in series.iterfind(f"{_C}{role}")), None)
     if found is None:
         return {}
-    points = [*found.iter(f"{_C}pt")][:_MOST_POINTS]
-    shape = found.findtext(f".//{_C}formatCode", "")
-    if not points:  # a name as it is
-        return dict(enumerate(v.text or "" for v in found.iter(f"{_C}v")))
-    several = len({*map(id, (point.getparent() for point in points))}) > 1
+    shape = found.findtext(f".//{_C}formatCode", "General")
+    levels = [*found.iter(f"{_C}lvl")] or [found]  # the innermost first
+    texts = _level(levels[0], shape)
+    for level in levels[1:]:
+        outer, label = _level(level, shape), ""
+        for place in sorted(texts):
+            label = outer.get(place, label)
+            texts[place] = f"{label}, {texts[place]}"
+    return texts or dict(enumerate(v.text or "" for v in found.iter(f"{_C}v")))  # a name as it is
+
+
+def _level(level: Element, shape: str) -> dict[int, str]:
+    """Return values by their positions, numbers as their format shows them."""
     texts = dict[int, str]()
-    for point in points:  # categories may have several levels, the innermost first
-        place, text = int(point.get("idx", "0")), point.findtext(f"{_C}v", "").strip()
-        texts[place] = (
-            f"{text}, {texts[place]}" if several and place in texts else _shown(text, shape)
-        )
+    for point in islice(level.iter(f"{_C}pt"), _MOST_POINTS):
+        text = point.findtext(f"{_C}v", "").strip()
+        with suppress(ValueError):
+            text = show(float(text), point.get("formatCode", shape))
+        texts[int(point.get("idx", "0"))] = text
     return texts
-
-
-def _shown(text: str, shape: str) -> str:
-    """Return a date of Excel as in ISO 8601, and a number as it was entered: not 0.30000000004."""
-    try:
-        if re.search("[dy]", shape):
-            return (date(1899, 12, 30) + timedelta(days=float(text))).isoformat()
-        return f"{float(text):.12g}" if "." in text else text
-    except (OverflowError, ValueError):
-        return text
-
-
-def diagram_lines(diagram: Element) -> list[str]:
-    """Return the texts of SmartArt; `diagram`: the root of the part with its data."""
-    return [*filter(None, ("".join(_texts(one)).strip() for one in diagram.iter(f"{_A}p")))]
 
 
 def _texts(element: Element) -> list[str]:

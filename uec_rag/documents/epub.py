@@ -17,7 +17,8 @@ def read_epub(data: bytes) -> Content:
     container = ElementTree.fromstring(book.read("META-INF/container.xml"))
     path = next(container.iterfind(".//{*}rootfile")).attrib["full-path"]
     package = ElementTree.fromstring(book.read(path))
-    tables = {one.get("href") for one in package.iterfind(".//{*}reference[@type='toc']")}
+    references = package.iterfind(".//{*}reference[@type='toc']")
+    tables = {one.get("href", "").partition("#")[0] for one in references}
     hrefs = {
         item.get("id"): item.get("href", "")
         for item in package.iterfind(".//{*}item")

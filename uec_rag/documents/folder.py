@@ -10,7 +10,7 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -156,15 +156,14 @@ class Folder:
 
     def tell_left_out(self) -> None:
         """Warn of what was not read: parts of files, a line for each of the first; other kinds."""
-        partial, rest = [one for one in self.documents if one.left_out], Counter[str]()
+        partial = [one for one in self.documents if one.left_out]
         for document in partial[:_TOLD]:
-            warn(visible(f"left out of {document.source}: {_counted(document.left_out)}"))
-        for document in partial[_TOLD:]:
-            for noun, number in document.left_out.items():
-                rest[noun.partition(" (")[0]] += number  # without names
-        if rest:
+            counts = document.left_out.items()
+            said = ", ".join(pluralize(number, noun) for noun, number in counts)
+            warn(visible(f"left out of {document.source}: {said}"))
+        if partial[_TOLD:]:
             others = pluralize(len(partial) - _TOLD, "other file")
-            warn(visible(f"left out of {others}: {_counted(rest)}"))
+            warn(f"left out parts of {others}, too, see Document.left_out")
         if self.other:
             kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in self.other.items())
             files = pluralize(self.other.total(), "file")
@@ -284,10 +283,6 @@ def list_files(
         expected = found._hint() if found.missing else f"expected some that end in {formats}"
         raise ValueError(f"no readable files{chosen} in {str(root)!r}; {expected}")
     return found
-
-
-def _counted(left_out: Mapping[str, int]) -> str:
-    return ", ".join(pluralize(number, noun) for noun, number in left_out.items())
 
 
 def _is_read(found: Folder, source: str, suffix: str) -> bool:

@@ -19,11 +19,16 @@ _OFFICE = {
     "rad": ("mroot", "e deg"),
     "nary": ("nary", "e sub sup"),
     "func": ("func", "fName e"),
-    "d": ("d", ""),
-    "m": ("mtable", ""),
-    "eqArr": ("mtable", ""),
-    "mr": ("mtr", ""),
 }
+_FORMS = {
+    "mfrac": "{0}/{1}",
+    "func": "{0} {1}",
+    **dict.fromkeys(("msup", "mover"), "{0}^{1}"),
+    **dict.fromkeys(("msub", "munder"), "{0}_{1}"),
+    **dict.fromkeys(("msubsup", "munderover"), "{0}_{1}^{2}"),
+}
+_EMPTY = re.compile(r"[_^](?=[_^ ]|\Z)")  # a script that is not there
+_BETWEEN = {"mtable": "; ", "m": "; ", "eqArr": "; ", "mtr": ", ", "mr": ", "}
 _SILENT = re.compile(r"(?:annotation(?:-xml)?|.*Pr)$")
 _ATOM = re.compile(r"[\w.,\u2032%]*+|\([^()]*+\)|\[[^\[\]]*+\]")
 _STYLED = re.compile("[\U0001d400-\U0001d7ff]")  # letters in italics and the like
@@ -49,47 +54,34 @@ def _written(element: Element) -> str:
         text = element.text or ""
         return f" {text.strip()} " if name == "mtext" else text if name == "t" else text.strip()
     kind, roles = _OFFICE.get(name, (name, ""))
-    if roles:
-        found = [element.find(f"{{*}}{role}") for role in roles.split()]
-        parts = ["" if one is None else _written(one) for one in found]
-    else:
-        parts = [*map(_written, element)]
-    if kind in ("mtable", "mtr", "d", "mfenced"):
-        return _joined(kind, element, [*filter(None, parts)])
-    if kind == "nary":
-        return f"{_said(element, 'chr', '∫')}{_scripts(*parts[1:])} {parts[0]}"
-    if kind == "msqrt" or (kind == "mroot" and len(parts) == 2):
-        degree, inner = ("", "".join(parts)) if kind == "msqrt" else (parts[1], parts[0])
-        return f"√{f'[{degree}]' * bool(degree)}({inner})"
-    if len(parts) == 2 and kind in ("mfrac", "func"):
-        return ("/" if kind == "mfrac" else " ").join(map(_grouped, parts))
-    if kind in ("msup", "mover") and len(parts) == 2:
-        is_accent = kind == "mover" and not any(map(str.isalnum, parts[1]))
-        return parts[0] if is_accent else _grouped(parts[0]) + _scripts("", parts[1])
-    if kind in ("msub", "munder", "msubsup", "munderover") and 1 < len(parts) < 4:
-        is_sign = not any(map(str.isalnum, parts[0]))
-        return _grouped(parts[0]) + _scripts(*parts[1:]) + " " * is_sign
-    return "".join(parts)
-
-
-def _joined(kind: str, element: Element, parts: list[str]) -> str:
-    if kind in ("mtable", "mtr"):
-        return ("; " if kind == "mtable" else ", ").join(parts)
+    found = [element.find(f"{{*}}{role}") for role in roles.split()] if roles else [*element]
+    parts = ["" if one is None else _written(one) for one in found]
+    first, second = (*parts, "", "")[:2]
+    has_sign = not any(map(str.isalnum, second if kind == "mover" else first))
+    if kind in _BETWEEN:
+        return _BETWEEN[kind].join(filter(None, parts))
     if kind == "mfenced":
         return f"{element.get('open', '(')}{', '.join(parts)}{element.get('close', ')')}"
-    inner = _said(element, "sepChr", "|").join(parts)
-    return f"{_said(element, 'begChr', '(')}{inner}{_said(element, 'endChr', ')')}"
+    if kind == "d":
+        inner = _said(element, "sepChr", "|").join(parts)
+        return f"{_said(element, 'begChr', '(')}{inner}{_said(element, 'endChr', ')')}"
+    if kind == "msqrt":
+        return f"√({''.join(parts)})"
+    if kind == "mroot":
+        return f"√{f'[{second}]' * bool(second)}({first})"
+    if kind == "nary":
+        form, parts = "{0}_{1}^{2}", [_said(element, "chr", "∫"), *parts[1:]]
+        return f"{_EMPTY.sub('', form.format(*map(_grouped, parts)))} {first}"
+    if kind not in _FORMS or (kind == "mover" and has_sign):  # an accent
+        return first if kind == "mover" else "".join(parts)
+    shown = _EMPTY.sub("", _FORMS[kind].format(*map(_grouped, parts), "", "", ""))
+    return shown + " " * (has_sign and "_" in _FORMS[kind])
 
 
 def _said(element: Element, name: str, usual: str) -> str:
     """Return a sign that the properties of an element of Word name."""
     found = element.find(f"{{*}}{element.tag.rpartition('}')[2]}Pr/{{*}}{name}")
     return usual if found is None else str(next(iter(found.attrib.values()), ""))
-
-
-def _scripts(below: str, above: str = "") -> str:
-    low = f"_{_grouped(below)}" if below.strip() else ""
-    return low + (f"^{_grouped(above)}" if above.strip() else "")
 
 
 def _grouped(text: str) -> str:

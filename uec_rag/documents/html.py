@@ -40,6 +40,8 @@ _SELF_CLOSED = re.compile(
     r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)"
     r"([A-Za-z][\w:.-]*+)([^<>]*)/>"
 )
+# A section of characters, in which signs are no markup.
+_CHARACTERS = re.compile(r"<!\[CDATA\[((?:[^\]<]++|\](?!\]>)|<(?!!\[CDATA\[))*+)\]\]>")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
 _KEYS = ("button", "code", "kbd", "samp")
 _DEEPEST = 100  # elements that are in each other
@@ -76,20 +78,18 @@ def html_blocks(markup: str, *, pairs: bool = False) -> list[Block]:
 
 def _parse(markup: str) -> BeautifulSoup:
     """Parse HTML, XHTML with its sections of characters, or what Confluence stores."""
-    first, *sections = markup.split("<![CDATA[")
-    parts = [first]
-    for section in sections:
-        text, end, rest = section.partition("]]>")
-        parts.append(escape(text) + rest if end else section)
-    markup = _DECLARATION.sub("", "".join(parts), count=1)
+    markup = _CHARACTERS.sub(lambda section: escape(section[1]), markup)
+    markup = _DECLARATION.sub("", markup, count=1)
     if "<html xmlns" in markup or "<ac:" in markup:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     soup = BeautifulSoup(markup, "lxml")
     for tag in soup.find_all(
-        ["ac:plain-text-body", "ac:parameter", "ac:task-id", "ac:task-status"]
+        ["ac:plain-text-body", "ac:parameter", "ac:task", "ac:task-id", "ac:task-status"]
     ):
         if tag.name == "ac:plain-text-body":
             tag.name = "pre"
+        elif tag.name == "ac:task":
+            tag.name = "div"
         elif tag.name == "ac:task-status":
             tag.replace_with("☒ " if tag.get_text().strip() == "complete" else "☐ ")
         elif tag.get("ac:name") != "title":
@@ -234,7 +234,8 @@ def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
         is_layout = tag.find(["table", "pre", *_HEADINGS]) is not None
         table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:
-            for part in [tag, *tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])]:
+            parts = tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])
+            for part in [tag, *(one for one in parts if one.find_parent("table") is tag)]:
                 part.name = "div"
             continue
         tag.name, tag.string = "p", f"\ue0000{count}\ue001"

@@ -107,11 +107,10 @@ def _event(calendar: str) -> str:
         if key in ("DTSTART", "DTEND"):
             zone = re.search(r"TZID=\"?([^;:\"]+)", parameters)
             value = _moment(value) + (f" ({zone[1]})" if zone else "")
-        elif key == "ORGANIZER":
-            known = re.search(r"CN=(?:\"([^\"]*)\"|([^;]*))", parameters)
-            address = re.sub("(?i)^mailto:", "", value)
-            value = f"{(known[1] or known[2])} <{address}>" if known else address
+        elif known := re.search(r"CN=(?:\"([^\"]*)\"|([^;]*))", parameters):
+            value = f"{known[1] or known[2]} <{value}>"
         value = re.sub(r"\\(.)", lambda mark: "\n" if mark[1] in "nN" else mark[1], value)
+        value = value.replace("mailto:", "").replace("MAILTO:", "")
         lines.append(f"{_EVENT[key]}: {value}".removeprefix(": ").strip())
     return "\n".join(lines)
 
@@ -122,5 +121,4 @@ def _moment(value: str) -> str:
     if found is None:
         return value
     year, month, day, hour, minute, utc = found.groups()
-    time = f" {hour}:{minute}{' UTC' * bool(utc)}" if hour else ""
-    return f"{year}-{month}-{day}{time}"
+    return f"{year}-{month}-{day}" + (f" {hour}:{minute}{' UTC' * bool(utc)}" if hour else "")

@@ -12,8 +12,9 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from uec_rag.base.text import ATTRIBUTES
-from uec_rag.documents.dialects import without_mdx, without_myst
+from uec_rag.documents.dialects import with_notes_below, without_mdx, without_myst
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
+from uec_rag.documents.text import raised
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -36,11 +37,11 @@ _BLOCK = re.compile(
 # Tags of Liquid and Hugo, which a site generator replaces, and targets of links that have them or
 # that hold data, and of images.
 _TEMPLATE_TAG = re.compile(r"\{%[^{}]*%\}|\{\{[<%][^{}]*[>%]\}\}")
-# The first line of code that is run, "```{r, echo=FALSE}", and the lines around a division.
+# The first line of code that is run, "```{r, echo=FALSE}".
 _CHUNK = re.compile(r"^([ \t]*+(?:`{3,}+|~{3,}+))\{(\w+)[^{}\n]*\}", re.MULTILINE)
-_DIVISION = re.compile(r"^:{3,}[^\n]*\n?", re.MULTILINE)
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
+_SUPERSCRIPT = re.compile(r"(?<=(.))<sup>([^<>]{1,40})</sup>")
 _LAYOUT_TAG = re.compile(
     r"<a(?:\s[^<>]*)?></a>|</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span"
     r"|summary|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>"
@@ -66,7 +67,7 @@ def read_markdown(text: str) -> Content:
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
-    lines = _without_block_markers(without_myst(text).split("\n"))
+    lines = _without_block_markers(with_notes_below(without_myst(text)).split("\n"))
     tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
     shown = [*lines]
     for token in tokens:
@@ -80,8 +81,8 @@ def read_markdown(text: str) -> Content:
 
 
 def read_quarto(text: str) -> Content:
-    """Read Markdown of Quarto or R, whose code has options and whose divisions have names."""
-    return read_markdown(_CHUNK.sub(r"\1\2", _DIVISION.sub("", text)))
+    """Read Markdown of Quarto or R, whose code has options."""
+    return read_markdown(_CHUNK.sub(r"\1\2", text))
 
 
 def _blocks(tokens: Sequence[Token], lines: Sequence[str], shown: Sequence[str]) -> Iterator[Block]:
@@ -146,6 +147,7 @@ def _without_markup(text: str) -> str:
     """Remove tags and targets from a part of a line that has no code."""
     text = _LAYOUT_TAG.sub(" ", _INLINE_ATTRIBUTES.sub("", text))
     text = _TARGET.sub("", _IMAGE.sub(r"\1", text))
+    text = _SUPERSCRIPT.sub(lambda sup: raised(sup[1], sup[2]), text)
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
 
 

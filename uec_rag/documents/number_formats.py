@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
-from fractions import Fraction
 from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
@@ -20,9 +19,10 @@ _TOKEN = re.compile(
       "(?P<quoted>[^"]*)"? | \\(?P<escaped>.) | _(?P<blank>.) | \*(?P<fill>.)
     | \[(?:(?P<elapsed>h+|m+|s+) | \$(?P<currency>[^\]-]*)[^\]]* | (?P<condition>[<>=][^\]]*)
         | [^\]]*)\]
-    | (?P<end>;) | (?P<general>General) | (?P<half>AM/PM|A/P) | (?P<exponent>E[+-])
+    | (?P<end>;) | (?P<general>General|[0#?][0#?\ ]*/\ *[\d#?]+)  # a fraction, too
+    | (?P<half>AM/PM|A/P) | (?P<exponent>E[+-])
     | (?:(?<=s)|(?<=s\]))\.(?P<fraction>0{1,3}) | (?P<date>y+|m+|d+|h+|s+)
-    | (?P<digit>[0#?]) | (?P<point>\.) | (?P<comma>,) | (?P<percent>%) | (?P<slash>/) | (?P<at>@)
+    | (?P<digit>[0#?]) | (?P<point>\.) | (?P<comma>,) | (?P<percent>%) | (?P<at>@)
     | (?P<other>.)
     """,
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
@@ -143,31 +143,34 @@ def _text(value: str, tokens: Sequence[_Token]) -> str:
 
 def _number(value: Decimal, tokens: Sequence[_Token]) -> str:
     """Return a number that is not negative as a section shows it."""
-    digits = [n for n, token in enumerate(tokens) if token.kind == "digit"]
+    kinds = [token.kind for token in tokens]
+    digits = [n for n, kind in enumerate(kinds) if kind == "digit"]
     if not digits:
         return _text(general(float(value)), tokens)
-    points = [n for n, token in enumerate(tokens) if token.kind == "point"]
-    point = points[0] if points else len(tokens)
-    whole = [n for n in digits if n < point] or [point]
-    kept, is_grouped, power = list[_Token](), False, 0
+    point = kinds.index("point") if "point" in kinds else len(tokens)
+    last = max((n for n in digits if n < point), default=point)  # of the whole number
+    kept, is_grouped, power = list[_Token](), False, 2 * kinds.count("percent")
     for n, token in enumerate(tokens):
-        power += 2 * (token.kind == "percent")
         if token.kind != "comma" or n < digits[0]:
             kept.append(token)
-        elif whole[-1] < n < point or n > digits[-1]:
+        elif last < n < point or n > digits[-1]:
             power -= 3
         else:
             is_grouped |= n < point
     value = value.scaleb(power)
-    kinds = [token.kind for token in kept]
-    if "exponent" in kinds:
-        return _scientific(value, kept, kinds.index("exponent"))
-    if "slash" in kinds and (shown := _fraction(value, kept, kinds.index("slash"))) is not None:
-        return shown
-    return _decimal(value, kept, is_grouped=is_grouped)
+    mark = next((n for n, token in enumerate(kept) if token.kind == "exponent"), None)
+    if mark is None:
+        return _decimal(value, kept, is_grouped=is_grouped)
+    decimals = sum(kinds[n] == "digit" for n in range(point, mark))
+    mantissa, _, exponent = f"{value:.{decimals}E}".partition("E")
+    power = int(exponent) if value else 0
+    sign = "-" if power < 0 else kept[mark].text[1:].replace("-", "")
+    shown = _decimal(Decimal(abs(power)), kept[mark + 1 :])
+    return f"{_decimal(Decimal(mantissa), kept[:mark])}E{sign}{shown}"
 
 
 def _decimal(value: Decimal, tokens: Sequence[_Token], *, is_grouped: bool = False) -> str:
+    """Return a number whose digits fill their places, before the point from the right."""
     kinds = [token.kind for token in tokens]
     point = kinds.index("point") if "point" in kinds else len(kinds)
     before = [n for n, kind in enumerate(kinds) if kind == "digit" and n < point]
@@ -175,73 +178,20 @@ def _decimal(value: Decimal, tokens: Sequence[_Token], *, is_grouped: bool = Fal
     number = f"{value.quantize(Decimal(1).scaleb(-len(after)), ROUND_HALF_UP):f}"
     whole, _, part = number.partition(".")
     shown = [token.text for token in tokens]
-    places = _whole([shown[n] for n in before] or ["#"], whole, is_grouped=is_grouped)
-    if not before and point < len(shown):
-        shown[point] = f"{places[0]}."
-    last = max((k + 1 for k, n in enumerate(after) if shown[n] == "0"), default=0)
-    last = max(last, len(part.rstrip("0")))
-    decimals = [part[k] if k < last else " " * (shown[n] == "?") for k, n in enumerate(after)]
-    for n, text in zip((*before, *after), (*places[: len(before)], *decimals), strict=True):
-        shown[n] = text
-    return "".join(shown)
-
-
-def _whole(places: Sequence[str], number: str, *, is_grouped: bool = False) -> list[str]:
-    """Return what each place of a whole number shows; the first one takes what is left over."""
-    forced = len(places) - places.index("0") if "0" in places else 0
-    number = number.lstrip("0").zfill(forced)
-    digits = [
+    forced = next((len(before) - k for k, n in enumerate(before) if shown[n] == "0"), 0)
+    digits = whole.lstrip("0").zfill(forced)
+    places = [
         digit + "," * (is_grouped and right > 0 and right % 3 == 0)
-        for digit, right in zip(number, range(len(number))[::-1], strict=True)
+        for digit, right in zip(digits, range(len(digits))[::-1], strict=True)
     ]
-    more = len(digits) - len(places)
-    if more < 0:
-        return [*(" " * (place == "?") for place in places[:-more]), *digits]
-    return ["".join(digits[: more + 1]), *digits[more + 1 :]]
-
-
-def _scientific(value: Decimal, tokens: Sequence[_Token], mark: int) -> str:
-    """Return a number with an exponent: a multiple of the number of places before the point."""
-    mantissa, kinds = tokens[:mark], [token.kind for token in tokens[:mark]]
-    point = kinds.index("point") if "point" in kinds else len(kinds)
-    step = max(kinds[:point].count("digit"), 1)
-    unit = Decimal(1).scaleb(-kinds[point:].count("digit"))
-    power = value.adjusted() // step * step if value else 0
-    if value.scaleb(-power).quantize(unit, ROUND_HALF_UP) >= 10**step:
-        power += step
-    places = [n for n in range(mark + 1, len(tokens)) if tokens[n].kind == "digit"]
-    shown = [token.text for token in tokens[mark:]]
-    digits = _whole([tokens[n].text for n in places], str(abs(power))) if places else []
-    for n, text in zip(places, digits, strict=True):
-        shown[n - mark] = text
-    sign = "-" if power < 0 else "+" * (shown[0][1] == "+")
-    return "".join([_decimal(value.scaleb(-power), mantissa), f"E{sign}", *shown[1:]])
-
-
-def _fraction(value: Decimal, tokens: Sequence[_Token], slash: int) -> str | None:
-    """Return a number as a fraction, after its whole part if that has a place; None if neither."""
-    start, end = slash, slash + 1
-    while start and tokens[start - 1].kind == "digit":
-        start -= 1
-    while end < len(tokens) and re.fullmatch("[0-9#?]", tokens[end].text):
-        end += 1
-    below = "".join(token.text for token in tokens[slash + 1 : end])
-    if start == slash or not below:
-        return None
-    has_whole = any(token.kind == "digit" for token in tokens[:start])
-    whole = int(value) if has_whole else 0
-    rest = Fraction(value) - whole
-    if below.isdigit() and below.strip("0"):
-        under = int(below)
-        over = int(rest * under + Fraction(1, 2))
-    else:
-        over, under = rest.limit_denominator(10 ** len(below) - 1).as_integer_ratio()
-    if has_whole and over == under:
-        whole, over = whole + 1, 0
-    head = _decimal(Decimal(whole), tokens[:start]) if has_whole else _text("", tokens[:start])
-    if not has_whole or over or not whole:
-        head += f"{over}/{under}" if over or not has_whole else "0" * (not head.strip())
-    return head + _text("", tokens[end:])
+    least = max((k for k, n in enumerate(after, start=1) if shown[n] == "0"), default=0)
+    decimals = part.rstrip("0").ljust(least, "0")
+    for n, digit in zip(after, decimals.ljust(len(after)), strict=True):
+        shown[n] = digit.strip()
+    for n in reversed(before):
+        shown[n] = places.pop() if places else ""
+    first = before[0] if before else point  # which takes what is left over
+    return "".join([*shown[:first], *places, *shown[first:]])
 
 
 def _moment(value: float, tokens: Sequence[_Token], *, from_1904: bool) -> str:
@@ -261,38 +211,36 @@ def _moment(value: float, tokens: Sequence[_Token], *, from_1904: bool) -> str:
     if {"y", "m", "d"} <= {*letters} and not has_weekday:
         precise = moment.isoformat(" ", "seconds" if "s" in letters else "minutes")
         return precise if "h" in letters and seconds % 86_400 else f"{moment:%Y-%m-%d}"
-    twelve = "half" in kinds
+    if "half" in kinds:
+        letters = ["twelve" if letter == "h" else letter for letter in letters]
     parts = zip(tokens, letters, strict=True)
-    shown = "".join(_part(token, letter, moment, seconds, twelve) for token, letter in parts)
+    shown = "".join(_part(token, letter, moment, seconds) for token, letter in parts)
     return "-" * (value < 0) + shown.strip()
 
 
 def _letters(tokens: Sequence[_Token]) -> list[str]:
     """Return what each part of a date is: "y", "m", "d", "h", "M" for minutes, "s"; else ""."""
     letters = [text[0].lower() if kind in ("date", "elapsed") else "" for kind, text in tokens]
-    parts = [n for n, letter in enumerate(letters) if letter]
-    for at, n in enumerate(parts):
-        before = letters[parts[at - 1]] if at else ""
-        after = letters[parts[at + 1]] if at + 1 < len(parts) else ""
-        if letters[n] == "m" and len(tokens[n].text) < 3:
-            is_minute = before == "h" or after == "s" or tokens[n].kind == "elapsed"
-            letters[n] = "M" if is_minute else "m"
+    last, month = "", 0
+    for n, letter in enumerate(letters):
+        if letter == "m" and (last == "h" or tokens[n].kind == "elapsed"):
+            letters[n] = "M"
+        elif letter == "s" and last == "m":
+            letters[month] = "M"
+        last, month = letters[n] or last, n if letters[n] == "m" else month
     return letters
 
 
-def _part(token: _Token, letter: str, moment: datetime, seconds: Decimal, is_twelve: bool) -> str:
+def _part(token: _Token, letter: str, moment: datetime, seconds: Decimal) -> str:
     """Return what a part of a date or of a time shows."""
     size = len(token.text)
     if token.kind == "half":
         return token.text.split("/")[moment.hour >= 12]
     if token.kind == "fraction":
-        return f".{str(seconds % 1).partition('.')[2][:size].ljust(size, '0')}"
+        return f"{seconds % 1:.{size}f}"[1:]
     if token.kind == "elapsed":
         return str(int(seconds // {"h": 3600, "M": 60, "s": 1}[letter])).zfill(size)
     if not letter:
         return token.text
-    codes = _CODES["twelve" if letter == "h" and is_twelve else letter]
-    shown = moment.strftime(codes[min(size, len(codes)) - 1])
-    if size == 1 and letter != "y":
-        return shown.lstrip("0") or "0"
-    return shown[0] if letter == "m" and size == 5 else shown
+    shown = moment.strftime(_CODES[letter][min(size, len(_CODES[letter])) - 1])
+    return shown.lstrip("0") or "0" if size == 1 and letter != "y" else shown

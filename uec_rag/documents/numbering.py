@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from uec_rag.documents.archive import Element
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_ALPHABETS = {
-    "lowerLetter": "abcdefghijklmnopqrstuvwxyz",
-    "russianLower": "абвгдежзиклмнопрстуфхцчшщэюя",
-}
 _ROMAN = {
     "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90,
     "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4, "i": 1,
 }  # fmt: skip
-_CHINESE = "〇一二三四五六七八九"
-_MOST = 10_000  # to which letters, Roman and Chinese numerals count
+_MOST = 10_000  # to which letters and Roman numerals count
 _DEEPEST = 20  # styles that are based on each other
 
 
@@ -28,33 +24,23 @@ def write_number(number: int, shape: str) -> str:
     Examples
     --------
     >>> [write_number(28, shape) for shape in ("upperRoman", "lowerLetter", "chineseCounting")]
-    ['XXVIII', 'bb', '二十八']
+    ['XXVIII', 'bb', '28']
     """
-    lower = shape.replace("upper", "lower").replace("Upper", "Lower")
     if shape == "none":
         return ""
     if shape == "decimalZero":
         return f"{number:02}"
-    if shape == "ordinal":
-        teen = number // 10 % 10 == 1
-        return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
-    if not 0 < number < _MOST:
+    kind = shape.removeprefix("lower").removeprefix("upper")
+    if kind not in ("Letter", "Roman") or not 0 < number < _MOST:
         return str(number)
-    if alphabet := _ALPHABETS.get(lower):
-        times, position = divmod(number - 1, len(alphabet))
-        text = alphabet[position] * (times + 1)
-    elif lower == "lowerRoman":
+    if kind == "Letter":
+        times, position = divmod(number - 1, len(ascii_lowercase))
+        text = ascii_lowercase[position] * (times + 1)
+    else:
         text, rest = "", number
         for letters, worth in _ROMAN.items():
             text, rest = text + letters * (rest // worth), rest % worth
-    elif number < 100 and re.match(
-        "(?:chinese|japanese|taiwanese|ideograph).*(?:Count|Digi)", shape
-    ):
-        tens, ones = divmod(number, 10)
-        text = _CHINESE[tens] * (tens > 1) + "十" * (tens > 0) + _CHINESE[ones] * (ones > 0)
-    else:
-        return str(number)
-    return text if shape == lower else text.upper()
+    return text.upper() if shape.startswith("upper") else text
 
 
 class _Level(NamedTuple):
@@ -85,21 +71,21 @@ class Numbering:
     """
 
     def __init__(self, numbering: Element, styles: Element) -> None:
-        self._styles = _by_name(styles, "style", "styleId")
-        self._numbers = _by_name(numbering, "num", "numId")
-        self._definitions = _by_name(numbering, "abstractNum", "abstractNumId")
+        self._styles = by_name(styles, "style", "styleId")
+        self._numbers = by_name(numbering, "num", "numId")
+        self._definitions = by_name(numbering, "abstractNum", "abstractNumId")
         self._counters = defaultdict[str, dict[int, int]](dict)
         self._lists = dict[str, _List]()
 
     def label(self, paragraph: Element) -> str | None:
         """Count a paragraph; return its number or check box, None if it has neither."""
         number, level = _numbered(paragraph)
-        styles, name = list[str](), _value(paragraph, f"{_W}pPr/{_W}pStyle")
+        styles, name = list[str](), value_of(paragraph, f"{_W}pPr/{_W}pStyle")
         while not number and name in self._styles and len(styles) < _DEEPEST:
             styles.append(name)
             number, given = _numbered(self._styles[name])
             level = given if level is None else level
-            name = _value(self._styles[name], f"{_W}basedOn")
+            name = value_of(self._styles[name], f"{_W}basedOn")
         if number not in self._numbers:
             return None
         if number not in self._lists:
@@ -117,11 +103,11 @@ class Numbering:
 
     def _begin(self, number: str) -> _List:
         """Return a list when its first paragraph comes."""
-        element, own = self._numbers[number], _value(self._numbers[number], f"{_W}abstractNumId")
-        link = _value(self._definitions.get(own), f"{_W}numStyleLink")
+        element, own = self._numbers[number], value_of(self._numbers[number], f"{_W}abstractNumId")
+        link = value_of(self._definitions.get(own), f"{_W}numStyleLink")
         if link in self._styles:  # its levels are those of the list of a style
             linked, _ = _numbered(self._styles[link])
-            own = _value(self._numbers.get(linked), f"{_W}abstractNumId")
+            own = value_of(self._numbers.get(linked), f"{_W}abstractNumId")
         definition, counters = self._definitions.get(own), self._counters[own]
         defined = [] if definition is None else definition.iterfind(f"{_W}lvl")
         levels = {_integer(level.get(f"{_W}ilvl")): _level(level) for level in defined}
@@ -129,7 +115,7 @@ class Numbering:
             at, level = _integer(override.get(f"{_W}ilvl")), override.find(f"{_W}lvl")
             if level is not None:
                 levels[at] = _level(level)
-            if (start := _value(override, f"{_W}startOverride")) and at in levels:
+            if (start := value_of(override, f"{_W}startOverride")) and at in levels:
                 levels[at] = levels[at]._replace(start=_integer(start))
                 counters.pop(at, None)
         return _List(counters, levels)
@@ -159,29 +145,31 @@ def _shown(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> s
 
 def _level(element: Element) -> _Level:
     shapes = [one.get(f"{_W}val") for one in element.iter(f"{_W}numFmt")]
-    restart, legal = _value(element, f"{_W}lvlRestart"), element.find(f"{_W}isLgl")
+    restart, legal = value_of(element, f"{_W}lvlRestart"), element.find(f"{_W}isLgl")
     return _Level(
-        _integer(_value(element, f"{_W}start")),
+        _integer(value_of(element, f"{_W}start")),
         shapes[-1] if shapes else "decimal",
-        _value(element, f"{_W}lvlText"),
+        value_of(element, f"{_W}lvlText"),
         _integer(restart) if restart else None,
         legal is not None and legal.get(f"{_W}val") not in ("0", "false"),
-        _value(element, f"{_W}pStyle"),
+        value_of(element, f"{_W}pStyle"),
     )
 
 
-def _by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
+def by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
+    """Return the definitions of a part, which may be missing, by an attribute."""
     found = [] if root is None else root.iterfind(_W + tag)
     return {element.get(_W + key): element for element in found}
 
 
 def _numbered(element: Element) -> tuple[str, int | None]:
     """Return the list and the level that a paragraph or a style names."""
-    level = _value(element, f"{_W}pPr/{_W}numPr/{_W}ilvl")
-    return _value(element, f"{_W}pPr/{_W}numPr/{_W}numId"), _integer(level) if level else None
+    level = value_of(element, f"{_W}pPr/{_W}numPr/{_W}ilvl")
+    return value_of(element, f"{_W}pPr/{_W}numPr/{_W}numId"), _integer(level) if level else None
 
 
-def _value(element: Element, path: str) -> str:
+def value_of(element: Element, path: str) -> str:
+    """Return the value of an element below another one; "" if there is none."""
     found = None if element is None else element.find(path)
     return "" if found is None else found.get(f"{_W}val", "")
 

@@ -17,6 +17,7 @@ _DEEPEST = 6  # schemas in each other
 _MOST_FIELDS = 200  # of a body
 _LONGEST_CHAIN = 20  # of references
 _FIELDS = ("Field", "Type", "Required", "Description")
+_PARTS = ("allOf", "oneOf", "anyOf")
 _LIMITS = ("default", "const", "minimum", "maximum", "minLength", "maxLength", "pattern")
 _ELSEWHERE = re.compile(r"\$ref[\"']?\s*:\s*[\"']?[^\s\"'#]")
 
@@ -40,8 +41,8 @@ def read_openapi(text: str) -> Content:
                 blocks.append(Heading(f"{method.upper()} {path}", 2))
                 blocks += _operation(root, item, item[method])
     schemes = _node(root.get("components")).get("securitySchemes", root.get("securityDefinitions"))
-    known = {name: _resolve(root, scheme) for name, scheme in _node(schemes).items()}
-    rows = [(name, _said(one, "type"), _said(one, "description")) for name, one in known.items()]
+    known = [(name, _resolve(root, scheme)) for name, scheme in _node(schemes).items()]
+    rows = [(name, _said(one, "type"), _said(one, "description")) for name, one in known]
     if rows:
         blocks += [Heading("Authentication", 2), *_table("", ("Name", "Type", "Description"), rows)]
     elsewhere = len(_ELSEWHERE.findall(text))
@@ -56,27 +57,24 @@ def _operation(root: Node, item: Node, operation: Node) -> Iterator[Block]:
     if needed := [name for one in _nodes(operation.get("security")) for name in one]:
         yield f"Authentication: {' or '.join(map(str, needed))}"
     both = [*_nodes(item.get("parameters")), *_nodes(operation.get("parameters"))]
-    found = {
-        (_said(one, "name"), _said(one, "in")): one for one in (_resolve(root, p) for p in both)
-    }
+    resolved = [_resolve(root, one) for one in both]
+    found = {(_said(one, "name"), _said(one, "in")): one for one in resolved}
+    bodies = [found.pop(key) for key in [*found] if key[1] == "body"]  # of Swagger
     rows = [
-        (name, place, _type(root, _schema(one)), _required(one), _said(one, "description"))
-        for (name, place), one in found.items()
-        if place != "body"
+        (*key, _type(root, _schema(one)), _required(one), _said(one, "description"))
+        for key, one in found.items()
     ]
     yield from _table("Parameters", ("Name", "In", "Type", "Required", "Description"), rows)
-    bodies = [one for (_, place), one in found.items() if place == "body"]  # of Swagger
     for body in [*bodies, _resolve(root, operation.get("requestBody"))]:
-        yield _said(body, "description")
         yield from _body(root, "Request body", body)
-    for status, value in _node(operation.get("responses")).items():
-        response = _resolve(root, value)
-        yield f"Response {status}: {_said(response, 'description')}"
-        yield from _body(root, f"Response {status}", response)
+    for status, response in _node(operation.get("responses")).items():
+        yield from _body(root, f"Response {status}", _resolve(root, response))
 
 
 def _body(root: Node, title: str, body: Node) -> Iterator[Block]:
-    """Yield the fields of a body, or its type if it has none."""
+    """Yield what is said of a body, and its fields, or its type if it has none."""
+    if said := _said(body, "description"):
+        yield f"{title}: {said}"
     if schema := _schema(body):
         forms = ", ".join(map(str, _node(body.get("content"))))
         yield f"{title}: {' of '.join(filter(None, (forms, _type(root, schema))))}"
@@ -99,22 +97,14 @@ def _fields(
         return
     seen = (*seen, reference)
     schema = _resolve(root, schema)
-    for part in _parts(schema):
+    parts = [one for kind in _PARTS for one in _nodes(schema.get(kind))]
+    for part in (*parts, _node(schema.get("items"))):
         yield from _fields(root, part, above, seen)
     for name, field in _node(schema.get("properties")).items():
         own, path = _resolve(root, field), f"{above}{name}"
         needed = "yes" if name in _list(schema.get("required")) else ""
         yield path, _type(root, _node(field)), needed, _said(own, "description")
         yield from _fields(root, _node(field), f"{path}.", seen)
-
-
-def _parts(schema: Node) -> list[Node]:
-    """Return the schemas that another one consists of: alternatives, supplements, items."""
-    kinds = ("allOf", "oneOf", "anyOf")
-    return [
-        *(one for kind in kinds for one in _nodes(schema.get(kind))),
-        _node(schema.get("items")),
-    ]
 
 
 def _type(root: Node, schema: Node, depth: int = 0) -> str:

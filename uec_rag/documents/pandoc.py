@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -16,10 +17,21 @@ _SECONDS = 60  # that a conversion takes at most
 _MEMORY = "1G"  # of its heap
 _DECLARED = re.compile(rb"\A\s*+<\?xml[^>]*?\bencoding=[\"']([\w-]+)[\"'][^>]*\?>")
 _INCLUDED = re.compile(rb"^(?:include::|#\+INCLUDE:).*$", re.IGNORECASE | re.MULTILINE)
+# What pandoc would drop or double, and what is put in its place.
+_MENDED = {
+    "latex": (
+        (rb"(?m)^\\tightlist[ \t]*$", b""),
+        (rb"\\endfirsthead(?s:.{0,5000}?)\\endhead", rb"\\endhead"),
+        (rb"\\item\[\$\\boxtimes\$\]", "\\\\item ☒ ".encode()),
+        (rb"\\item\[\$\\square\$\]", "\\\\item ☐ ".encode()),
+    ),
+    "rtf": ((rb"\{\\\*\\footnote\b", rb"{\\footnote"),),
+}
 _NOT_INCLUDED = "Could not load include file"
 _OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_PARENT = f"{_STYLE}parent-style-name"
 _TITLE = '<header id="title-block-header">'
 
 
@@ -31,6 +43,8 @@ def read_markup(data: bytes, form: str) -> Content:
         declared = _DECLARED.match(data)
         text, notes = decode(data, declared and declared[1].decode())
         data, included = _INCLUDED.subn(b"", _DECLARED.sub(b"", text.encode(), count=1))
+        for pattern, mended in _MENDED.get(form, ()):
+            data = re.sub(pattern, mended, data)
         content = Content([], notes=notes, left_out={"included file": included})
         if form == "man" and re.search(rb"^\.Dd\b", data, re.MULTILINE):
             form = "mdoc"
@@ -42,29 +56,26 @@ def read_markup(data: bytes, form: str) -> Content:
     outer = sum(isinstance(block, Heading) and block.depth == 1 for block in blocks)
     if not title and outer > 1:
         blocks = deeper(blocks, 1)
-    counts = {**content.left_out, "image": markup.count("<img ")}
-    counts["equation"] = counts.get("equation", 0) - markup.count('<span class="math')
-    counts["included file"] = counts.get("included file", 0) + warnings.count(_NOT_INCLUDED)
-    left_out = {noun: count for noun, count in counts.items() if count > 0}
-    return replace(content, pages=[Page(blocks)], title=title, left_out=left_out)
+    left_out = Counter(content.left_out)
+    left_out["image"] += markup.count("<img ")
+    left_out["equation"] -= markup.count('<span class="math')
+    left_out["included file"] += warnings.count(_NOT_INCLUDED)
+    return replace(content, pages=[Page(blocks)], title=title, left_out=+left_out)
 
 
 def _of_odt(data: bytes) -> Content:
     """Return what pandoc does not see in a text of OpenDocument: its title, formulas, charts."""
     archive = unzip(data)
     tree = ElementTree.fromstring(archive.read("content.xml"))
-    titles = {"Title"} | {
-        own.get(f"{_STYLE}name")
-        for own in tree.iter(f"{_STYLE}style")
-        if own.get(f"{_STYLE}parent-style-name") == "Title"
-    }
-    found = [p for p in tree.iter(f"{_TEXT}p") if p.get(f"{_TEXT}style-name") in titles]
+    own = [one for one in tree.iter(f"{_STYLE}style") if one.get(_PARENT) == "Title"]
+    titles = {"Title", *(one.get(f"{_STYLE}name") for one in own)}
+    texts = (p.itertext() for p in tree.iter(f"{_TEXT}p") if p.get(f"{_TEXT}style-name") in titles)
+    title = "".join(next(texts, ()))
     objects = [archive.read(name) for name in archive.namelist() if _OBJECT.fullmatch(name)]
     left_out = {
         "equation": sum(b"Math/MathML" in one for one in objects),
         "chart": sum(b"<chart:chart" in one for one in objects),
     }
-    title = "".join(found[0].itertext()) if found else ""
     return Content([], " ".join(title.split()), left_out=left_out)
 
 

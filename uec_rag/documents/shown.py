@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import groupby
 
 import lxml.html
 from bs4 import BeautifulSoup, Tag
+from bs4.element import NavigableString, PageElement
 
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.numbering import write_number
@@ -14,20 +17,20 @@ from uec_rag.documents.text import raised
 OWN_NUMBER = "\ue002"
 """What stands before the text of an item of a list that has a number of its own."""
 
-_UNSEEN = ("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title")
+_WRITTEN = "written"  # the name of an element of which only its text is shown
+_UNSEEN = (
+    *("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title"),
+    *("audio", "video", "canvas", "datalist"),
+)
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
-_DRAWN_BOXES = {
-    "checkbox-on": True,
-    "checkbox-off": False,
-    "fa-check-square-o": True,
-    "fa-square-o": False,
-}
+_TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
 _SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _HIDDEN = re.compile(
     r"(?:display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all)(?!\w)", re.I
 )
 _SIZE = re.compile(r"font-size\s*:\s*(0*\.?0*(?:px|pt|em|rem|%)?\s*(?:;|!|$))?", re.I)
+_RAISED = re.compile(r"vertical-align\s*:\s*super", re.I)
 _OPENERS = ("h2", "h3", "h4", "h5", "h6", "dt", "button", "summary", "a", "label")
 _PIECES = ["p", "li", "table", "pre", "div", "h1", "h2", "h3", "h4", "h5", "h6"]
 _OPENING = ("aria-controls", "data-target", "data-bs-target", "href", "for")
@@ -35,18 +38,13 @@ _OPENING = ("aria-controls", "data-target", "data-bs-target", "href", "for")
 
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
-    _write_formulas(soup)
-    tags = [*soup.find_all(True)]
-    _remove_invisible(tags)
+    tags, written = [*soup.find_all(True)], list[Tag]()
+    opened = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
     for tag in tags:
-        if tag.decomposed:
-            continue
-        if tag.name in ("sub", "sup"):
-            _write_mark(tag)
-        elif (is_ticked := _is_ticked(tag)) is not None:
-            _replace(tag, "☒ " if is_ticked else "☐ ")
-        elif tag.name == "ol":
-            _write_numbers(tag)
+        if not tag.decomposed and (text := _text_of(tag, opened)) is not None:
+            write(tag, text)
+            written.append(tag)
+    join_written(written)
     for text in soup.find_all(string=re.compile(OWN_NUMBER)):
         own = text.find_parent("li")
         if own is not None and next(one for one in own.strings if one.strip()) is text:
@@ -54,43 +52,67 @@ def write_shown(soup: BeautifulSoup) -> None:
         text.replace_with(text.replace(OWN_NUMBER, ""))
 
 
-def _write_formulas(soup: BeautifulSoup) -> None:
-    """Write formulas as text, and remove elements of which nothing else is shown."""
-    for tag in soup.find_all(True):
-        if tag.decomposed:
-            continue
-        if tag.name.rpartition(":")[2] == "math":
-            formula = linear(lxml.html.fragment_fromstring(str(tag)))
-            _replace(tag, str(tag.get("alttext") or "").strip() or formula)
-        elif tag.name == "script" and str(tag.get("type", "")).startswith("math/tex"):
-            _replace(tag, tag.get_text().strip())
-        elif tag.name in _UNSEEN:
-            tag.decompose()
+def write(tag: Tag, text: str) -> None:
+    """Make an element one of which only a text is shown, for `join_written`."""
+    tag.clear(decompose=True)
+    tag.name, tag.attrs, tag.string = _WRITTEN, {}, text
 
 
-def _replace(tag: Tag, text: str) -> None:
-    tag.insert_before(text)
-    tag.decompose()
+def join_written(tags: Iterable[Tag]) -> None:
+    """Join elements that are written with the texts around them.
+
+    All children of an element are put back together: to take one of them out takes time in
+    proportion to their number.
+    """
+    parents = {id(tag.parent): tag.parent for tag in tags if not tag.decomposed}
+    for parent in filter(None, parents.values()):
+        children = [*parent.contents]
+        parent.clear()
+        for is_text, run in groupby(children, _is_text):
+            found = [*run]
+            parent.extend(["".join(map(_text, found))] if is_text else found)
 
 
-def _remove_invisible(tags: list[Tag]) -> None:
-    """Remove what no reader ever sees; not what holds a page, or what a link or a heading opens."""
-    opened = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
-    for tag in tags:
-        if tag.decomposed or not tag.attrs:
-            continue
-        style = str(tag.attrs.get("style", ""))
-        is_hidden = tag.attrs.get("hidden", "until-found") != "until-found"
-        if is_hidden or _HIDDEN.search(style):
-            if not _is_opened(tag, opened) and tag.find(["h1", "main"]) is None:
-                tag.decompose()
-        elif tag.attrs.get("aria-hidden") == "true":
-            if tag.name not in _PIECES and tag.find(_PIECES) is None:
-                tag.decompose()
-        elif (size := _SIZE.search(style)) and size[1]:
-            for text in tag.find_all(string=True):  # what is within may have a size of its own
-                if text.find_parent(style=_SIZE) is tag:
-                    text.extract()
+def _is_text(child: PageElement) -> bool:
+    return type(child) is NavigableString or (isinstance(child, Tag) and child.name == _WRITTEN)
+
+
+def _text(child: PageElement) -> str:
+    return "".join(map(str, child.contents)) if isinstance(child, Tag) else str(child)
+
+
+def _text_of(tag: Tag, opened: set[str]) -> str | None:
+    """Return what is shown in place of an element; None if it is shown as it is."""
+    if tag.name.rpartition(":")[2] == "math":
+        formula = linear(lxml.html.fragment_fromstring(str(tag)))
+        return str(tag.get("alttext") or "").strip() or formula
+    if tag.name == "script" and str(tag.get("type", "")).startswith("math/tex"):
+        return tag.get_text().strip()
+    if tag.name in _UNSEEN or _is_hidden(tag, opened):
+        return ""
+    if tag.name in ("sub", "sup") or _RAISED.search(str(tag.attrs.get("style", ""))):
+        return _mark(tag)
+    if tag.name == "time" and not tag.get_text().strip():
+        return str(tag.get("datetime", ""))
+    if tag.name == "ol":
+        _write_numbers(tag)
+    return _box(tag)
+
+
+def _is_hidden(tag: Tag, opened: set[str]) -> bool:
+    """Return whether no reader ever sees an element.
+
+    What holds a page or a formula is seen, and what a link or a heading opens.
+    """
+    style = str(tag.attrs.get("style", ""))
+    if tag.attrs.get("hidden", "until-found") != "until-found" or _HIDDEN.search(style):
+        return not _is_opened(tag, opened) and tag.find(["h1", "main", "math"]) is None
+    if (size := _SIZE.search(style)) and size[1]:
+        for text in tag.find_all(string=True):  # what is within may have a size of its own
+            if text.find_parent(style=_SIZE) is tag:
+                text.extract()
+    is_sign = tag.attrs.get("aria-hidden") == "true" and tag.name not in _PIECES
+    return is_sign and tag.find(_PIECES) is None
 
 
 def _is_opened(tag: Tag, opened: set[str]) -> bool:
@@ -99,38 +121,48 @@ def _is_opened(tag: Tag, opened: set[str]) -> bool:
     return is_below or tag.get("role") == "tabpanel" or tag.get("id") in opened
 
 
-def _is_ticked(tag: Tag) -> bool | None:
-    """Return whether a check box is ticked; None for another element, or a switch of a menu."""
-    if tag.name == "input" and tag.attrs.get("type") == "checkbox":
-        return tag.has_attr("checked") if tag.find_parent(_BOXES) else None
-    if tag.attrs.get("role") == "checkbox":
-        return tag.attrs.get("aria-checked") == "true"
-    drawn = _DRAWN_BOXES.keys() & set(tag.get_attribute_list("class"))
-    return _DRAWN_BOXES[drawn.pop()] if drawn and not tag.get_text().strip() else None
+def _box(tag: Tag) -> str | None:
+    """Return a check box, ticked or not; None for another element, or a switch of a menu."""
+    is_ticked = tag.attrs.get("aria-checked") == "true" or tag.has_attr("checked")
+    classes = {*tag.get_attribute_list("class")}
+    if classes & (_TICKED | _UNTICKED) and not tag.get_text().strip():
+        is_ticked = bool(classes & _TICKED)
+    elif tag.attrs.get("role") != "checkbox" and not _is_labelled(tag):
+        return None
+    return "☒ " if is_ticked else "☐ "
 
 
-def _write_mark(mark: Tag) -> None:
-    """Write what is raised apart from what is before it, but not what is lowered."""
+def _is_labelled(tag: Tag) -> bool:
+    """Return whether an element is a check box that has a text."""
+    if tag.attrs.get("type") != "checkbox":
+        return False
+    after = next((one for one in tag.next_siblings if one.get_text().strip()), None)
+    is_before = after is not None and (not isinstance(after, Tag) or after.name == "label")
+    return is_before or tag.find_parent(_BOXES) is not None
+
+
+def _mark(mark: Tag) -> str | None:
+    """Return what is raised apart from what is before it, but not what is lowered."""
     text, before = mark.get_text(), mark.find_previous(string=True)
     is_same = before is not None and before.find_parent(_PIECES) is mark.find_parent(_PIECES)
     last = str(before) if is_same else ""
     if mark.name == "sub":  # "H2O" is what people write, but 10 to the base 2 is not 102
-        text = f"_{text}" if last[-1:].isdigit() and text[:1].isdigit() else text
-    elif mark.find("a") is not None or mark.find_parent("a") is not None:
-        return
-    else:
-        text = raised(last, text)
-    _replace(mark, text)
+        return f"_{text}" if last[-1:].isdigit() and text[:1].isdigit() else text
+    if mark.find("a") is not None or mark.find_parent("a") is not None:
+        return None
+    return raised(last, text)
 
 
 def _write_numbers(items: Tag) -> None:
     """Write the letters of a list, and numbers that go another way than from one to the next."""
-    number, shape = _integer(items.get("start"), 1), _SHAPES.get(str(items.get("type", "")))
-    for item in items.find_all("li", recursive=False):
+    children, shape = items.find_all("li", recursive=False), _SHAPES.get(str(items.get("type", "")))
+    step = -1 if items.has_attr("reversed") else 1
+    number = _integer(items.get("start"), 1 if step > 0 else len(children))
+    for item in children:
         number = _integer(item.get("value"), number)
-        if shape or item.has_attr("value"):
+        if shape or step < 0 or item.has_attr("value"):
             item.insert(0, f"{OWN_NUMBER}{write_number(number, shape or 'decimal')}. ")
-        number += 1
+        number += step
 
 
 def _integer(value: object, usual: int) -> int:

@@ -9,11 +9,13 @@ from typing import Any
 
 from uec_rag.documents.archive import choose_alternatives, parse_xml, unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of
-from uec_rag.documents.drawings import chart_table, diagram_lines
+from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.text import raised
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_DRAWINGS = ("{*}chart", "{*}relIds")
 _PICTURE = "{http://schemas.openxmlformats.org/presentationml/2006/main}pic"
 
 
@@ -24,6 +26,9 @@ def read_pptx(data: bytes) -> Content:
     unzip(data)
     pages, left_out = [], Counter[str]()
     for number, slide in enumerate(Presentation(io.BytesIO(data)).slides, start=1):
+        if slide._element.get("show") in ("0", "false"):
+            left_out["hidden slide"] += 1
+            continue
         choose_alternatives(slide._element)
         title = slide.shapes.title
         heading = "" if title is None else " ".join(_text(title.text_frame).split())
@@ -31,7 +36,7 @@ def read_pptx(data: bytes) -> Content:
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             blocks.append(_text(slide.notes_slide.notes_text_frame))
         pages.append(Page(blocks, number))
-    return Content(pages, left_out=left_out)
+    return Content(pages, left_out=+left_out)
 
 
 def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) -> Iterator[Block]:
@@ -70,16 +75,12 @@ def _described(picture: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa
 
 
 def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
-    """Yield the table of a chart or the texts of SmartArt."""
-    if shape.has_chart:
-        if table := chart_table(parse_xml(shape.chart.part.blob)):
-            yield table
-        else:
-            left_out["chart without values"] += 1
-        return
-    for diagram in shape._element.iter("{*}relIds"):
-        part = next((id_ for name, id_ in diagram.attrib.items() if name.endswith("}dm")), "")
-        yield "\n".join(diagram_lines(parse_xml(shape.part.related_part(part).blob)))
+    """Yield the texts of charts and SmartArt."""
+    ids = [one.get(f"{_R}id") or one.get(f"{_R}dm") for one in shape._element.iter(*_DRAWINGS)]
+    for id_ in filter(None, ids):
+        text = drawn_text(parse_xml(shape.part.related_part(id_).blob))
+        left_out["drawing without text"] += not text
+        yield text
     for _ in shape._element.iter("{*}oleObj"):
         left_out["embedded object"] += 1
 

@@ -12,11 +12,11 @@ from contextlib import suppress
 from lxml import etree
 
 from uec_rag.documents.archive import Element, choose_alternatives, parse_xml, unwrap, unzip
-from uec_rag.documents.document import Block, Content, Page, Table
-from uec_rag.documents.drawings import chart_table, diagram_lines
+from uec_rag.documents.document import Block, Content, Page
+from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.numbering import Numbering
+from uec_rag.documents.numbering import Numbering, by_name, value_of
 from uec_rag.documents.shown import OWN_NUMBER
 from uec_rag.documents.text import has_words
 
@@ -34,6 +34,7 @@ _NOTHING = re.compile(
     r"w:(?:perm(?:Start|End)|(?:continuationS|s)eparator|tblPrEx|ffData|pgNum|sdtPr|sdtEndPr"
     r"|customXml\w+|moveFrom\w*|fldData|annotationRef|cellIns|cellDel|cellMerge|divId)"
 )
+_DEEPEST = 10  # styles that are based on each other
 _NAMES = {
     "w:altChunk": "embedded document",
     "w:contentPart": "drawing by hand",
@@ -42,6 +43,7 @@ _NAMES = {
 }
 _STYLES = """
 p[style-name='Title'] => h1:fresh
+p.Heading6 => h6:fresh
 p[style-name='Subtitle'] => p:fresh
 p[style-name^='toc '] => !
 """
@@ -80,7 +82,8 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
     # Word also keeps "stylesWithEffects.xml", and those of building blocks in a folder below.
     first = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
     parts = {roots[name].tag: roots[name] for name in first}
-    numbering = Numbering(parts.get(f"{_W}numbering"), parts.get(f"{_W}styles"))
+    styles = parts.get(f"{_W}styles")
+    numbering = Numbering(parts.get(f"{_W}numbering"), styles)
     rewritten, around = io.BytesIO(), list[str]()
     with zipfile.ZipFile(rewritten, "w") as target:
         for name in names:
@@ -92,33 +95,22 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
             if root.tag in _AROUND:
                 around += [" ".join(_text(one).split()) for one in root.iter(f"{_W}p")]
             _write_numbers(root, numbering)
+            _mark_headings(root, by_name(styles, "style", "styleId"))
             target.writestr(name, etree.tostring(root, encoding="utf-8"))
     rewritten.seek(0)
     return rewritten, around
 
 
-def _simplify(root: Element, drawn: dict[str, list[Element]], left_out: Counter[str]) -> None:
+def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> None:
     """Leave of a part what mammoth reads: paragraphs, runs, text and tables."""
     choose_alternatives(root)
-    for ruby in root.iter(f"{_W}ruby"):
-        reading = "".join(t.text or "" for t in ruby.iterfind(f"{_W}rt//{_W}t"))
-        ruby.append(_run(f"({reading})"))
+    _replace(root)
     for element in [*root.iter(*_DROPPED), *filter(_is_hidden, root.iter(f"{_W}r"))]:
         parent = element.getparent()
         if parent is not None and not parent.tag.endswith("Pr"):  # of a whole paragraph, a mark
             parent.remove(element)
-    for element in [*root.iter("{*}oMath")]:
-        element.getparent().replace(element, _run(linear(element)))
-    for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
-        element.tag = f"{_W}br" if element.tag == f"{_W}cr" else f"{_W}tab"
-    for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
-        entries = [*listed.iterfind(f"{_W}listEntry")]
-        at = listed.find(f"{_W}result")
-        chosen = entries[int(at.get(f"{_W}val", 0)) if at is not None else 0 :][:1]
-        field = listed.getparent().getparent().getparent()
-        field.addprevious(_run("".join(entry.get(f"{_W}val") for entry in chosen)))
     left_out["comment"] += sum(1 for _ in root.iter(f"{_W}commentReference"))
-    for drawing in [*root.iter("{*}docPr")]:
+    for drawing in root.iter("{*}docPr"):
         is_picture = drawing.getparent().find(".//{*}blip") is not None
         if is_picture and not drawing.get("descr") and drawing.find(".//{*}decorative") is None:
             left_out["image without alternative text"] += 1
@@ -131,7 +123,28 @@ def _simplify(root: Element, drawn: dict[str, list[Element]], left_out: Counter[
             unwrap(element)
 
 
-def _hoist(root: Element, drawn: dict[str, list[Element]]) -> None:
+def _replace(root: Element) -> None:
+    """Replace what mammoth does not read by what it reads."""
+    for ruby in root.iter(f"{_W}ruby"):
+        reading = "".join(t.text or "" for t in ruby.iterfind(f"{_W}rt//{_W}t"))
+        ruby.append(_run(f"({reading})"))
+    for element in [*root.iter("{*}oMath")]:
+        element.getparent().replace(element, _run(linear(element)))
+    for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
+        element.tag = f"{_W}br" if element.tag == f"{_W}cr" else f"{_W}tab"
+    for position in [*root.iter(f"{_W}position")]:  # in half points above or below the line
+        if not position.get(f"{_W}val", "-").startswith(("-", "0")):
+            position.tag = f"{_W}vertAlign"
+            position.set(f"{_W}val", "superscript")
+    for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
+        entries = [*listed.iterfind(f"{_W}listEntry")]
+        at = listed.find(f"{_W}result")
+        chosen = entries[int(at.get(f"{_W}val", 0)) if at is not None else 0 :][:1]
+        field = listed.getparent().getparent().getparent()
+        field.addprevious(_run("".join(entry.get(f"{_W}val") for entry in chosen)))
+
+
+def _hoist(root: Element, drawn: dict[str, str]) -> None:
     """Put text boxes, charts and diagrams below the paragraphs that they are in."""
     for element in reversed([*root.iter(f"{_W}txbxContent", "{*}chart", "{*}relIds")]):
         below = next(element.iterancestors(f"{_W}p"), None)
@@ -139,7 +152,7 @@ def _hoist(root: Element, drawn: dict[str, list[Element]]) -> None:
             continue
         inner = [*element]
         if not element.tag.startswith(_W):
-            inner = [one for name in element.attrib.values() for one in drawn.get(name, ())]
+            inner = [_paragraph(drawn[name]) for name in element.attrib.values() if name in drawn]
         for child in reversed(inner):
             below.addnext(child)
 
@@ -155,17 +168,27 @@ def _write_numbers(root: Element, numbering: Numbering) -> None:
             properties.addnext(_run(f"{OWN_NUMBER}{label} "))
 
 
-def _drawn(roots: dict[str, Element], name: str) -> dict[str, list[Element]]:
-    """Return the charts and the data of diagrams that a part refers to, as Word's elements."""
+def _mark_headings(root: Element, styles: dict[str, Element]) -> None:
+    """Give paragraphs that their outline level makes headings a style by which mammoth knows it."""
+    for paragraph in root.iter(f"{_W}p"):
+        owner, level, properties = paragraph, "", paragraph.find(f"{_W}pPr")
+        for path in (f"{_W}pPr/{_W}pStyle", *[f"{_W}basedOn"] * _DEEPEST):
+            level = level or value_of(owner, f"{_W}pPr/{_W}outlineLvl")
+            owner = styles.get(value_of(owner, path))
+        style = None if properties is None else properties.find(f"{_W}pStyle")
+        if level in "012345" and level and _text(paragraph).strip():
+            style = etree.SubElement(properties, f"{_W}pStyle") if style is None else style
+            style.set(f"{_W}val", f"Heading{int(level) + 1}")
+
+
+def _drawn(roots: dict[str, Element], name: str) -> dict[str, str]:
+    """Return the texts of the charts and diagrams that a part refers to, by their ids."""
     folder, file = posixpath.split(name)
-    found = dict[str, list[Element]]()
+    found = dict[str, str]()
     for relation in roots.get(f"{folder}/_rels/{file}.rels", ()):
         target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))[1:]
-        kind, root = relation.get("Type", "").rpartition("/")[2], roots.get(target)
-        if root is not None and kind in ("chart", "diagramData"):
-            table = chart_table(root) if kind == "chart" else None
-            lines = diagram_lines(root) if kind == "diagramData" else ()
-            found[relation.get("Id")] = [_table(table)] if table else [*map(_paragraph, lines)]
+        if target in roots and relation.get("Type", "").endswith(("/chart", "/diagramData")):
+            found[relation.get("Id")] = drawn_text(roots[target])
     return found
 
 
@@ -188,18 +211,6 @@ def _run(text: str) -> Element:
 
 def _paragraph(text: str) -> Element:
     paragraph = etree.Element(f"{_W}p")
-    paragraph.append(_run(text))
+    for line in text.split("\n"):
+        paragraph.extend([_run(line), etree.Element(f"{_W}br")])
     return paragraph
-
-
-def _table(table: Table) -> Element:
-    """Return a table as an element of Word, with its titles in rows above its names."""
-    element = etree.Element(f"{_W}tbl")
-    header = [*((title,) for title in table.titles), table.names]
-    for number, row in enumerate([*header, *table.rows]):
-        line = etree.SubElement(element, f"{_W}tr")
-        if number < len(header):
-            etree.SubElement(etree.SubElement(line, f"{_W}trPr"), f"{_W}tblHeader")
-        for cell in row:
-            etree.SubElement(line, f"{_W}tc").append(_paragraph(cell))
-    return element
