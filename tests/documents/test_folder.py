@@ -176,6 +176,7 @@ PARTS = "".join(f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n" for 
         ("a.html", "<div>" * 8000 + "end" + "</div>" * 8000, "end"),
         ("a.html", "<p><b><i>" * 4000 + "end", "end"),
         ("a.html", f"<table><tr>{SPANS}</table>" + "<p>end", "end"),
+        ("a.html", "<p>" + "a<sup>2</sup> " * 20_000 + "end", "end"),
         ("a.md", "---\na: " + "[" * 15_000 + "\n---\nend", "end"),
         ("a.md", "- " * 20_000 + "end", "end"),
         ("a.rst", ":a" * 40_000 + "\n\nend", "end"),

@@ -90,7 +90,8 @@ def _text_of(tag: Tag, opened: set[str]) -> str | None:
         return tag.get_text().strip()
     if tag.name in _UNSEEN or _is_hidden(tag, opened):
         return ""
-    if tag.name in ("sub", "sup") or _RAISED.search(str(tag.attrs.get("style", ""))):
+    is_raised = tag.name in ("span", "font", "small") and _RAISED.search(str(tag.get("style")))
+    if tag.name in ("sub", "sup") or is_raised:
         return _mark(tag)
     if tag.name == "time" and not tag.get_text().strip():
         return str(tag.get("datetime", ""))
@@ -136,7 +137,8 @@ def _is_labelled(tag: Tag) -> bool:
     """Return whether an element is a check box that has a text."""
     if tag.attrs.get("type") != "checkbox":
         return False
-    after = next((one for one in tag.next_siblings if one.get_text().strip()), None)
+    beside = (one for one in tag.next_siblings if isinstance(one, Tag) or one.get_text().strip())
+    after = next(beside, None)
     is_before = after is not None and (not isinstance(after, Tag) or after.name == "label")
     return is_before or tag.find_parent(_BOXES) is not None
 
