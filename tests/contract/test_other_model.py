@@ -40,6 +40,14 @@ class Hosted(Embeddings):
         return self.embed_documents([text])[0]
 
 
+class Named(Hosted):
+    """One with a name."""
+
+    @property
+    def model_name(self):
+        return self.model_version
+
+
 class HostedNodes(BaseEmbedding):
     """The same, of LlamaIndex."""
 
@@ -123,6 +131,27 @@ def test_a_fit_of_another_model_is_not_loaded(over, tmp_path):
     assert load(tmp_path, over=store("MiniLM")).index.uec.is_fitted
     with pytest.raises(FingerprintMismatch, match="makes other vectors than the model that was"):
         load(tmp_path, over=store("gte"))
+
+
+@pytest.mark.parametrize("over", [langchain.UECRetriever.over, llama_index.UECRetriever.over])
+def test_a_fit_of_a_model_of_another_name_says_what_it_was_made_of(over, tmp_path):
+    store = chroma if over.__self__ is langchain.UECRetriever else nodes
+    over(store("MiniLM"), UEC([Named("MiniLM"), "bm25"])).fit_from().save(tmp_path)
+    with pytest.raises(ValueError, match=r"'MiniLM', 'bm25'\], of which .* \['gte'\]. Pass those"):
+        over.__self__.load(tmp_path, UEC([Named("gte"), "bm25"]), over=store("gte"))
+
+
+@pytest.mark.parametrize("over", [langchain.UECRetriever.over, llama_index.UECRetriever.over])
+def test_vectors_of_another_model_are_refused_before_a_fit_over_them(over):
+    theirs = chroma("gte") if over.__self__ is langchain.UECRetriever else nodes("gte")
+    if isinstance(theirs, VectorStoreIndex):
+        theirs._embed_model = HostedNodes(version="MiniLM")
+    else:
+        theirs._embedding_function = Hosted("MiniLM")
+    index = over(theirs).index
+    with pytest.raises(ValueError, match="vectors: expected those of the first encoder"):
+        index.search(ASKED[:1])
+    assert not index.uec.is_fitted
 
 
 def test_an_index_of_ours_knows_the_function_that_filled_it(tmp_path):

@@ -360,6 +360,12 @@ def test_that_farther_passages_of_a_filter_are_not_looked_at_is_said(count, said
     assert len(told) == said
 
 
+def test_a_filter_here_that_leaves_enough_of_the_nearest_passages_is_not_told(recwarn):
+    over = langchain.UECRetriever.over(Other(1001), Member(), fit=False).index
+    assert over.search([TEXTS[0]], filter={"$not": {"$id": ["1"]}})[0].ids
+    assert not [one for one in recwarn if "cannot run all of it" in str(one.message)]
+
+
 def test_an_engine_whose_texts_are_under_another_key_is_an_error_that_names_it():
     client = qdrant()
     payloads = [{"text": text, "metadata": {}} for text in TEXTS]

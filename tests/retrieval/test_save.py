@@ -254,12 +254,15 @@ OLDER = (
 """The tables of the day before."""
 
 
-def test_an_index_of_another_version_is_refused_with_what_to_do(small, tmp_path):
+@pytest.mark.parametrize("settings", [False, True])
+def test_an_index_of_another_version_is_refused_with_what_to_do(small, tmp_path, settings):
     small.save(tmp_path / "index")
     small.close()
     with database_of(tmp_path / "index") as database:
-        for sql in OLDER:
+        for sql in OLDER[2:] if settings else OLDER:
             database.execute(sql)
+        if settings:  # such as a number where an array is now
+            change_setting(database, "schema", f'{{"widths": [8], "words": {[0.5] * 500}}}')
     said = r"has format 1, expected 2: another version .* uec-rag index FOLDER --out INDEX"
     with pytest.raises(IndexCorrupted, match=said):
         Retriever.load(tmp_path / "index")

@@ -42,7 +42,7 @@ def as_corrupted(path: Path) -> Iterator[None]:
             raise  # the disk's, not the contents'
         said = "is missing"
         if not is_missing:
-            said = f"has unexpected content ({type(error).__name__}: {error})"
+            said = f"has unexpected content ({type(error).__name__}: {error!s:.300})"
         raise corruption(path, f"{said}; make it again.") from error
 
 

@@ -262,7 +262,10 @@ def read_ensemble(
     check_type(given, Mapping, "encoders", expected)
     saved, fitted = read_fit(folder)
     if unknown := sorted({*given} - {*fitted.names}):
-        raise ValueError(f"encoders: expected names among {[*fitted.names]}, got {unknown}.")
+        raise ValueError(
+            f"encoders: expected names among {[*fitted.names]}, of which this was made, got "
+            f"{unknown}. Pass those that it was made of, or fit again with yours."
+        )
     models = saved.encoders
     if missing := [m.name for m in models if m.spec is None and m.name not in given]:
         raise ValueError(

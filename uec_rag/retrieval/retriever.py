@@ -800,6 +800,8 @@ class Retriever:
             return
         given = learn.sample_passages(self.store)
         if len(given) >= learn.ENOUGH and self.uec.dimension:
+            if isinstance(self.store, SourceStore):
+                self.store.encode(given[:1])  # vectors of another model are refused before the work
             try:
                 self._use_fit(learn.fit_without_labels(self.uec, given), given)
             except learn.NoFit as error:

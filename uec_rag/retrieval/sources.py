@@ -139,9 +139,10 @@ class Search:
         found = self.every() if self.every else self._plain(question, many)
         known = {passage.id for passage in kept}
         missed = [one for one in matching(condition, found) if one.id not in known]
+        is_few = len(known) + len(missed) < self.count  # else the nearest that match are known
         if not trouble and missed and own is not None:
             trouble = f"leaves out {len(missed)} passages that match"
-        elif not trouble and (not is_all or own is None) and len(found) >= many:
+        elif not trouble and (not is_all or own is None) and len(found) >= many and is_few:
             trouble = "cannot run all of it"
         if trouble:
             self._say(condition, trouble, len(found), len(known) + len(missed))

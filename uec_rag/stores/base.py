@@ -351,11 +351,13 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     if state is None:
         return None
     if store is None or not isinstance(state, dict):
+        known = state.values() if isinstance(state, dict) else [state]
+        named = [value for value in known if isinstance(value, str)]
         raise ValueError(
-            f"path: the passages of this index are in a store elsewhere ({state!r:.300}), which is "
+            f"path: the passages of this index are in a store elsewhere ({named!r:.300}), which is "
             "not opened just because a saved folder names it; if it is yours, pass it: "
-            "Retriever.load(path, store=...), of a retriever over another package's store with "
-            "store=UECRetriever.over(your_store, ...).index.store."
+            "Retriever.load(path, store=...), or over another package's store "
+            "UECRetriever.load(path, over=your_store)."
         )
     store.restore(state)
     return store

@@ -61,7 +61,6 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     Triggers, views and indexes of expressions are code, which is not run for whoever made the file.
     """
     [(version,)] = connection.execute("PRAGMA user_version")
-    [(application,)] = connection.execute("PRAGMA application_id")
     if version > _FORMAT:
         raise OtherFormat(path, version)
     if not _has_tables(connection):
@@ -71,17 +70,25 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
         if sql in missing:
             missing.remove(sql)
         elif sql or not name.startswith("sqlite_autoindex_"):
-            if application == APPLICATION and version < _FORMAT:
-                raise OtherFormat(path, version)
+            refuse_older(connection, path)
             raise corruption(
                 path,
                 f"holds {str(name)!r:.60}, which is not part of an index: it was made by another "
                 "program, or changed. It was not read; build the index again.",
             )
     if missing:
+        refuse_older(connection, path)
         raise corruption(
             path, f"lacks {min(missing).split()[2]!r}: it is no index of uec-rag; build it again."
         )
+
+
+def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise OtherFormat for an index that cannot be read, if an earlier version made it."""
+    [(version,)] = connection.execute("PRAGMA user_version")
+    [(application,)] = connection.execute("PRAGMA application_id")
+    if application == APPLICATION and version < _FORMAT:
+        raise OtherFormat(path, version)
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:

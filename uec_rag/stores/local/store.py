@@ -41,7 +41,7 @@ from uec_rag.stores.base import (
     dates_of,
     restore_dates,
 )
-from uec_rag.stores.local.database import Database, EmptyIndex
+from uec_rag.stores.local.database import Database, EmptyIndex, refuse_older
 from uec_rag.stores.local.view import Part, Segment, State, Texts, View
 
 SEGMENTS = "segments"
@@ -466,6 +466,7 @@ class LocalStore(Store):
                     self._publish(*self._read_state(connection, self._state))
                     return
                 except IndexCorrupted:
+                    refuse_older(connection, self._home.database.path)
                     # Another process may have merged a segment since its name was read.
                     connection.execute("COMMIT")
                     if attempt == _ATTEMPTS - 1 or connection.execute(version).fetchone() == row:
