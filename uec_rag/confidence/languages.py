@@ -64,7 +64,8 @@ def check_language(language: str | None) -> str | None:
 
 
 @cache
-def _languages_of_words() -> Mapping[str, tuple[str, ...]]:
+def languages_of_words() -> Mapping[str, tuple[str, ...]]:
+    """Return the codes of the languages that have each function word."""
     known: dict[str, tuple[str, ...]] = {}
     for code, table in tables().items():
         for word in table["words"].split():
@@ -89,7 +90,7 @@ def language_of(text: str) -> str:
     points = Counter[str]()
     text = ADDRESS.sub(" ", text)
     words = _WORD.findall(text.lower().replace("’", "'"))
-    known = _languages_of_words()
+    known = languages_of_words()
     for word in words:
         having = known.get(word, ())
         points.update(dict.fromkeys(having, 1 / len(having) if having else 0))

@@ -1,4 +1,4 @@
-"""Whether a passage states anything: headings and questions alone are no answer."""
+"""The form of a passage as evidence: headings and questions alone are no answer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import cache
 
 import regex
 
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.text import FUNCTION_WORDS
-from uec_rag.confidence.languages import tables
-from uec_rag.confidence.model import shipped
+from uec_rag.confidence.languages import languages_of_words
+from uec_rag.confidence.model import JUDGED, shipped
 
 _SENTENCE = regex.compile(r"[^.!?？\n]++(?:[.!?？](?!\s)[^.!?？\n]*+)*+[.!?？]*+")
 _LABEL = regex.compile(r"\A\W*+(?:[\w#.,()-]++ ?+){1,5}:(?=\s|\Z)")  # "Status:"
@@ -25,12 +26,6 @@ _OTHER_WRITING = regex.compile(r"(?![\p{Latin}\p{Cyrillic}\p{Greek}])\p{L}")
 _RARE = 0.03  # share of passages with such a form, as in the manuals that it was learned on
 _LIST = 4  # words after a label; fewer are its value, as in "Warranty: two years"
 _LONGEST = 4000  # characters that are looked at
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    own = (word for table in tables().values() for word in table["words"].split())
-    return FUNCTION_WORDS | frozenset(own)
 
 
 @cache
@@ -63,7 +58,7 @@ def kind_of_text(text: str) -> str:
             words = [word.casefold() for word in _WORD.findall(said)]
             if sentence.endswith(("?", "？")):
                 asks = True
-            elif not _function_words().isdisjoint(words):
+            elif any(word in FUNCTION_WORDS or word in languages_of_words() for word in words):
                 return "states"
             elif said == sentence:
                 answers |= bool(words)
@@ -74,16 +69,36 @@ def kind_of_text(text: str) -> str:
     return "states" if values else "lists"
 
 
-def log_likelihood_ratio(text: str, others: Sequence[str]) -> float:
+def log_likelihood_ratio(kind: str, others: Sequence[str]) -> float:
     """Return what the form of the first hit adds to the log odds that the corpus answers.
 
     It was learned by `benchmarks/quality/statements.py`, as a ratio a of likelihoods where the form
     is rare. It tells the less, the more of the other hits have it, as in a corpus of tables: with a
     share b of them, P(form | no answer) is b and P(form | an answer) is a b / (a b + 1 - b).
+
+    `kind`, `others`: the forms of the hit and of others, see `kind_of_text`.
     """
-    kind = kind_of_text(text)
     if kind == "states":
         return 0.0
-    alike = sum(kind_of_text(other) == kind for other in others)
-    share, ratio = (alike + _RARE) / (len(others) + 1), math.exp(_evidence()[kind])
+    share = (others.count(kind) + _RARE) / (len(others) + 1)
+    ratio = math.exp(_evidence()[kind])
     return math.log(ratio / (ratio * share + 1 - share))
+
+
+def form_evidence(texts: Sequence[str], logits: FloatArray) -> float:
+    """Compute what the form of a question's first hits adds to the log odds of an answer.
+
+    Another of the first `JUDGED` texts, which states something, may stand in for the first one: it
+    costs what it is less similar.
+
+    `texts`: different texts of m hits, best first. `logits`: theirs, shape (m,).
+    """
+    if kind_of_text(texts[0]) == "states":  # as nearly always
+        return 0.0
+    kinds, added = [*map(kind_of_text, texts)], -math.inf
+    for place, kind in enumerate(kinds[:JUDGED]):
+        if added < 0:
+            others = kinds[:place] + kinds[place + 1 :]
+            behind = float(logits[place] - logits[0])
+            added = max(added, behind + log_likelihood_ratio(kind, others))
+    return added

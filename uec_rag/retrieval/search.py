@@ -41,7 +41,7 @@ from uec_rag.confidence.model import (
     features,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
-from uec_rag.confidence.statements import log_likelihood_ratio
+from uec_rag.confidence.statements import form_evidence
 from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
@@ -487,24 +487,11 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
         hits = [(ranking.passages[row][at].searched, of_hits[at]) for at in first]
         words[row] = word_evidence(query, hits, ranking.idf[row])
     variance, temperature = slope**2 * sigma2, method.model.temperature
-    form = np.array([form_evidence(ranking, row, logits[row]) for row in range(len(logits))])
+    form = np.empty(len(logits), dtype=np.float32)
+    for row, passages in enumerate(ranking.passages):
+        texts = [passages[at].text for at in ranking.first(row, NEAREST).tolist()]
+        form[row] = form_evidence(texts, logits[row])
     return features(logits, variance, members, temperature, words, others, form)
-
-
-def form_evidence(ranking: Ranking, row: int, logits: FloatArray) -> float:
-    """Compute what the form of one question's first hits adds to the log odds of an answer.
-
-    Another of the first `JUDGED` texts, which states something, may stand in for the first one: it
-    costs what it is less similar. `logits`: shape (m,), of the different texts.
-    """
-    texts = [ranking.passages[row][at].text for at in ranking.first(row, NEAREST).tolist()]
-    added = -np.inf
-    for place, text in enumerate(texts[:JUDGED]):
-        if added < 0:
-            others = texts[:place] + texts[place + 1 :]
-            behind = float(logits[place] - logits[0])
-            added = max(added, behind + log_likelihood_ratio(text, others))
-    return added
 
 
 def left_out(ranking: Ranking, whole: View) -> FloatArray:
