@@ -1,15 +1,18 @@
-"""onnxruntime: how it is loaded, and its product of matrices of bytes."""
+"""onnxruntime: how graphs are opened, and its product of matrices of bytes."""
 
 from __future__ import annotations
 
 import importlib
 import os
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession, SessionOptions  # type: ignore[import-untyped]
 
 # The model y = MatMulInteger(a, b, z) as onnx.helper writes it: uint8 (m, d), int8 (d, n), uint8.
 _GRAPH = (
@@ -20,7 +23,7 @@ _GRAPH = (
 )
 
 ZERO = 128
-"""What stands for 0 in the first matrix of `multiply_bytes`."""
+"""The number that stands for 0 in the first matrix of `multiply_bytes`."""
 
 MOST = 64
 """The largest absolute value in its second matrix: x86 processors without VNNI overflow above."""
@@ -33,13 +36,18 @@ def load_onnxruntime() -> ModuleType:
     return importlib.import_module("onnxruntime")
 
 
-@cache
-def _session() -> Any:  # noqa: ANN401
+def open_session(graph: str | bytes, options: SessionOptions | None = None) -> InferenceSession:
+    """Open a graph, from its file or its content, whose calls run in the caller's thread.
+
+    Other threads would not be there in a forked child, and several calls may run in parallel.
+    """
     onnxruntime = load_onnxruntime()
-    options = onnxruntime.SessionOptions()
-    # In the caller's thread: others would not be there in a forked child.
+    options = onnxruntime.SessionOptions() if options is None else options
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(_GRAPH, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+_session = cache(partial(open_session, _GRAPH))
 
 
 def multiply_bytes(left: NDArray[np.uint8], right: NDArray[np.int8]) -> NDArray[np.int32]:

@@ -15,6 +15,7 @@ import platform
 import struct
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.runtime import load_onnxruntime
+from uec_rag.base.runtime import load_onnxruntime, open_session
 from uec_rag.encoders.base import (
     Encoded,
     Float32Array,
@@ -124,16 +125,18 @@ def _optimised(graph: Path, revision: str) -> "InferenceSession":
     key = f"{revision} {load_onnxruntime().__version__} {platform.machine()} {features}"
     folder = cache_folder() / "graphs"
     name = hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]
-    for kept in folder.glob(f"{name}-*.onnx"):
-        if kept.stem.endswith(_hash(kept)):
-            return _open_session(kept, is_optimised=True)
-        kept.unlink()  # it is damaged
     temporary = folder / f"{name}.{os.getpid()}"
     try:
+        for kept in folder.glob(f"{name}-*.onnx"):
+            if kept.stem.endswith(_hash(kept)):
+                return _open_session(kept, is_optimised=True)
+            kept.unlink()  # it is damaged
         folder.mkdir(parents=True, exist_ok=True)
         session = _open_session(graph, optimised=temporary)
         temporary.replace(folder / f"{name}-{_hash(temporary)}.onnx")
     except Exception:  # onnxruntime has its own kinds: nothing can be written there
+        with suppress(OSError):
+            temporary.unlink()
         return _open_session(graph)
     return session
 
@@ -145,13 +148,9 @@ def _hash(file: Path) -> str:
 def _open_session(
     graph: Path, *, is_optimised: bool = False, optimised: Path | None = None
 ) -> "InferenceSession":
-    """Open an ONNX graph whose calls use one thread each, since several run in parallel.
-
-    `optimised`: where to write the graph that is run.
-    """
+    """Open an ONNX graph; `optimised`: where to write the graph that is run."""
     onnxruntime = load_onnxruntime()
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
     # x86 processors without VNNI overflow on 8-bit weights and return wrong vectors otherwise.
     options.add_session_config_entry("session.x64quantprecision", "1")
     if is_optimised:
@@ -160,7 +159,7 @@ def _open_session(
     if optimised is not None:
         options.optimized_model_filepath = str(optimised)
         options.log_severity_level = 3  # it warns that the graph fits this processor only
-    return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+    return open_session(str(graph), options)
 
 
 GRAPH = Path(__file__).with_name("multilingual-e5-small.onnx")
