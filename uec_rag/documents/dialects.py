@@ -1,9 +1,11 @@
-"""What is added to Markdown by MDX, MyST, Docusaurus, Quarto, and footnotes, written plainly."""
+"""Additions to Markdown by MDX, MyST, Docusaurus and Quarto, and footnotes, written plainly."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
+
+from uec_rag.documents.text import tidy_lines
 
 _BLOCK_OF_CODE = r"^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
 # Code, which stays, and beside it: statements, to the line that closes their bracket or to a blank
@@ -60,11 +62,7 @@ def without_mdx(text: str) -> str:
         titles = _TITLE.findall(found[0]) if found[0].startswith("<") else ()
         return found["code"] or "".join(f"{double or single} " for double, single in titles)
 
-    return _tidied(_OF_MDX.sub(shown, text))
-
-
-def _tidied(text: str) -> str:
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r"(?m)[ \t]++$", "", text))
+    return tidy_lines(_OF_MDX.sub(shown, text))
 
 
 def with_notes_below(text: str) -> str:
@@ -124,7 +122,7 @@ def without_myst(text: str) -> str:
             is_head = found[2] is not None
         elif not _LABEL.fullmatch(line):
             kept.append(_CODE_OR_ROLE.sub(_role, line))
-    return _tidied("\n".join(kept))
+    return tidy_lines("\n".join(kept))
 
 
 def _opened(

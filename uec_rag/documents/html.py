@@ -16,12 +16,11 @@ from markdownify import MarkdownConverter
 
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
 from uec_rag.documents.notes import move_notes
-from uec_rag.documents.shown import write_shown
-from uec_rag.documents.text import decode, fenced, has_words
+from uec_rag.documents.shown import HEADINGS, write_shown
+from uec_rag.documents.text import decode, fenced, has_words, tidy_lines
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # of site generators
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _MAIN = "main, [role=main], [itemprop=articleBody]"
 _ASIDE = "nav, footer, [role=navigation], [role=search], [role=contentinfo], [role=banner]"
 _AROUND = "header, aside, [role=complementary]"  # content if they are within the main content
@@ -48,7 +47,6 @@ _DEEPEST = 100  # elements that are in each other
 _WIDEST = 100  # columns that a cell spans
 _LONGEST_CELL = 200  # characters on average, of a table without a header that is no layout
 _MARK = re.compile("\ue000(\\d)([^\ue001]*)\ue001")
-_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 def read_html(data: bytes) -> Content:
@@ -109,7 +107,7 @@ def _tidy(soup: BeautifulSoup) -> None:
     move_notes(soup)
     soup.smooth()
     for button in soup.find_all("button"):
-        if button.find_parent(_HEADINGS) is None and button.find(_HEADINGS) is None:
+        if button.find_parent(HEADINGS) is None and button.find(HEADINGS) is None:
             button.decompose()
 
 
@@ -129,12 +127,12 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
     title, total = root.find("h1"), len(root.get_text(" ").split())
     above = {*map(id, title.find_all_previous())} if title and is_page else set()
     for tag in root.find_all(True):
-        if tag.name in _HEADINGS or tag.find(["h1", "main"]):
+        if tag.name in HEADINGS or tag.find(["h1", "main"]):
             continue
         if id(tag) in aside or _leads_elsewhere(tag, total, is_above=id(tag) in above):
             tag.clear()
     for link in root.find_all("a"):  # marks such as "#", and those to edit or to view the source
-        heading = link.find_parent(_HEADINGS)
+        heading = link.find_parent(HEADINGS)
         is_mark = heading is not None and heading.get_text().strip() != link.get_text().strip()
         if not has_words(link.get_text()) or (is_mark and _NAVIGATION.search(_names(link))):
             link.decompose()
@@ -150,7 +148,7 @@ def _leads_elsewhere(tag: Tag, total: int, *, is_above: bool) -> bool:
     if not (is_above or is_around or is_list or is_named):
         return False
     count = len(tag.get_text().split())
-    if count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(_HEADINGS):
+    if count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(HEADINGS):
         return True
     links = [tag] if tag.name == "a" else tag.find_all("a", href=True)
     if sum(len(link.get_text().split()) for link in links) <= _LINKS * count:
@@ -217,21 +215,17 @@ def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
     )
     text, blocks, end = writer.process_tag(root, parent_tags=set()), list[Block](), 0
     for mark in _MARK.finditer(text):
-        blocks += filter(None, [_tidied(text[end : mark.start()])])
+        blocks += filter(None, [tidy_lines(text[end : mark.start()]).strip("\n")])
         number, end = int(mark[1]), mark.end()
         blocks.append(Heading(mark[2].strip("§¶ "), number) if number else tables[int(mark[2])])
-    return [*blocks, _tidied(text[end:])]
-
-
-def _tidied(text: str) -> str:
-    return re.sub(r"\n{3,}", "\n\n", _TRAILING.sub("", text)).strip("\n")
+    return [*blocks, tidy_lines(text[end:]).strip("\n")]
 
 
 def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
     """Yield the tables that are no layout, and replace them by marks."""
     count = 0
     for tag in root.find_all("table"):
-        is_layout = tag.find(["table", "pre", *_HEADINGS]) is not None
+        is_layout = tag.find(["table", "pre", *HEADINGS]) is not None
         table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:
             parts = tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from bs4 import Tag
 
-from uec_rag.documents.shown import join_written, write
+from uec_rag.documents.shown import HEADINGS, join_written, write
 from uec_rag.documents.text import has_words
 
 _LONGEST_MARK, _LONGEST_RAISED, _LONGEST_NOTE = 5, 12, 5_000  # characters
@@ -15,8 +15,7 @@ _REFERENCE, _BACK = re.compile("noteref|footnote"), re.compile("back")  # in att
 _ARROWS = ("↩", "↩︎", "↑", "^")
 _INLINE = ("a", "span", "sup", "b", "strong", "em", "i", "cite")
 _HOLDERS = ("li", "aside", "dd", "p", "tr", "div")
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_BELOW = ("p", "li", "dd", "blockquote", "pre", "div", "section", "article", *_HEADINGS)
+_BELOW = ("p", "li", "dd", "blockquote", "pre", "div", "section", "article", *HEADINGS)
 
 
 def move_notes(root: Tag) -> None:
@@ -35,7 +34,7 @@ def move_notes(root: Tag) -> None:
         sup = link.find_parent("sup") if mark else None
         outer = link if sup is None or len(sup.get_text()) > len(mark) + 4 else sup
         is_raised = outer is sup or link.find("sup") is not None
-        if not _is_mark(mark, is_raised=is_raised) or link.find_parent(_HEADINGS):
+        if not _is_mark(mark, is_raised=is_raised) or link.find_parent(HEADINGS):
             continue
         said = str([value for key, value in link.attrs.items() if key != "href"])
         is_marked = is_raised or bool(_REFERENCE.search(said))
@@ -81,7 +80,7 @@ def _note(link: Tag, named: dict[str, Tag]) -> Tag | None:
         target = target.find_parent(_HOLDERS)
     if target is None or target.name not in (*_HOLDERS, "table", "blockquote"):
         return None
-    is_around = target in link.parents or target.find(_HEADINGS) is not None
+    is_around = target in link.parents or target.find(HEADINGS) is not None
     return None if is_around or len(target.get_text()) > _LONGEST_NOTE else target
 
 
@@ -129,7 +128,7 @@ def _clear(parent: Tag | None, root: Tag) -> None:
     """Remove what held notes alone, with the headings in it."""
     while parent is not None and parent is not root and parent.parent is not None:
         texts = (text for text in parent.find_all(string=True) if has_words(text))
-        if any(text.find_parent(_HEADINGS) is None for text in texts):
+        if any(text.find_parent(HEADINGS) is None for text in texts):
             return
         above = parent.parent
         parent.decompose()

@@ -1,4 +1,4 @@
-"""What a browser shows of HTML, written as text: formulas, boxes, numbers; not what is hidden."""
+"""The parts of HTML that a browser shows, as text: formulas, boxes, numbers; not what it hides."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from uec_rag.documents.formulas import linear
 from uec_rag.documents.numbering import write_number
 from uec_rag.documents.text import raised
 
+HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 OWN_NUMBER = "\ue002"
-"""What stands before the text of an item of a list that has a number of its own."""
+"""The mark before the text of an item of a list that has a number of its own."""
 
 _WRITTEN = "written"  # the name of an element of which only its text is shown
 _UNSEEN = (
@@ -31,8 +32,8 @@ _HIDDEN = re.compile(
 )
 _SIZE = re.compile(r"font-size\s*:\s*(0*\.?0*(?:px|pt|em|rem|%)?\s*(?:;|!|$))?", re.I)
 _RAISED = re.compile(r"vertical-align\s*:\s*super", re.I)
-_OPENERS = ("h2", "h3", "h4", "h5", "h6", "dt", "button", "summary", "a", "label")
-_PIECES = ["p", "li", "table", "pre", "div", "h1", "h2", "h3", "h4", "h5", "h6"]
+_OPENERS = (*HEADINGS[1:], "dt", "button", "summary", "a", "label")
+_PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
 _OPENING = ("aria-controls", "data-target", "data-bs-target", "href", "for")
 
 

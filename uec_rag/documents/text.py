@@ -25,6 +25,9 @@ _UNSEEN = regex.compile("[\u00ad\u200b\u2060\ufeff\x00-\x08\x0b\x0c\x0e-\x1f]")
 _BLANK = regex.compile("[\u00a0\u2007\u202f]")
 _LIGATURE = regex.compile("[\ufb00-\ufb06]")
 
+_TRAILING = re.compile(r"(?<![ \t])[ \t]++$", re.MULTILINE)
+_EMPTY_LINES = re.compile(r"\n{3,}")
+
 # Of a paragraph, a line, a sentence, a word. What separates two pieces begins the second.
 _ENDS = tuple(
     map(re.compile, (r"(?=\n\n)", r"(?=\n)", r"(?<=[.!?;])(?= )|(?<=[。！？；])", r"(?= )"))
@@ -121,6 +124,11 @@ def raised(before: str, text: str) -> str:
         return text if len(mark) > _LONGEST_MARK else f"[{mark}]"
     simple = re.fullmatch(r"[-\u2212\u2013+]?\w+", mark)
     return f"^{mark}" if simple else f"^({mark})"
+
+
+def tidy_lines(text: str) -> str:
+    """Return a text without blanks at the ends of lines, and with one empty line at most."""
+    return _EMPTY_LINES.sub("\n\n", _TRAILING.sub("", text))
 
 
 def has_words(text: str) -> bool:
