@@ -91,12 +91,22 @@ def _as_text(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
+_INTERFACES = (".json", ".yaml", ".yml")
+_SECTIONS = tuple(f".{n}" for n in range(1, 10))  # of manual pages
+# Of a format as pandoc calls it, the suffixes.
 _PANDOC = {
-    **{".odt": "odt", ".rtf": "rtf", ".org": "org", ".tex": "latex", ".latex": "latex"},
-    **{".adoc": "asciidoc", ".asciidoc": "asciidoc", ".textile": "textile", ".typ": "typst"},
-    **{".dbk": "docbook", ".docbook": "docbook", ".xml": "docbook", ".opml": "opml", ".fb2": "fb2"},
-    **{".mediawiki": "mediawiki", ".wiki": "mediawiki", ".man": "man"},
-    **{f".{section}": "man" for section in range(1, 10)},
+    "odt": (".odt",),
+    "rtf": (".rtf",),
+    "org": (".org",),
+    "latex": (".tex", ".latex"),
+    "asciidoc": (".adoc", ".asciidoc"),
+    "textile": (".textile",),
+    "typst": (".typ",),
+    "docbook": (".dbk", ".docbook", ".xml"),
+    "opml": (".opml",),
+    "fb2": (".fb2",),
+    "mediawiki": (".mediawiki", ".wiki"),
+    "man": (".man", *_SECTIONS),
 }
 READERS = {
     ".txt": "readers:read_text",
@@ -126,27 +136,28 @@ READERS = {
     ".mbox": "mailboxes:read_mailbox",
     ".vtt": "subtitles:read_subtitles:vtt",
     ".srt": "subtitles:read_subtitles:srt",
-    **dict.fromkeys((".json", ".yaml", ".yml"), "openapi:read_openapi"),
-    **{suffix: f"pandoc:read_markup:{form}" for suffix, form in _PANDOC.items()},
+    **dict.fromkeys(_INTERFACES, "openapi:read_openapi"),
+    **{
+        suffix: f"pandoc:read_markup:{form}"
+        for form, suffixes in _PANDOC.items()
+        for suffix in suffixes
+    },
 }
 """The module and the function that read files, by their suffix in lower case, and its argument."""
 
-_BYTES = (
-    *(".html", ".htm", ".xhtml", ".eml", ".mbox", ".pdf", ".docx", ".docm", ".pptx", ".pptm"),
-    *(".xlsx", ".xlsm", ".epub", *_PANDOC),
-)
-"""Those whose reader decodes them itself."""
+_OF_BYTES = ("epub", "html", "mail", "mailboxes", "pandoc", "pdf", "slides", "word", "workbook")
+"""The modules whose readers decode a file themselves."""
 
 LIBRARIES = {"pandoc": "pypandoc", "subtitles": "webvtt"}
-"""What the modules of the extra "formats" need."""
+"""The libraries that modules of the extra "formats" need."""
 
 _OPENAPI = re.compile(rb"(?:^|[{,\s])[\"']?(?:openapi|swagger)[\"']?\s*:\s*[\"']?[23]")
 SIGNS = {
-    **dict.fromkeys((".json", ".yaml", ".yml"), _OPENAPI),
+    **dict.fromkeys(_INTERFACES, _OPENAPI),
     ".xml": re.compile(rb"(?i)docbook"),
-    **{f".{n}": re.compile(rb"(?m)^\.(?:TH|Dd)\b") for n in range(1, 10)},  # no rotated logs
+    **dict.fromkeys(_SECTIONS, re.compile(rb"(?m)^\.(?:TH|Dd)\b")),  # no rotated logs
 }
-"""What a file must contain to be read, where its suffix does not tell."""
+"""The expressions that a file must match to be read, where its suffix does not tell."""
 
 
 def read_content(name: str, data: bytes) -> Content:
@@ -157,6 +168,6 @@ def read_content(name: str, data: bytes) -> Content:
     suffix = PurePath(name).suffix.lower()
     module, function, *form = READERS[suffix].split(":")
     read = getattr(import_module(f"uec_rag.documents.{module}"), function)
-    text, notes = (data, []) if suffix in _BYTES else decode(data)
+    text, notes = (data, []) if module in _OF_BYTES else decode(data)
     content: Content = read(text, *form)
     return replace(content, notes=[*content.notes, *notes])
