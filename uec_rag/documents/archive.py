@@ -11,15 +11,18 @@ from lxml import etree
 Element: TypeAlias = Any
 """An element of lxml, which has no types."""
 
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+"""The namespaces of Word, of drawings and of relations, as they begin the names of elements."""
+
 _LARGEST = 2**29  # bytes that a file may unpack to
 _STRICT = b"http://purl.oclc.org/ooxml/"  # of which few programs write the namespaces
 _NAMES = {
-    b"wordprocessingml/main": b"http://schemas.openxmlformats.org/wordprocessingml/2006/main",
-    b"drawingml/main": b"http://schemas.openxmlformats.org/drawingml/2006/main",
-    b"officeDocument/math": b"http://schemas.openxmlformats.org/officeDocument/2006/math",
-    b"officeDocument/relationships": (
-        b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    ),
+    b"wordprocessingml/main": W,
+    b"drawingml/main": A,
+    b"officeDocument/math": "{http://schemas.openxmlformats.org/officeDocument/2006/math}",
+    b"officeDocument/relationships": R,
 }
 
 
@@ -34,7 +37,7 @@ def unzip(data: bytes) -> zipfile.ZipFile:
 def parse_xml(data: bytes) -> Element:
     """Parse XML, whose entities are not expanded; strict names of Office become the usual ones."""
     for name, usual in _NAMES.items():
-        data = data.replace(_STRICT + name, usual)
+        data = data.replace(_STRICT + name, usual.strip("{}").encode())
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
     return etree.fromstring(data, parser)
 

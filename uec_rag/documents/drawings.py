@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import islice
 
-from uec_rag.documents.archive import Element
+from uec_rag.documents.archive import A, Element
 from uec_rag.documents.document import MOST_CELLS, Table
 from uec_rag.documents.number_formats import show
 
 _C = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _MOST_POINTS = 10_000
 
 
@@ -22,7 +21,7 @@ def drawn_text(part: Element) -> str:
     if part.tag == f"{_C}chartSpace":
         table = _chart_table(part)
         return table.text() if table else ""
-    return "\n".join(filter(None, ("".join(_texts(one)).strip() for one in part.iter(f"{_A}p"))))
+    return "\n".join(filter(None, ("".join(_texts(one)).strip() for one in part.iter(f"{A}p"))))
 
 
 def _chart_table(chart: Element) -> Table | None:
@@ -76,5 +75,5 @@ def _level(level: Element, shape: str) -> dict[int, str]:
 
 
 def _texts(element: Element) -> list[str]:
-    found = [] if element is None else element.iter(f"{_A}t", f"{_C}v")
+    found = [] if element is None else element.iter(f"{A}t", f"{_C}v")
     return [text.text or "" for text in found]

@@ -7,9 +7,8 @@ from collections import defaultdict
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from uec_rag.documents.archive import Element
+from uec_rag.documents.archive import Element, W
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _ROMAN = {
     "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90,
     "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4, "i": 1,
@@ -68,24 +67,29 @@ class Numbering:
     ----------
     numbering, styles : Element or None
         The parts of the document that define its lists and its styles.
+
+    Attributes
+    ----------
+    styles : dict of str to Element
+        The styles by their ids.
     """
 
     def __init__(self, numbering: Element, styles: Element) -> None:
-        self._styles = by_name(styles, "style", "styleId")
-        self._numbers = by_name(numbering, "num", "numId")
-        self._definitions = by_name(numbering, "abstractNum", "abstractNumId")
+        self.styles = _by_name(styles, "style", "styleId")
+        self._numbers = _by_name(numbering, "num", "numId")
+        self._definitions = _by_name(numbering, "abstractNum", "abstractNumId")
         self._counters = defaultdict[str, dict[int, int]](dict)
         self._lists = dict[str, _List]()
 
     def label(self, paragraph: Element) -> str | None:
         """Count a paragraph; return its number or check box, None if it has neither."""
         number, level = _numbered(paragraph)
-        styles, name = list[str](), value_of(paragraph, f"{_W}pPr/{_W}pStyle")
-        while not number and name in self._styles and len(styles) < _DEEPEST:
+        styles, name = list[str](), value_of(paragraph, f"{W}pPr/{W}pStyle")
+        while not number and name in self.styles and len(styles) < _DEEPEST:
             styles.append(name)
-            number, given = _numbered(self._styles[name])
+            number, given = _numbered(self.styles[name])
             level = given if level is None else level
-            name = value_of(self._styles[name], f"{_W}basedOn")
+            name = value_of(self.styles[name], f"{W}basedOn")
         if number not in self._numbers:
             return None
         if number not in self._lists:
@@ -103,19 +107,19 @@ class Numbering:
 
     def _begin(self, number: str) -> _List:
         """Return a list when its first paragraph comes."""
-        element, own = self._numbers[number], value_of(self._numbers[number], f"{_W}abstractNumId")
-        link = value_of(self._definitions.get(own), f"{_W}numStyleLink")
-        if link in self._styles:  # its levels are those of the list of a style
-            linked, _ = _numbered(self._styles[link])
-            own = value_of(self._numbers.get(linked), f"{_W}abstractNumId")
+        element, own = self._numbers[number], value_of(self._numbers[number], f"{W}abstractNumId")
+        link = value_of(self._definitions.get(own), f"{W}numStyleLink")
+        if link in self.styles:  # its levels are those of the list of a style
+            linked, _ = _numbered(self.styles[link])
+            own = value_of(self._numbers.get(linked), f"{W}abstractNumId")
         definition, counters = self._definitions.get(own), self._counters[own]
-        defined = [] if definition is None else definition.iterfind(f"{_W}lvl")
-        levels = {_integer(level.get(f"{_W}ilvl")): _level(level) for level in defined}
-        for override in element.iterfind(f"{_W}lvlOverride"):
-            at, level = _integer(override.get(f"{_W}ilvl")), override.find(f"{_W}lvl")
+        defined = [] if definition is None else definition.iterfind(f"{W}lvl")
+        levels = {_integer(level.get(f"{W}ilvl")): _level(level) for level in defined}
+        for override in element.iterfind(f"{W}lvlOverride"):
+            at, level = _integer(override.get(f"{W}ilvl")), override.find(f"{W}lvl")
             if level is not None:
                 levels[at] = _level(level)
-            if (start := value_of(override, f"{_W}startOverride")) and at in levels:
+            if (start := value_of(override, f"{W}startOverride")) and at in levels:
                 levels[at] = levels[at]._replace(start=_integer(start))
                 counters.pop(at, None)
         return _List(counters, levels)
@@ -144,34 +148,34 @@ def _shown(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> s
 
 
 def _level(element: Element) -> _Level:
-    shapes = [one.get(f"{_W}val") for one in element.iter(f"{_W}numFmt")]
-    restart, legal = value_of(element, f"{_W}lvlRestart"), element.find(f"{_W}isLgl")
+    shapes = [one.get(f"{W}val") for one in element.iter(f"{W}numFmt")]
+    restart, legal = value_of(element, f"{W}lvlRestart"), element.find(f"{W}isLgl")
     return _Level(
-        _integer(value_of(element, f"{_W}start")),
+        _integer(value_of(element, f"{W}start")),
         shapes[-1] if shapes else "decimal",
-        value_of(element, f"{_W}lvlText"),
+        value_of(element, f"{W}lvlText"),
         _integer(restart) if restart else None,
-        legal is not None and legal.get(f"{_W}val") not in ("0", "false"),
-        value_of(element, f"{_W}pStyle"),
+        legal is not None and legal.get(f"{W}val") not in ("0", "false"),
+        value_of(element, f"{W}pStyle"),
     )
 
 
-def by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
+def _by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
     """Return the definitions of a part, which may be missing, by an attribute."""
-    found = [] if root is None else root.iterfind(_W + tag)
-    return {element.get(_W + key): element for element in found}
+    found = [] if root is None else root.iterfind(W + tag)
+    return {element.get(W + key): element for element in found}
 
 
 def _numbered(element: Element) -> tuple[str, int | None]:
     """Return the list and the level that a paragraph or a style names."""
-    level = value_of(element, f"{_W}pPr/{_W}numPr/{_W}ilvl")
-    return value_of(element, f"{_W}pPr/{_W}numPr/{_W}numId"), _integer(level) if level else None
+    level = value_of(element, f"{W}pPr/{W}numPr/{W}ilvl")
+    return value_of(element, f"{W}pPr/{W}numPr/{W}numId"), _integer(level) if level else None
 
 
 def value_of(element: Element, path: str) -> str:
     """Return the value of an element below another one; "" if there is none."""
     found = None if element is None else element.find(path)
-    return "" if found is None else found.get(f"{_W}val", "")
+    return "" if found is None else found.get(f"{W}val", "")
 
 
 def _integer(text: str | None) -> int:

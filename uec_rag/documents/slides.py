@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from uec_rag.documents.archive import choose_alternatives, parse_xml, unzip
+from uec_rag.documents.archive import A, R, choose_alternatives, parse_xml, unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of
 from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.text import raised
 
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _DRAWINGS = ("{*}chart", "{*}relIds")
 _PICTURE = "{http://schemas.openxmlformats.org/presentationml/2006/main}pic"
 
@@ -76,7 +74,7 @@ def _described(picture: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa
 
 def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
     """Yield the texts of charts and SmartArt."""
-    ids = [one.get(f"{_R}id") or one.get(f"{_R}dm") for one in shape._element.iter(*_DRAWINGS)]
+    ids = [one.get(f"{R}id") or one.get(f"{R}dm") for one in shape._element.iter(*_DRAWINGS)]
     for id_ in filter(None, ids):
         text = drawn_text(parse_xml(shape.part.related_part(id_).blob))
         left_out["drawing without text"] += not text
@@ -87,19 +85,19 @@ def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN4
 
 def _text(frame: Any) -> str:  # noqa: ANN401
     """Return the text of a frame, with formulas and with what is raised apart."""
-    return "\n".join("".join(_runs(one)) for one in frame._element.iter(f"{_A}p"))
+    return "\n".join("".join(_runs(one)) for one in frame._element.iter(f"{A}p"))
 
 
 def _runs(paragraph: Any) -> Iterator[str]:  # noqa: ANN401
     before = ""
     for run in paragraph:
-        if run.tag == f"{_A}br":
+        if run.tag == f"{A}br":
             text = "\n"
         elif next(run.iter("{*}oMath"), None) is not None:
             text = " ".join(map(linear, run.iter("{*}oMath")))
         else:
-            text = "".join(t.text or "" for t in run.iter(f"{_A}t"))
-            properties = run.find(f"{_A}rPr")
+            text = "".join(t.text or "" for t in run.iter(f"{A}t"))
+            properties = run.find(f"{A}rPr")
             if properties is not None and int(properties.get("baseline", 0) or 0) > 0:
                 text = raised(before, text)
         yield text

@@ -11,19 +11,18 @@ from contextlib import suppress
 
 from lxml import etree
 
-from uec_rag.documents.archive import Element, choose_alternatives, parse_xml, unwrap, unzip
+from uec_rag.documents.archive import Element, W, choose_alternatives, parse_xml, unwrap, unzip
 from uec_rag.documents.document import Block, Content, Page
 from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.numbering import Numbering, by_name, value_of
+from uec_rag.documents.numbering import Numbering, value_of
 from uec_rag.documents.shown import OWN_NUMBER
 from uec_rag.documents.text import has_words
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_BODIES = {f"{_W}{name}" for name in ("document", "footnotes", "endnotes", "hdr", "ftr")}
-_AROUND = (f"{_W}hdr", f"{_W}ftr")
-_DROPPED = [f"{_W}{name}" for name in ("del", "moveFrom", "rt", "rubyPr")]
+_BODIES = {f"{W}{name}" for name in ("document", "footnotes", "endnotes", "hdr", "ftr")}
+_AROUND = (f"{W}hdr", f"{W}ftr")
+_DROPPED = [f"{W}{name}" for name in ("del", "moveFrom", "rt", "rubyPr")]
 # Elements whose children mammoth reads, or that hold text itself; the rest is taken off its text.
 _READ = re.compile(
     r"(?:document|body|p|r|t|tbl|tr|tc|sdt|sdtContent|hyperlink|ins|moveTo|smartTag|customXml|hdr"
@@ -82,8 +81,7 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
     # Word also keeps "stylesWithEffects.xml", and those of building blocks in a folder below.
     first = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
     parts = {roots[name].tag: roots[name] for name in first}
-    styles = parts.get(f"{_W}styles")
-    numbering = Numbering(parts.get(f"{_W}numbering"), styles)
+    numbering = Numbering(parts.get(f"{W}numbering"), parts.get(f"{W}styles"))
     rewritten, around = io.BytesIO(), list[str]()
     with zipfile.ZipFile(rewritten, "w") as target:
         for name in names:
@@ -93,9 +91,9 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
                 continue
             _simplify(root, _drawn(roots, name), left_out)
             if root.tag in _AROUND:
-                around += [" ".join(_text(one).split()) for one in root.iter(f"{_W}p")]
+                around += [" ".join(_text(one).split()) for one in root.iter(f"{W}p")]
             _write_numbers(root, numbering)
-            _mark_headings(root, by_name(styles, "style", "styleId"))
+            _mark_headings(root, numbering.styles)
             target.writestr(name, etree.tostring(root, encoding="utf-8"))
     rewritten.seek(0)
     return rewritten, around
@@ -105,11 +103,11 @@ def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> N
     """Leave of a part what mammoth reads: paragraphs, runs, text and tables."""
     choose_alternatives(root)
     _replace(root)
-    for element in [*root.iter(*_DROPPED), *filter(_is_hidden, root.iter(f"{_W}r"))]:
+    for element in [*root.iter(*_DROPPED), *filter(_is_hidden, root.iter(f"{W}r"))]:
         parent = element.getparent()
         if parent is not None and not parent.tag.endswith("Pr"):  # of a whole paragraph, a mark
             parent.remove(element)
-    left_out["comment"] += sum(1 for _ in root.iter(f"{_W}commentReference"))
+    left_out["comment"] += sum(1 for _ in root.iter(f"{W}commentReference"))
     for drawing in root.iter("{*}docPr"):
         is_picture = drawing.getparent().find(".//{*}blip") is not None
         if is_picture and not drawing.get("descr") and drawing.find(".//{*}decorative") is None:
@@ -119,39 +117,39 @@ def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> N
         if element.getparent() is None or not isinstance(element.tag, str):
             continue
         name = element.tag.rpartition("}")[2]
-        if not _READ.fullmatch(name) and next(element.iter(f"{_W}t"), None) is not None:
+        if not _READ.fullmatch(name) and next(element.iter(f"{W}t"), None) is not None:
             unwrap(element)
 
 
 def _replace(root: Element) -> None:
     """Replace what mammoth does not read by what it reads."""
-    for ruby in root.iter(f"{_W}ruby"):
-        reading = "".join(t.text or "" for t in ruby.iterfind(f"{_W}rt//{_W}t"))
+    for ruby in root.iter(f"{W}ruby"):
+        reading = "".join(t.text or "" for t in ruby.iterfind(f"{W}rt//{W}t"))
         ruby.append(_run(f"({reading})"))
     for element in [*root.iter("{*}oMath")]:
         element.getparent().replace(element, _run(linear(element)))
-    for element in [*root.iter(f"{_W}cr", f"{_W}ptab")]:
-        element.tag = f"{_W}br" if element.tag == f"{_W}cr" else f"{_W}tab"
-    for position in [*root.iter(f"{_W}position")]:  # in half points above or below the line
-        if not position.get(f"{_W}val", "-").startswith(("-", "0")):
-            position.tag = f"{_W}vertAlign"
-            position.set(f"{_W}val", "superscript")
-    for listed in [*root.iter(f"{_W}ddList")]:  # of which a field shows one
-        entries = [*listed.iterfind(f"{_W}listEntry")]
-        at = listed.find(f"{_W}result")
-        chosen = entries[int(at.get(f"{_W}val", 0)) if at is not None else 0 :][:1]
+    for element in [*root.iter(f"{W}cr", f"{W}ptab")]:
+        element.tag = f"{W}br" if element.tag == f"{W}cr" else f"{W}tab"
+    for position in [*root.iter(f"{W}position")]:  # in half points above or below the line
+        if not position.get(f"{W}val", "-").startswith(("-", "0")):
+            position.tag = f"{W}vertAlign"
+            position.set(f"{W}val", "superscript")
+    for listed in [*root.iter(f"{W}ddList")]:  # of which a field shows one
+        entries = [*listed.iterfind(f"{W}listEntry")]
+        at = listed.find(f"{W}result")
+        chosen = entries[int(at.get(f"{W}val", 0)) if at is not None else 0 :][:1]
         field = listed.getparent().getparent().getparent()
-        field.addprevious(_run("".join(entry.get(f"{_W}val") for entry in chosen)))
+        field.addprevious(_run("".join(entry.get(f"{W}val") for entry in chosen)))
 
 
 def _hoist(root: Element, drawn: dict[str, str]) -> None:
     """Put text boxes, charts and diagrams below the paragraphs that they are in."""
-    for element in reversed([*root.iter(f"{_W}txbxContent", "{*}chart", "{*}relIds")]):
-        below = next(element.iterancestors(f"{_W}p"), None)
+    for element in reversed([*root.iter(f"{W}txbxContent", "{*}chart", "{*}relIds")]):
+        below = next(element.iterancestors(f"{W}p"), None)
         if below is None:
             continue
         inner = [*element]
-        if not element.tag.startswith(_W):
+        if not element.tag.startswith(W):
             inner = [_paragraph(drawn[name]) for name in element.attrib.values() if name in drawn]
         for child in reversed(inner):
             below.addnext(child)
@@ -159,9 +157,9 @@ def _hoist(root: Element, drawn: dict[str, str]) -> None:
 
 def _write_numbers(root: Element, numbering: Numbering) -> None:
     """Write the numbers of paragraphs into them, but for those that a tracked change removes."""
-    for paragraph in root.iter(f"{_W}p"):
-        properties = paragraph.find(f"{_W}pPr")
-        if properties is None or properties.find(f"{_W}rPr/{_W}del") is not None:
+    for paragraph in root.iter(f"{W}p"):
+        properties = paragraph.find(f"{W}pPr")
+        if properties is None or properties.find(f"{W}rPr/{W}del") is not None:
             continue
         label = numbering.label(paragraph)
         if label is not None and _text(paragraph):
@@ -170,15 +168,15 @@ def _write_numbers(root: Element, numbering: Numbering) -> None:
 
 def _mark_headings(root: Element, styles: dict[str, Element]) -> None:
     """Give paragraphs that their outline level makes headings a style by which mammoth knows it."""
-    for paragraph in root.iter(f"{_W}p"):
-        owner, level, properties = paragraph, "", paragraph.find(f"{_W}pPr")
-        for path in (f"{_W}pPr/{_W}pStyle", *[f"{_W}basedOn"] * _DEEPEST):
-            level = level or value_of(owner, f"{_W}pPr/{_W}outlineLvl")
+    for paragraph in root.iter(f"{W}p"):
+        owner, level, properties = paragraph, "", paragraph.find(f"{W}pPr")
+        for path in (f"{W}pPr/{W}pStyle", *[f"{W}basedOn"] * _DEEPEST):
+            level = level or value_of(owner, f"{W}pPr/{W}outlineLvl")
             owner = styles.get(value_of(owner, path))
-        style = None if properties is None else properties.find(f"{_W}pStyle")
+        style = None if properties is None else properties.find(f"{W}pStyle")
         if level in "012345" and level and _text(paragraph).strip():
-            style = etree.SubElement(properties, f"{_W}pStyle") if style is None else style
-            style.set(f"{_W}val", f"Heading{int(level) + 1}")
+            style = etree.SubElement(properties, f"{W}pStyle") if style is None else style
+            style.set(f"{W}val", f"Heading{int(level) + 1}")
 
 
 def _drawn(roots: dict[str, Element], name: str) -> dict[str, str]:
@@ -193,24 +191,24 @@ def _drawn(roots: dict[str, Element], name: str) -> dict[str, str]:
 
 
 def _is_hidden(run: Element) -> bool:
-    hidden = run.find(f"{_W}rPr/{_W}vanish")
-    return hidden is not None and hidden.get(f"{_W}val") not in ("0", "false")
+    hidden = run.find(f"{W}rPr/{W}vanish")
+    return hidden is not None and hidden.get(f"{W}val") not in ("0", "false")
 
 
 def _text(paragraph: Element) -> str:
-    marks = (f"{_W}tab", f"{_W}br")
-    parts = paragraph.iter(f"{_W}t", *marks)
+    marks = (f"{W}tab", f"{W}br")
+    parts = paragraph.iter(f"{W}t", *marks)
     return "".join(" " if part.tag in marks else part.text or "" for part in parts)
 
 
 def _run(text: str) -> Element:
-    run = etree.Element(f"{_W}r")
-    etree.SubElement(run, f"{_W}t").text = text
+    run = etree.Element(f"{W}r")
+    etree.SubElement(run, f"{W}t").text = text
     return run
 
 
 def _paragraph(text: str) -> Element:
-    paragraph = etree.Element(f"{_W}p")
+    paragraph = etree.Element(f"{W}p")
     for line in text.split("\n"):
-        paragraph.extend([_run(line), etree.Element(f"{_W}br")])
+        paragraph.extend([_run(line), etree.Element(f"{W}br")])
     return paragraph
