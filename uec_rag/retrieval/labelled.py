@@ -125,7 +125,7 @@ class LabelledSearch:
 
     @cached_property
     def right(self) -> NDArray[np.bool_]:
-        """Whether each query is answered by its first k hits, shape (n,)."""
+        """True for each query that one of its first k hits answers, shape (n,)."""
         return self.are_right(self.result)
 
     def are_right(self, results: Iterable[Result]) -> NDArray[np.bool_]:

@@ -557,7 +557,7 @@ _Count = Annotated[int, Meta(ge=0)]
 
 @dataclass(frozen=True)
 class _Search(Record):
-    """What only gates need to know of the search that a decision is of; as in `Decision`."""
+    """The fields of a `Decision` about its search, which only gates need."""
 
     threshold: float | None = 0.5
     unfamiliar: str = ""

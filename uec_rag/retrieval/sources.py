@@ -386,12 +386,12 @@ class SourceStore(Store):
 
     @property
     def has_own_vectors(self) -> bool:
-        """Whether a few stored vectors are those that the source's embedding makes, where known."""
+        """False if a few stored vectors are known to be others than its embedding makes."""
         return self._of_own[1]
 
     @property
     def _of_own(self) -> _OfOwn:
-        """What is known of the source's own embedding, once for all views."""
+        """The facts about the source's own embedding, found once for all views."""
         if not self._known_of_own:
             own = self.source.own
             if is_langchain(own) or is_llama_index(own):

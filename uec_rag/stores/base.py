@@ -216,7 +216,7 @@ class Store(ABC):
 
     @property
     def has_own_vectors(self) -> bool:
-        """Whether vectors that are stored are those that the store's model makes, where known."""
+        """False if stored vectors are known to be others than those of the store's model."""
         return True
 
     @property
