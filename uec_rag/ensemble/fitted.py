@@ -275,7 +275,7 @@ class Fitted:
         parts : sequence of K Gaussian
             Each encoder's Gaussians of the queries.
         own : sequence of K arrays, shape (n, N)
-            Each block's similarities to the searched corpus.
+            Each block's similarities to the searched corpus: all, or the highest.
         best : array, shape (n, K)
             The maximum of these similarities.
         """

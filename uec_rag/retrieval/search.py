@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.similarity import cosines_of_pairs, largest
+from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, says_little
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
@@ -102,8 +102,8 @@ class Ranking:
     parts : sequence of K Gaussian
         The Gaussians of the queries in each block (`Fitted.blocks`).
     coefficients : array, shape (n, K)
-    to_columns : list of K arrays, shape (n, C)
-        Similarities of each block to all columns: cosines, or BM25 scores from 0 to 1.
+    leading : list of K arrays, shape (n, L)
+        The highest similarities of each block to a column: cosines, or BM25 scores from 0 to 1.
     disagreement : array, shape (n, m)
         The disagreement of the encoders about each hit, see `Fitted.disagreement`.
     top : Top
@@ -134,7 +134,7 @@ class Ranking:
     queries: Sequence[Query]
     parts: Sequence[Gaussian]
     coefficients: FloatArray
-    to_columns: list[FloatArray]
+    leading: list[FloatArray]
     disagreement: FloatArray
     top: Top
     passages: list[list[Passage]]
@@ -337,9 +337,9 @@ def rank(
             yield asked, None
             continue
         compared = compare(fitted, view, some)
-        to_columns = compared.similarities
-        best = np.stack([of_block.max(axis=1) for of_block in to_columns], axis=1)
-        pi = fitted.weigh(some, to_columns, best)
+        leading = compared.leading
+        best = np.stack([of_block[:, 0] for of_block in leading], axis=1)
+        pi = fitted.weigh(some, leading, best)
         query, weights = fitted.combine(some, pi), pi * fitted.weights
         found = top_k(fitted, view, query, compared, weights, max(k, NEAREST))
         top, passages, _, _ = found
@@ -350,10 +350,10 @@ def rank(
                 profile.unfamiliar(query.text, hits[0].text, method.language or query.language)
                 for query, hits in zip(asked, passages, strict=True)
             ]
-        matched = contribute(view, some, to_columns, top.columns)
+        matched = contribute(view, some, compared.similarities, top.columns)
         apart = fitted.disagreement(matched[0], best, pi)
         ranking = Ranking(
-            method, view, asked, some, pi, to_columns, apart, *found, *matched, unfamiliar
+            method, view, asked, some, pi, leading, apart, *found, *matched, unfamiliar
         )
         rest = None
         if whole is not None and len(view) < NEAREST:
@@ -726,9 +726,7 @@ def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[st
     shares = counted / np.maximum(counted.sum(axis=0), 1e-30)
     parts: list[dict[str, Any]] = [{"encoders": {}} for _ in kept]
     for block, name in enumerate(fitted.block_names):
-        to_all = ranking.to_columns[block][row]
-        best = to_all[largest(to_all, min(_RANKED, len(to_all)))]
-        above = best > to_all[ranking.top.columns[row, kept]][:, None]
+        above = ranking.leading[block][row, :_RANKED] > own[block][:, None]
         columns = own[block].tolist(), (above.sum(axis=1) + 1).tolist(), shares[block].tolist()
         for part, similarity, place, share in zip(parts, *columns, strict=True):
             rank = place if place <= _RANKED else None

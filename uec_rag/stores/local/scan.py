@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.properties import cached_property
 from uec_rag.base.runtime import MOST, ZERO, multiply_bytes
 from uec_rag.base.similarity import largest
 
@@ -16,7 +17,7 @@ MANY = 2**15
 """The number of passages from which their vectors are scanned as bytes."""
 
 LEADING = 128
-"""The number of each block's highest similarities that are exact from the start."""
+"""The number of each block's highest similarities that are exact from the start, see `leading`."""
 
 _AT_ONCE = 4096  # rows that are compressed at a time
 _LARGEST = 127  # of a row's numbers
@@ -115,6 +116,14 @@ class Compared:
             least = values[largest(values, min(LEADING, len(values)))[0]]
             near = np.flatnonzero(values >= least - 2 * self.errors[row, block])
             values[near] = self.compute(block, row, near)
+
+    @cached_property
+    def leading(self) -> list[FloatArray]:
+        """The highest similarities of each block, the highest first, shape (n, `LEADING`)."""
+        return [
+            np.array([-np.sort(-row[largest(row, min(LEADING, len(row)))]) for row in of_block])
+            for of_block in self.similarities
+        ]
 
     def refine(self, row: int, columns: NDArray[np.int64]) -> None:
         """Make the similarities of a query to some columns exact."""

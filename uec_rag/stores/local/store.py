@@ -133,7 +133,8 @@ class _Segments:
                 with open_regular(path) as file:
                     # Copy-on-write, since torch does not accept read-only arrays.
                     content = np.memmap(file, np.uint8, "c")
-                self._held[name] = Segment.read(content, path)
+                # As a plain array, whose slices are four times as fast.
+                self._held[name] = Segment.read(np.asarray(content), path)
         return self._held[name]
 
     def forget(self, named: Iterable[str]) -> None:
