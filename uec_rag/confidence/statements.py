@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from functools import cache
 
@@ -20,6 +21,7 @@ _HEADING = regex.compile(
     r"(?m)^(?:#[^\n]*|(?:[^\n.!?？]|\.(?!\s)){1,80})\n\n"
 )  # above what it heads
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_MARK = re.compile("[?？:]")
 _CODE = ("```", "    ", "$ ", "|")
 # Written without blanks, or in a language whose function words are not known.
 _OTHER_WRITING = regex.compile(r"(?![\p{Latin}\p{Cyrillic}\p{Greek}])\p{L}")
@@ -59,7 +61,7 @@ def kind_of_text(text: str) -> str:
     for line in (_HEADING.sub("", text) if "\n\n" in text else text).split("\n"):
         if line.startswith(_CODE):
             return "states"
-        for sentence in _SENTENCE.findall(line):
+        for sentence in _SENTENCE.findall(line) if _MARK.search(line) else [line]:
             said = _LABEL.sub("", sentence) if ":" in sentence else sentence
             words = _WORD.findall(said.casefold())
             if sentence.endswith(("?", "？")):
