@@ -97,6 +97,19 @@ def largest(values: FloatArray, count: int) -> NDArray[np.intp]:
     return _partitioned(values, count)
 
 
+def first_of_largest(values: FloatArray, count: int) -> NDArray[np.intp]:
+    """Return the indices of the `count` largest of many values, best first; ties in order.
+
+    Examples
+    --------
+    >>> first_of_largest(np.float32([3, 1, 4, 1, 3, 3]), 3).tolist()
+    [2, 0, 4]
+    """
+    near = np.flatnonzero(values >= values[largest(values, count)].min(initial=np.inf))
+    order: NDArray[np.intp] = near[np.argsort(-values[near], kind="stable")[:count]]
+    return order
+
+
 def _partitioned(values: FloatArray, count: int) -> NDArray[np.intp]:
     if count == 0:
         return np.zeros(0, dtype=np.intp)

@@ -173,16 +173,18 @@ def fitting_intercept(
     `similarity`, `variance`, `labels`, array, shape (n,): mean and variance of the similarity of
     each pair; 1 for an answer.
     """
+    from scipy.optimize import brentq
     from scipy.special import expit
 
-    root = 1 / np.sqrt(1 + PROBIT * slope**2 * np.float64(variance))
+    logit, root = slope * similarity, 1 / np.sqrt(1 + PROBIT * slope**2 * np.float64(variance))
+    answers = float((labels * root).mean())
 
-    def loss(theta: Vector) -> tuple[float, Vector]:
-        logit = (slope * similarity + theta[0]) * root
-        value = float((np.logaddexp(0, logit) - labels * logit).mean())
-        return value, np.array([((expit(logit) - labels) * root).mean()])
+    def gradient(intercept: float) -> float:
+        return float((expit((logit + intercept) * root) * root).mean()) - answers
 
-    return float(_minimise(loss, [-slope * float(similarity.mean())], [(None, None)])[0])
+    # Beyond, all probabilities are 0 or 1.
+    furthest = float(np.abs(logit).max()) + 40 / float(np.min(root))
+    return float(brentq(gradient, -furthest, furthest, xtol=1e-9))
 
 
 def _scale_for(variance: float, single: float, double: float) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.similarity import first_of_largest
 from uec_rag.encoders.base import Encoded
 
 Negatives = Literal["hard", "random"]
@@ -214,7 +215,7 @@ def held_out_pairs(
         similarity = similar(rows[part])
         for row, query in enumerate(rows[part]):
             similarity[row, pairs.passage_index[pairs.query_index == query]] = -np.inf
-        top[part] = np.argsort(-similarity, axis=1, kind="stable")[:, : top.shape[1]]
+        top[part] = [first_of_largest(of_query, top.shape[1]) for of_query in similarity]
         wrong[part] = np.isfinite(np.take_along_axis(similarity, top[part], axis=1))
     return _with_given(pairs, rows, np.repeat(rows, wrong.sum(axis=1)), top[wrong])
 
