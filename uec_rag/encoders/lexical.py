@@ -57,7 +57,7 @@ In manuals "how" is often rarer than "install", and would weigh more.
 
 _PART_BITS, _IDENTIFIER_BITS = 1, 3  # the lowest two bits of keys; those of words are 0
 _IN_IDENTIFIER = {".", "/"}
-_CACHED_WORDS = 2**18  # words in the cache at a time
+_CACHED_WORDS = 2**16  # words in the cache at a time, of 400 bytes each
 _CACHED_LABELS = 2**14  # words of queries in the cache at a time
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
 
@@ -135,7 +135,10 @@ def words_by_key(words: Iterable[str]) -> dict[int, str]:
 def is_foreign(text: str, words: Sequence[str]) -> bool:
     """Return whether the words of a text, but of its addresses, are not of English."""
     if "@" in text or "/" in text:
-        words = split_words(ADDRESS.sub(" ", text))
+        # An expression over the whole text would take as long as all else.
+        parts = (part for part in text.split() if "/" in part or "@" in part or "www." in part)
+        if any(map(ADDRESS.search, parts)):
+            words = split_words(ADDRESS.sub(" ", text))
     lowered = [*map(str.lower, words)]
     return sum(map(FOREIGN.__contains__, lowered)) > sum(map(ENGLISH.__contains__, lowered))
 
@@ -247,12 +250,10 @@ def split_words(text: str) -> list[str]:
     """
     plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text)
     normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
-    spelled = normal
-    if _HAS_YEAR.search(normal):
-        spelled = _date().sub(lambda of: of[0] if of["named"] else f"{of['year']} ", normal)
+    dates = _find_dates(normal)
+    spelled = _replace(normal, dates, lambda of: of[0] if of["named"] else f"{of['year']} ")
     words: list[str] = _WORD.findall(spelled)
-    for whole, _ in compounds(normal):
-        words.append(whole)
+    words += [whole for whole, _ in _compounds(normal, dates)]
     if len(normal) > 1 and normal.isupper():
         words = [word.lower() if word.lower() in FUNCTION_WORDS else word for word in words]
     return words + _OPTION.findall(spelled)
@@ -268,14 +269,32 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     >>> compounds("Wi-Fi 2019-2020")
     [('WiFi', ['Wi', 'Fi'])]
     """
-    dates = [*_date().finditer(text)] if _HAS_YEAR.search(text) else []
-    found = filter(_LETTER.search, _COMPOUND.findall(_date().sub(" ", text) if dates else text))
+    return _compounds(text, _find_dates(text))
+
+
+def _compounds(text: str, dates: Sequence[regex.Match[str]]) -> list[tuple[str, list[str]]]:
+    found = filter(_LETTER.search, _COMPOUND.findall(_replace(text, dates, lambda _: " ")))
     wholes = [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
     for date in dates:
         days = _days(date)
         own = _WORD.findall(date[0]) if date["named"] else []
         wholes += [(day, own or [other for other in days if other != day] or [day]) for day in days]
     return wholes
+
+
+def _find_dates(text: str) -> list[regex.Match[str]]:
+    return [*_date().finditer(text)] if _HAS_YEAR.search(text) else []
+
+
+def _replace(
+    text: str, found: Sequence[regex.Match[str]], written: Callable[[regex.Match[str]], str]
+) -> str:
+    """Replace what was found in a text, as the `sub` of its expression would."""
+    parts, last = list[str](), 0
+    for one in found:
+        parts += [text[last : one.start()], written(one)]
+        last = one.end()
+    return "".join([*parts, text[last:]])
 
 
 def _days(date: regex.Match[str]) -> list[str]:
