@@ -45,7 +45,8 @@ class Given:
     def __init__(self, size: int) -> None:
         corpus, made = Corpus(1), Texts()
         questions, beyond = range(ASKED + 3 * AT_ONCE + 2), range(10**9, 10**9 + 400)
-        self.texts = [made.passage(number) for number in range(size)]
+        # Statements, as most passages are: words alone would be looked at as lists.
+        self.texts = [f"This is on {made.passage(number)}." for number in range(size)]
         self.questions = [made.query(number) for number in questions]
         self.pairs = [(made.query(number), made.passage(number)) for number in beyond]
         self.vectors = corpus._vectors(0, range(size), "passage")
