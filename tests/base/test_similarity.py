@@ -12,6 +12,7 @@ from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Terms
 from uec_rag.base.similarity import (
     best_rows,
+    first_of_largest,
     largest,
     moments,
     probit,
@@ -112,6 +113,8 @@ def test_the_largest_of_many_are_those_of_sorting(values, count):
     assert len(set(found.tolist())) == count
     assert sorted(values[found]) == sorted(values)[-count:]
     assert values[found[0]] == values[found].min()
+    order = np.argsort(-values.astype(np.float32), kind="stable")[:count]
+    assert first_of_largest(values.astype(np.float32), count).tolist() == order.tolist()
 
 
 # Pruned search against scoring everything.
