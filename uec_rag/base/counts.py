@@ -255,14 +255,13 @@ class Words:
         have for the query, including terms that no passage contains: from 0 to 1.
         """
         out = np.zeros((len(queries), len(self)), dtype=np.float32)
-        norms = [self._norms(part.lengths) for part in self.parts]
         for start, block in _blocks(queries):
             _, every, term, weights, _ = self._look_up(block)
             for i, row in enumerate(out[start : start + _QUERIES]):
                 mine = slice(block.starts[i], block.starts[i + 1])
                 share = dict(zip(term[mine].tolist(), weights[mine], strict=True))
                 left = 0
-                for part, norm, entries in zip(self.parts, norms, every, strict=True):
+                for part, norm, entries in zip(self.parts, self._norms, every, strict=True):
                     part.add_up(entries, share, norm, row[left : left + len(norm)])
                     left += len(norm)
         return out
@@ -290,12 +289,12 @@ class Words:
             wanted, positions = np.unique(rows[start : start + _QUERIES], return_inverse=True)
             impacts = np.zeros((len(keys), len(wanted)), dtype=np.float32)
             norms, left = np.empty(len(wanted), dtype=np.float32), 0
-            for part, entries in zip(self.parts, every, strict=True):
+            for part, norm, entries in zip(self.parts, self._norms, every, strict=True):
                 some = slice(*np.searchsorted(wanted, [left, left + len(part)]).tolist())
                 if some.start < some.stop:
                     own = (wanted[some] - left).astype(np.uint16)
                     part.impacts(entries, own, impacts[:, some])
-                    norms[some] = self._norms(part.lengths[own])
+                    norms[some] = norm[own]
                 left += len(part)
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
             for i, indices in enumerate(positions.reshape(-1, rows.shape[1])):
@@ -355,11 +354,11 @@ class Words:
         count = sum(map(len, left))
         return count, float(sum(some.sum(dtype=np.float64) for some in left)) / max(1, count)
 
-    def _norms(self, lengths: FloatArray) -> FloatArray:
-        """Return the BM25 damping of counts in passages of given lengths."""
-        norms: FloatArray = lengths * np.float32(K1 * B / max(self._size[1], 1e-30))
-        norms += np.float32(K1 * (1 - B))
-        return norms
+    @cached_property
+    def _norms(self) -> list[FloatArray]:
+        """The BM25 damping of counts in each row of each matrix."""
+        scale = np.float32(K1 * B / max(self._size[1], 1e-30))
+        return [part.lengths * scale + np.float32(K1 * (1 - B)) for part in self.parts]
 
 
 def _blocks(queries: Terms) -> Iterator[tuple[int, Terms]]:

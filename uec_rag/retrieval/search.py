@@ -410,9 +410,9 @@ def top_k(
             break
         count = min(size, 2 * count)
     distinct = np.full_like(text_number, -1)
-    for row, of_row in zip(distinct, text_number, strict=True):
-        first = np.unique(of_row, return_index=True)[1]
-        row[: len(first)] = first
+    # From the last to the first, which stays.
+    backwards = np.arange(count, dtype=np.intp)[None, ::-1]
+    np.put_along_axis(distinct, text_number[:, ::-1], backwards, axis=1)
     return top, passages, text_number, distinct
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -590,11 +590,11 @@ class View(Store):
 
     def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
         """Return the passages of columns (n, k), which must not be changed."""
+        every = self.positions(columns).tolist()
         # Each passage is read once, whichever queries have found it.
-        positions, places = np.unique(self.positions(columns), return_inverse=True)
-        stored = np.array(self._read(positions), dtype=object)
-        passages: list[list[Passage]] = stored[places.reshape(columns.shape)].tolist()
-        return passages
+        distinct = [*dict.fromkeys(chain.from_iterable(every))]
+        found = dict(zip(distinct, self._read(np.array(distinct, dtype=np.int64)), strict=True))
+        return [[found[position] for position in of_query] for of_query in every]
 
     def means(self, columns: NDArray[np.int64]) -> FloatArray:
         """Return the stored means of columns (k,), shape (k, d)."""
