@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.properties import cached_property
 from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
@@ -128,10 +129,6 @@ class Candidates:
     ----------
     about : list of m About
         The subject of each hit, with the heading above a title that a source has repeatedly.
-    pages : list of m tuple of str
-        The title of each hit and the product that it names, else ""; see `_pages`.
-    products : list of m str
-        The product of each hit, see `_products`; empty if there are not several.
     bearers : Counter of str
         The number of sources that have each title, by its `_plain` form.
     content : list of str
@@ -163,8 +160,6 @@ class Candidates:
     function_words: frozenset[str] = FUNCTION_WORDS
     labelled: Sequence[About] = ()
     about: list[About] = field(init=False)
-    pages: list[tuple[str, str]] = field(init=False)
-    products: list[str] = field(init=False)
     bearers: Counter[str] = field(init=False)
     content: list[str] = field(init=False)
     stems: dict[str, float] = field(init=False)
@@ -183,8 +178,6 @@ class Candidates:
             for one in self.described
         ]
         self.labelled = self.labelled or self.about
-        self.pages = _pages(self.labelled)
-        self.products = _products(self)
         pairs = {(_plain(one.subject), one.source) for one in self.labelled}
         self.bearers = Counter([title for title, _ in pairs])
         self.content, self.stems, telling = [], {}, []
@@ -203,6 +196,16 @@ class Candidates:
         self.weights = np.asarray(np.exp(logits - logits.max()))
         self.mass = np.bincount(self.subject, self.weights / self.weights.sum()).astype(np.float64)
         self.coverage = _cover(self)
+
+    @cached_property
+    def pages(self) -> list[tuple[str, str]]:
+        """The title of each hit and the product that it names, else ""; see `_pages`."""
+        return _pages(self.labelled)
+
+    @cached_property
+    def products(self) -> list[str]:
+        """The product of each hit, see `_products`; empty if there are not several."""
+        return _products(self)
 
     def among_products(self) -> Candidates | None:
         """Return the same hits with their products as subjects.
@@ -553,13 +556,10 @@ def _asks_for_unknown(candidates: Candidates) -> bool:
 def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str]:
     """Name each group of hits by its title, with what tells it apart if the title says little."""
     about, pages, titles = candidates.labelled, candidates.pages, list[str]()
-    is_product = candidates.labelled is not candidates.about
-    own = [
-        without_number(pages[rows[0]][0])
-        if is_product or len({pages[row][0] for row in rows}) == 1
-        else ""
-        for rows in groups
-    ]
+    of_products = candidates.labelled is not candidates.about
+    # The best section of a product names it, and sections of one file nothing but the file.
+    heads = [{pages[row][0] for row in rows[: 1 if of_products else None]} for rows in groups]
+    own = [without_number(one.pop()) if len(one) == 1 else "" for one in heads]
     bearers = Counter(map(_plain, own))
     sources = _source_titles(about)
     products = {candidates.products[rows[0]] for rows in groups} if candidates.products else set()
@@ -577,6 +577,7 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
             title, source = source, ""
         if len(products) > 1:
             source, says_little = candidates.products[rows[0]], True
+            title = title.removeprefix(f"{source}/")
         if source and says_little and not _is_said(source, title):
             title = f"{shorten(source, LONGEST_LABEL // 2)}: {title}"
         title = shorten(title or _opening(candidates, rows, groups) or candidates.ids[rows[0]])
@@ -624,14 +625,9 @@ def _products(candidates: Candidates) -> list[str]:
     if in_folders != {True} and (in_folders != {False} or not only_files):
         return []
     names = [_without_suffix(part) for part in parts]
-    words = {name: {*split_words(name.casefold().replace("_", " "))} for name in names}
-    shared = Counter(word for of_name in words.values() for word in of_name)
-    owner = {
-        word: name
-        for name, of_name in words.items()
-        for word in of_name - candidates.function_words
-        if shared[word] == 1 and not word.isdecimal()
-    }
+    words = {(w, name) for name in names for w in split_words(name.casefold().replace("_", " "))}
+    shared = Counter([*candidates.function_words, *(word for word, _ in words)])
+    owner = {word: name for word, name in words if shared[word] == 1 and not word.isdecimal()}
     if len({*owner.values()}) < 2:
         return []
     any_of = "|".join(map(re.escape, owner))
