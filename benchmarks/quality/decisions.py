@@ -131,10 +131,11 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
-        [(_, ranking)] = rank(method, store, [Query(row["text"])], parts, K)
+        query = Query(row["text"])
+        [(_, ranking)] = rank(method, store, [query], parts, K)
         assert ranking is not None
         [assessed] = assess(ranking)
-        return example(row, label, assessed.competing, decide(assessed, K, len(store)))
+        return example(row, label, assessed.competing, decide(assessed, query, K, len(store)))
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:

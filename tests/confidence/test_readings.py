@@ -14,6 +14,7 @@ from uec_rag.confidence.readings import (
     LONGEST_LABEL,
     MOST_READINGS,
     Candidates,
+    ambiguity,
     features,
     readings,
     shipped_underspecified,
@@ -52,8 +53,12 @@ def probability(question, found, confidence=0.5):
     return float(underspecified(row[None], np.array([confidence]))[0])
 
 
+def labels_of(found):
+    return [one.title for one in readings(found)]
+
+
 def labels(*given, **options):
-    return [one.title for one in readings(candidates(*given, **options))]
+    return labels_of(candidates(*given, **options))
 
 
 @pytest.mark.parametrize(("titles", "sources", "subjects"), data_of("subjects_of_hits.json"))
@@ -227,3 +232,64 @@ def test_little_is_enough_if_the_hits_surely_answer_but_not_a_name_that_several_
 def test_every_feature_is_evidence_for_a_clarifying_question():
     assert all(weight > 0 for weight in shipped_underspecified().weights)
     assert len(shipped_underspecified().weights) == len(FEATURES[:-2])
+
+
+PRODUCTS = ("restic", "caddy")
+
+
+def of_products(question="How do I install it?", logits=(1, 0, 0.5, 0), folders=PRODUCTS, **words):
+    """Passages of two products, by their sources alone, that say the names of their folders."""
+    names = [folders[i % 2] for i in range(4)]
+    sources = [f"docs/{name}/{file}.md" for name, file in zip(names, "abcd", strict=True)]
+    told = [words.get("said", name) for name in names]
+    texts = [f"To install {name}, download it, and run {name}." for name in told]
+    idf = {"How": 0.5, "install": 2.0} | {word: 4.0 for word in names if word in question}
+    return candidates(sources, [("install",)] * 4, logits, idf, sources, texts=texts)
+
+
+def test_several_products_that_answer_are_the_readings_of_a_question_that_names_none():
+    found = of_products()
+    assert labels_of(found) == ["a"]  # nothing but the names of files is known of them
+    unsaid, products = ambiguity("How do I install it?", found, 0.6)
+    assert unsaid >= ASK
+    assert [(one.title, one.ids) for one in readings(products)] == [
+        ("restic: a", ("p0", "p2")),
+        ("caddy: b", ("p1", "p3")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("How do I install restic?", {"question": "restic"}),  # which names one
+        ("How do I install it?", {"folders": ("userguide", "reference"), "said": "celery"}),
+        ("How do I install it?", {"said": "restic and caddy"}),  # so they compare the two
+        ("How do I install it?", {"logits": (9, 0, 9, 0)}),  # only one has an answer
+    ],
+)
+def test_no_product_is_asked_for_if_it_is_said_or_the_folders_name_none(question, options):
+    found = of_products(**options)
+    _, of = ambiguity(question, found, 0.6)
+    assert of is found
+
+
+def test_pages_of_several_products_are_named_by_product_if_their_titles_do_not():
+    titles = ["Installation — restic 0.14.0 documentation", "Setup — Borg 1.2 documentation"]
+    sources = ["restic.html", "borg.html"]
+    assert labels(titles, sources=sources) == ["restic: Installation", "Borg: Setup"]
+    titles = ["Install restic — restic 0.14.0 documentation", titles[1]]
+    assert labels(titles, sources=sources) == ["Install restic", "Borg: Setup"]
+
+
+def test_the_subject_of_the_first_hit_is_among_the_readings():
+    titles = ["lockf", *(f"open {number}" for number in range(5))]
+    found = candidates(titles, [("open",)] * 6, [1, 1, 0.9, 0.8, 0.7, 0.6], {"open": 3.0})
+    assert labels_of(found) == ["open 0", "open 1", "open 2", "lockf"]
+
+
+def test_a_title_that_says_half_of_a_question_is_hardly_what_it_names():
+    asked = {"what": 0.5, "name": 2.15, "variable": 2.3}
+    found = candidates(["Variables", "Posts"], [("name", "variable")] * 2, [1, 0], asked)
+    assert 0 < named("What is the name variable?", found)["named"] < 0.2
+    found = candidates(["Variables", "Posts"], [("variable",)] * 2, [1, 0], {"variable": 2.3})
+    assert named("How do I set a variable?", found)["named"] == 1

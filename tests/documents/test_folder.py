@@ -141,7 +141,7 @@ def test_a_pdf_with_an_outline_is_cut_at_its_headings_which_go_on_over_the_pages
         ("bad.pdf", lambda path: path.write_bytes(b"no pdf at all"), "cannot be read"),
         ("bad.pdf", lambda path: write_pdf(path, [["a"]], password="x"), "cannot be read"),
         ("bad.pdf", lambda path: write_pdf(path, [[""]]), "is it a scan"),
-        ("bad.md", lambda path: path.write_text(" \n\n"), "holds no text"),
+        ("bad.md", lambda path: path.write_text(" \n\n"), "without a text"),
         *(
             (f"bad.{kind}", lambda path: path.write_bytes(b"no such thing"), "cannot be read")
             for kind in ("docx", "pptx", "xlsx")
@@ -154,6 +154,15 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path, n
     with pytest.warns(UserWarning, match=f"left out {name}.*{reason}"):
         documents = read_folder(tmp_path)
     assert [document.source for document in documents] == ["good.txt"]
+
+
+def test_files_of_nothing_but_a_front_matter_are_said_in_one_line(tmp_path, recwarn):
+    (tmp_path / "good.txt").write_text(PROSE)
+    for number in range(9):
+        (tmp_path / f"{number}.md").write_text("---\ntitle: Fees\n---\n")
+    read_folder(tmp_path)
+    [said] = [str(one.message) for one in recwarn]
+    assert re.fullmatch(r"left out 9 files \(0\.md, .*, \.\.\.\), without a text to index", said)
 
 
 def test_a_file_that_takes_too_long_or_crashes_is_named_and_the_others_are_read(tmp_path):
@@ -260,7 +269,7 @@ def test_a_bad_line_of_a_table_of_json_costs_only_itself(tmp_path):
 def test_control_characters_in_a_name_are_shown(tmp_path):
     (tmp_path / "good.txt").write_text(PROSE)
     (tmp_path / "evil\x1b[2J.txt").write_text(" ")
-    with pytest.warns(UserWarning, match=re.escape(r"left out evil\x1b[2J.txt, which holds no")):
+    with pytest.warns(UserWarning, match=re.escape(r"left out evil\x1b[2J.txt, without a")):
         read_folder(tmp_path)
 
 

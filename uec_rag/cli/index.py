@@ -112,7 +112,8 @@ def _make(
     elif not any(document.sections for document in found.read().documents):
         files = list_first(found.sources)
         raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
-    say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
+    if found.documents:  # a saved index has none
+        say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
     size = options.get("chunk_size", CHUNK_SIZE)
     replace_files(retriever, found.documents, size=size)
     if not ensemble.is_fitted:

@@ -16,7 +16,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import PurePath
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.properties import cached_property
 from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
@@ -53,7 +54,7 @@ _MANY = 300  # passages, which have nearly every common word
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
 _TITLED = 2.0  # log likelihood of a reading whose title has all that the question says
-_NAMED = 0.5  # share of a question's idf that a title in it needs to be what is meant
+_NAMED = 1 / 2, 2 / 3  # shares of a question's idf: up to the first, a title in it is not meant
 _SEEN = 0.1  # share of the posterior that the passages under this title need
 _TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word is their topic
 _OF_OPTIONS = frozenset({"option", "options", "flag", "switch", "argument", "parameter"})
@@ -71,6 +72,9 @@ _NUMBER = re.compile(
     r"august|september|october|november|december)\b",
     re.IGNORECASE,
 )
+_SAID = 0.4  # share of the hits that say the name of their product
+_SELDOM = 4  # how many times as many hits say the name of their own product as that of another
+_OF_PRODUCTS = 1.6  # log odds by which a question that names none of several products is ambiguous
 _DASH = re.compile(r" [—–|·»-] ")  # in the title of a page, before that of its site
 _SITE = re.compile(r"(?: v?\d[\w.]*+)? (?:documentation|docs|manual|help)\Z", re.IGNORECASE)
 _ARGUMENTS = re.compile(r"(?<=\w)\([^()]*\)\Z")  # of a function
@@ -118,6 +122,8 @@ class Candidates:
         Stored vectors, to distinguish subjects without metadata; they need not be normalised.
     function_words : frozenset of str
         Those of the question's language.
+    labelled : sequence of m About, optional
+        What the readings are named by; by default `about`.
 
     Attributes
     ----------
@@ -152,6 +158,7 @@ class Candidates:
     size: int
     vectors: FloatArray | None = None
     function_words: frozenset[str] = FUNCTION_WORDS
+    labelled: Sequence[About] = ()
     about: list[About] = field(init=False)
     bearers: Counter[str] = field(init=False)
     content: list[str] = field(init=False)
@@ -170,7 +177,8 @@ class Candidates:
             one.below() if one.above and len(above[one.subject, one.source]) > 1 else one
             for one in self.described
         ]
-        pairs = {(_plain(one.subject), one.source) for one in self.about}
+        self.labelled = self.labelled or self.about
+        pairs = {(_plain(one.subject), one.source) for one in self.labelled}
         self.bearers = Counter([title for title, _ in pairs])
         self.content, self.stems, telling = [], {}, []
         for word, idf in self.idf.items():
@@ -188,6 +196,33 @@ class Candidates:
         self.weights = np.asarray(np.exp(logits - logits.max()))
         self.mass = np.bincount(self.subject, self.weights / self.weights.sum()).astype(np.float64)
         self.coverage = _cover(self)
+
+    @cached_property
+    def pages(self) -> list[tuple[str, str]]:
+        """The title of each hit and the product that it names, else ""; see `_pages`."""
+        return _pages(self.labelled)
+
+    @cached_property
+    def products(self) -> list[str]:
+        """The product of each hit, see `_products`; empty if there are not several."""
+        return _products(self)
+
+    def among_products(self) -> Candidates | None:
+        """Return the same hits with their products as subjects.
+
+        It is None if there are not several, or if the question names one of them.
+        """
+        of_product = {
+            name: About.from_passage({"title": name, "source": name}) for name in self.products
+        }
+        named = [one.subject_stems.split() for one in of_product.values()]
+        if not named or any(name and self.stems.keys() >= {*name} for name in named):
+            return None
+        described = [
+            replace(of_product[name], opening_words=one.subject_words + one.opening_words)
+            for name, one in zip(self.products, self.about, strict=True)
+        ]
+        return replace(self, described=described, labelled=self.about)
 
     def rows_of(self, subjects: Iterable[int]) -> list[list[int]]:
         """Return the hits of each of some subjects."""
@@ -302,9 +337,9 @@ def features(question: str, candidates: Candidates, turns: Sequence[str] = ()) -
         length += _PAIR if HAS_SPACELESS.search(word) else 1.0
     best = min(max(float(candidates.mass[0]), 1e-4), 1 - 1e-4)
     refers = lacks_referent(context)
-    named = _asks_for_concept(question, candidates) or (
-        _names_title(candidates) and not (refers and refers_back(context))
-    )
+    named = float(_asks_for_concept(question, candidates))
+    if not named and not (refers and refers_back(context)):
+        named = _names_title(candidates)
     return np.array(
         [
             np.log1p(np.exp(lacks)[1:].sum()),
@@ -379,26 +414,26 @@ def _asks_for_concept(question: str, candidates: Candidates) -> bool:
     return not is_name or all(idf <= -np.log(least) for idf in candidates.stems.values())
 
 
-def _names_title(candidates: Candidates) -> bool:
-    """Return whether the question names the title or the file of a source.
+def _names_title(candidates: Candidates) -> float:
+    """Return how far the question names the title or the file of a source, from 0 to 1.
 
-    It has all words of a title in one source, or of a file's name, in any inflection; they are half
-    of its idf or more, and the passages under that title or in that file have a tenth of the
-    posterior or more.
+    It has all words of a title in one source, or of a file's name, in any inflection, and the
+    passages under that title or in that file have a tenth of the posterior or more. These words are
+    half of its idf (0) to two thirds or more (1): "the name variable" is not "Variables".
     """
     idf, weights, about = candidates.stems, candidates.weights, candidates.about
-    least, enough = _SEEN * float(weights.sum()), _NAMED * sum(idf.values())
+    least, total, most = _SEEN * float(weights.sum()), max(sum(idf.values()), 1e-12), 0.0
     for name_of in (attrgetter("subject_stems"), attrgetter("source_stems")):
         mass: dict[str, float] = {}
         for name, weight in zip(map(name_of, about), weights.tolist(), strict=True):
             mass[name] = mass.get(name, 0.0) + weight
         for name, words in zip(mass, map(str.split, mass), strict=True):
-            named = words and mass[name] >= least and idf.keys() >= {*words}
-            if named and sum(map(idf.__getitem__, words)) >= enough:
+            if words and mass[name] >= least and idf.keys() >= {*words}:
+                share = sum(map(idf.__getitem__, words)) / total
                 bearers = {one.source for one in about if name_of(one) == name}
                 if len(bearers) == 1:
-                    return True
-    return False
+                    most = max(most, (share - _NAMED[0]) / (_NAMED[1] - _NAMED[0]))
+    return min(most, 1.0)
 
 
 @cache
@@ -437,26 +472,54 @@ def underspecified(
     return unsaid
 
 
+def ambiguity(
+    question: str, candidates: Candidates, confidence: float, turns: Sequence[str] = ()
+) -> tuple[float, Candidates]:
+    """Estimate P(the question does not say which is meant), and of which candidates.
+
+    It may leave open which of several products is meant, or else which section. Where there are
+    several, a question that names none is likelier ambiguous.
+
+    Parameters
+    ----------
+    question, turns
+        As in `features`.
+    candidates : Candidates
+    confidence : float
+        P(the hits answer the question).
+    """
+    sure, shipped = np.array([confidence]), shipped_underspecified()
+    if (products := candidates.among_products()) and products.mass.max() <= _CERTAIN:
+        more = shipped.with_line(1.0, _OF_PRODUCTS)
+        unsaid = underspecified(features(question, products, turns)[None], sure, more)[0]
+        if unsaid >= ASK:
+            return float(unsaid), products
+    return float(underspecified(features(question, candidates, turns)[None], sure)[0]), candidates
+
+
 def readings(candidates: Candidates) -> list[Reading]:
     """Find the readings of a question, most probable first.
 
     The likelihood of a subject is its posterior, times `exp(2 t)` if its titles say a share t of
     the question, by squared idf. The readings are the likeliest four subjects, of those of 2 % or
-    more; if one has more than nine tenths, if all that is known of them are the names of their
-    files and they do not say the same with other numbers, or if no passage has a word of the
-    question, which none of them would answer then, there is only the likeliest one.
+    more, and among them that of the first hit. There is only the likeliest one if it has more than
+    nine tenths, if all that is known of them are the names of their files and they do not say the
+    same with other numbers, or if no passage has a word of the question, which none of them would
+    answer then.
     """
     rarity = candidates.rarity**2
     titled = candidates.coverage[2] @ rarity / max(float(rarity.sum()), 1e-12)
     mass = candidates.mass * np.exp(_TITLED * titled)
     mass /= mass.sum()
-    count = max(int((mass >= _LEAST).sum()), 2)
-    chosen = np.argsort(-mass, kind="stable")[: min(count, MOST_READINGS)].tolist()
+    count = min(max(int((mass >= _LEAST).sum()), 2), MOST_READINGS)
+    chosen = np.argsort(-mass, kind="stable")[:count].tolist()
+    only_files = all(candidates.about[rows[0]].is_file for rows in candidates.rows_of(chosen))
+    is_one = mass.max() > _CERTAIN or (only_files and not _shared_statement(candidates))
+    if is_one or _asks_for_unknown(candidates):
+        chosen = chosen[:1]
+    elif 0 not in chosen:
+        chosen[-1] = 0  # the subject of the first hit
     groups = candidates.rows_of(chosen)
-    only_files = all(candidates.about[rows[0]].is_file for rows in groups)
-    is_unknown = _asks_for_unknown(candidates)
-    if mass.max() > _CERTAIN or is_unknown or (only_files and not _shared_statement(candidates)):
-        groups = groups[:1]
     return _named(candidates, groups, mass)
 
 
@@ -492,14 +555,14 @@ def _asks_for_unknown(candidates: Candidates) -> bool:
 
 def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str]:
     """Name each group of hits by its title, with what tells it apart if the title says little."""
-    about, titles = candidates.about, list[str]()
-    pages = _pages(about)
-    own = [
-        without_number(pages[rows[0]][0]) if len({pages[row][0] for row in rows}) == 1 else ""
-        for rows in groups
-    ]
+    about, pages, titles = candidates.labelled, candidates.pages, list[str]()
+    of_products = candidates.labelled is not candidates.about
+    # The best section of a product names it, and sections of one file nothing but the file.
+    heads = [{pages[row][0] for row in rows[: 1 if of_products else None]} for rows in groups]
+    own = [without_number(one.pop()) if len(one) == 1 else "" for one in heads]
     bearers = Counter(map(_plain, own))
     sources = _source_titles(about)
+    products = {candidates.products[rows[0]] for rows in groups} if candidates.products else set()
     for title, rows in zip(own, groups, strict=True):
         one = about[rows[0]]
         alike = [other[0] for name, other in zip(own, groups, strict=True) if name == title]
@@ -511,13 +574,21 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         says_little |= max(bearers[_plain(title)], candidates.bearers[_plain(one.subject)]) > 1
         is_only = len(bearers) == 1 < len(groups) and not is_apart
         if source and (not title or is_file or is_only):
-            title = source
-        elif source and says_little and _plain(source) != _plain(title):
+            title, source = source, ""
+        if len(products) > 1:
+            source, says_little = candidates.products[rows[0]], True
+            title = title.removeprefix(f"{source}/")
+        if source and says_little and not _is_said(source, title):
             title = f"{shorten(source, LONGEST_LABEL // 2)}: {title}"
         title = shorten(title or _opening(candidates, rows, groups) or candidates.ids[rows[0]])
         number = int(candidates.subject[rows[0]]) + 1
         titles.append(f"{title} ({number})" if title in titles else title)
     return titles
+
+
+def _is_said(name: str, title: str) -> bool:
+    """Return whether a title has all words of a name."""
+    return {*split_words(name.casefold())} <= {*split_words(title.casefold())}
 
 
 def _pages(about: Sequence[About]) -> list[tuple[str, str]]:
@@ -534,6 +605,38 @@ def _pages(about: Sequence[About]) -> list[tuple[str, str]]:
         else (one.subject, "")
         for page, one in zip(split, about, strict=True)
     ]
+
+
+def _products(candidates: Candidates) -> list[str]:
+    """Name the product of each hit by the title of its page, or else by its folder or file.
+
+    The first part in which the paths differ names a product if the passages say it: most of them
+    have the name of their own part, and hardly any that of another. So "restic" and "caddy" name
+    products, but "userguide" and "reference" sections of one.
+    """
+    if all(sites := [site for _, site in candidates.pages]):
+        return sites if len(set(sites)) > 1 else []
+    paths = [PurePath(one.source).parts for one in candidates.labelled]
+    levels = enumerate(zip(*paths, strict=False), start=1)
+    depth, parts = next(((depth, each) for depth, each in levels if len({*each}) > 1), (0, ()))
+    in_folders = {len(path) > depth for path in paths}
+    only_files = 2 * sum(one.is_file for one in candidates.labelled) > len(paths)
+    # Files beside folders are sections of one product, and files with titles mostly are.
+    if in_folders != {True} and (in_folders != {False} or not only_files):
+        return []
+    names = [_without_suffix(part) for part in parts]
+    words = {(w, name) for name in names for w in split_words(name.casefold().replace("_", " "))}
+    shared = Counter([*candidates.function_words, *(word for word, _ in words)])
+    owner = {word: name for word, name in words if shared[word] == 1 and not word.isdecimal()}
+    if len({*owner.values()}) < 2:
+        return []
+    any_of = "|".join(map(re.escape, owner))
+    pattern, own, others = re.compile(rf"\b(?:{any_of})\b", re.IGNORECASE | re.ASCII), 0, 0
+    for name, text in zip(names, candidates.texts, strict=True):
+        said = {owner[word.casefold()] for word in pattern.findall(text)}
+        own += name in said
+        others += len(said - {name}) > 0
+    return names if own >= _SAID * len(names) and others * _SELDOM <= own else []
 
 
 def _tell_apart(
@@ -583,10 +686,16 @@ def _path_ends(source: str) -> tuple[str, ...]:
     The ends are without the suffix of a document and the name of an index.
     """
     path = PurePath(source)
-    stem = path.with_suffix("") if path.suffix.lower() in DOCUMENTS else path
+    stem = PurePath(_without_suffix(source))
     parts = (stem.parent if is_index(path) else stem).parts
     ends = [PurePath(*parts[-depth:]).as_posix() for depth in range(1, len(parts) + 1)]
     return (*ends, path.as_posix())
+
+
+def _without_suffix(path: str) -> str:
+    """Return a path without ".md" and the like."""
+    suffix = PurePath(path).suffix
+    return path.removesuffix(suffix) if suffix.lower() in DOCUMENTS else path
 
 
 @lru_cache(4096)

@@ -156,6 +156,10 @@ class Folder:
 
     def tell_left_out(self) -> None:
         """Warn of what was not read: parts of files, a line for each of the first; other kinds."""
+        if empty := [one.source for one in self.documents if not one.sections]:
+            scan = "; is it a scan?" if any(one.lower().endswith(".pdf") for one in empty) else ""
+            files = empty[0] if len(empty) == 1 else f"{len(empty):,} files{list_first(empty)}"
+            warn(visible(f"left out {files}, without a text to index{scan}"))
         partial = [one for one in self.documents if one.left_out]
         for document in partial[:_TOLD]:
             counts = document.left_out.items()
@@ -183,9 +187,6 @@ class Folder:
             self._leave_out(source, outcome.error)
             return
         self.documents.append(outcome.document)
-        if not outcome.document.sections:
-            scan = "; is it a scan?" if source.lower().endswith(".pdf") else ""
-            warn(visible(f"left out {source}, which holds no text{scan}"))
 
     def _leave_out(self, source: str, reason: str) -> None:
         self.unreadable[source] = reason
@@ -229,10 +230,10 @@ def read_folder(
     Warns
     -----
     UserWarning
-        For each file that cannot be read, takes too long, contains too much text or none, or is
-        not a regular file; for each folder that cannot be listed or is a saved index; for each file
-        of which parts were not read (`Document.left_out`); and once for changelogs and licences,
-        and for files of other kinds. All other files are read.
+        For each file that cannot be read, takes too long, contains too much text, or is not a
+        regular file; for each folder that cannot be listed or is a saved index; for each file of
+        which parts were not read (`Document.left_out`); and once for files without text, for
+        changelogs and licences, and for files of other kinds. All other files are read.
     """
     found = list_files(folder, exclude=exclude, include=include).read()
     documents = [document for document in found.documents if document.sections]

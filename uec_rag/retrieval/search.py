@@ -568,17 +568,13 @@ def member_evidence(ranking: Ranking, similarities: FloatArray) -> FloatArray:
 
 def assess(ranking: Ranking) -> list[Assessment]:
     """Estimate the probabilities of each query of a ranking from its features."""
-    competing, evidence = list[Candidates](), list[FloatArray]()
+    sure = ranking.probabilities.confidence.tolist()
+    assessed = []
     for row, query in enumerate(ranking.queries):
-        competing.append(_candidates(ranking, row))
-        evidence.append(readings.features(query.text, competing[row], query.turns))
-    sure = ranking.probabilities.confidence
-    unsaid = readings.underspecified(np.stack(evidence), sure)
-    numbers = zip(sure.tolist(), unsaid.tolist(), competing, strict=True)
-    return [
-        Assessment(ranking, row, ranking.probabilities.row(row), *each)
-        for row, each in enumerate(numbers)
-    ]
+        near = _candidates(ranking, row)
+        told = readings.ambiguity(query.text, near, sure[row], query.turns)
+        assessed.append(Assessment(ranking, row, ranking.probabilities.row(row), sure[row], *told))
+    return assessed
 
 
 def _candidates(ranking: Ranking, row: int) -> Candidates:
@@ -621,8 +617,13 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     meant = readings.readings(assessed.competing) if is_unclear else []
     if assessed.asks(meant) and not method.model.standardised:
         answered = [one for one in meant if _is_answered(ranking, row, one, meant)]
-        meant = answered if len(answered) > 1 else []
-    may_abstain = assessed.confidence < _MAY_ABSTAIN
+        # To ask between fewer, or without what was found first, would not help.
+        first = assessed.competing.ids[0]
+        is_worth = len(answered) > 1 and any(first in one.ids for one in answered)
+        meant = answered if is_worth else meant[:1]
+    # What lacks a name of the question, such as "France", is close to it by chance.
+    lacks_name = ranking.features.in_corpus[row, 3 + WORDS.index("names")] == 0
+    may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
     closest = readings.closest_sections(assessed.competing) if may_abstain else []
     offered = meant if assessed.underspecified >= ASK else ()
     fitted, number, passages = method.fitted, ranking.text_number[row], ranking.passages[row]

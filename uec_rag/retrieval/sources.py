@@ -355,8 +355,8 @@ class SourceStore(Store):
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
                     f"identity as last layer, but that of {known[0].text[:40]!r} differs from "
-                    "what it returns; give the store's embedding as first encoder, or omit "
-                    "vectors= to encode its texts."
+                    "what it returns; give the store's embedding as first encoder, or "
+                    "vectors=lambda ids: {} to encode its texts."
                 )
             self._compared.append(known[0].id)
         if others:
