@@ -305,10 +305,13 @@ class TestReadings:
             [chosen] = index.search([question], within=reading).decisions
             assert chosen.action == "answer"
 
-    def test_without_readings_that_would_be_answered_nothing_is_asked(self, with_words, texts):
+    def test_where_no_other_reading_would_be_answered_the_closest_sections_are_named(
+        self, with_words, texts
+    ):
         decision = with_towns(with_words, texts).search(["When was it founded?"])[0].decision
-        assert decision.underspecified >= ASK
-        assert (decision.action, decision.clarifying_question) == ("answer", "")
+        assert (decision.action, decision.readings) == ("clarify", ())
+        titles = ", ".join(section.title for section in decision.suggestions)
+        assert decision.reason == f"What exactly do you mean? Closest: {titles}."
 
     def test_it_is_asked_whatever_k_and_the_threshold(self, with_words, texts):
         index = with_towns(with_words, texts)

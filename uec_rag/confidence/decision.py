@@ -137,7 +137,8 @@ class Decision:
     @property
     def suggestions(self) -> tuple[Reading, ...]:
         """The closest sections, up to three, if they are near, but none answers certainly."""
-        return self.closest if self.code == "uncertain" else ()
+        asks_bare = self.action == "clarify" and not self.readings
+        return self.closest if asks_bare or self.code == "uncertain" else ()
 
     @property
     def choices(self) -> list[dict[str, Any]]:
@@ -236,7 +237,7 @@ def decide_one(
         code = "no_answer"
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
-    if code == "uncertain" and closest:
+    if closest and (code == "uncertain" or (asks_back and not readings)):
         titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:

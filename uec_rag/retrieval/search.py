@@ -410,9 +410,11 @@ def top_k(
             break
         count = min(size, 2 * count)
     distinct = np.full_like(text_number, -1)
-    # From the last to the first, which stays.
-    backwards = np.arange(count, dtype=np.intp)[None, ::-1]
-    np.put_along_axis(distinct, text_number[:, ::-1], backwards, axis=1)
+    for row, of_row in zip(distinct, text_number.tolist(), strict=True):
+        first: dict[int, int] = {}
+        for place, number in enumerate(of_row):
+            first.setdefault(number, place)
+        row[: len(first)] = [*first.values()]
     return top, passages, text_number, distinct
 
 
@@ -616,11 +618,11 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     is_unclear = assessed.underspecified >= _WORTH_ASKING
     meant = readings.readings(assessed.competing) if is_unclear else []
     if assessed.asks(meant) and not method.model.standardised:
-        answered = [one for one in meant if _is_answered(ranking, row, one, meant)]
-        # To ask between fewer, or without what was found first, would not help.
         first = assessed.competing.ids[0]
-        is_worth = len(answered) > 1 and any(first in one.ids for one in answered)
-        meant = answered if is_worth else meant[:1]
+        worth = [
+            one for one in meant if first in one.ids or _is_answered(ranking, row, one, meant)
+        ]
+        meant = worth if len(worth) > 1 else []
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = ranking.features.in_corpus[row, 3 + WORDS.index("names")] == 0
     may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
