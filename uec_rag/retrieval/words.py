@@ -36,8 +36,9 @@ _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 # In log odds, how likely it is that a word that no passage has is meant, with the weight of each of
 # its letters; and that another is, with the weights of the logs of the number and of the share of
 # its passages, of each letter that its stem lacks, and of a function word. For both, the weights of
-# how rare a word is, in all and up to `_UNUSUAL`. Learned by `benchmarks.quality.spelling`, if 5%
-# of words are mistyped; the second row is for encoders that do not tell how rare a word is.
+# how rare a word is, in all and up to `_UNUSUAL`. Learned as `benchmarks.quality.spelling` does, on
+# its collections and three further manuals, if 5% of words are mistyped; the second row is for
+# encoders that do not tell how rare a word is.
 _KEPT, _MEANT, _RARE = [
     np.array(rows)
     for rows in (
