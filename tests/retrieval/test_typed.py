@@ -76,7 +76,8 @@ def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
         "What does `repars` do?",
         "What is in lams/gft.txt?",
         "What is repars_lamp?",
-        "What is lamps2 or fre?",
+        "What is lamps2 or FRE?",
+        "Wht does Repars do?",
         "How long is the --warrnty of it?",
     ],
 )
@@ -87,6 +88,30 @@ def test_names_numbers_and_codes_are_not_corrected(shop, question):
 def test_a_question_is_as_it_was_written_if_a_correction_finds_no_answer(shop):
     [decision] = shop.search([UNRELATED]).decisions
     assert (decision.action, decision.searched_as) == ("abstain", "")
+
+
+@pytest.mark.parametrize("word", ["card", "bank", "plane"])
+def test_a_correct_word_that_no_passage_has_is_not_corrected(uec, word):
+    texts = [f"The shop has {near}s." for near in ("cared", "blank", "place", "cart", "lane")]
+    assert index_of(uec, texts).search([f"Is there a {word} for it?"])[0].decision.searched_as == ""
+
+
+def test_a_word_of_three_letters_is_corrected(shop):
+    [found] = shop.search(["When is shippng fre?"])
+    assert found.decision.searched_as == "When is shipping free?"
+
+
+def test_what_is_most_likely_meant_is_taken_and_not_what_only_shares_a_stem(uec):
+    texts = ["We compress the responses.", *["The com port is open."] * 9]
+    index = index_of(uec, [f"{text} {place}" for place, text in enumerate(texts)])
+    [found] = index.search(["How do you compess responses?"])
+    assert found.decision.searched_as == "How do you compress responses?"
+
+
+def test_without_an_encoder_that_tells_how_rare_words_are_they_are_corrected_too():
+    texts = ["The canteen serves lunch at noon.", "Parcels are returned by post."]
+    [found] = index_of(UEC(["bm25"]), texts).search(["When does the cantteen serve lunch?"])
+    assert found.passages[0].text == texts[0]
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +194,50 @@ def test_a_double_question_is_answered_if_both_halves_are(shop, joined):
 
 
 @pytest.mark.parametrize(
+    ("question", "parts"),
+    [
+        ("401k match and what is the fee?", ("401k match?", "what is the fee?")),
+        ("What is a lock for and on which day is it cut?", ()),
+        ("How long is it open and who pays?", ()),
+        (
+            "What is the lock for and may a guest pay?",
+            ("What is the lock for?", "may a guest pay?"),
+        ),
+        (
+            "How do I delete a folder with all in it and where are the keys?",
+            ("How do I delete a folder with all in it?", "where are the keys?"),
+        ),
+        (
+            "How often is the sale and how long is it and when is the shop closed?",
+            ("How often is the sale and how long is it?", "when is the shop closed?"),
+        ),
+    ],
+)
+def test_a_question_that_follows_another_or_keywords_is_a_part(question, parts):
+    assert Query.parse(question).parts == parts
+
+
+def test_what_and_joins_without_a_question_is_two_if_no_hit_is_about_both(shop):
+    refunds, warranty = "time that refunds take", "years of warranty on lamps"
+    [found] = shop.search([f"{refunds} and {warranty}"], k=2)
+    assert {passage.text for passage in found.passages} == {SHOP["texts"][1], SHOP["texts"][2]}
+    assert found.decision.action == "answer"
+    [found] = shop.search([f"{warranty} and insurance for rented boats"])
+    assert found.decision.action == "abstain"
+    [found] = shop.search(["lamps with warranty and two years of it"])
+    assert found.decision.searched_as == ""
+
+
+def test_the_surer_half_leaves_hits_to_the_other(uec):
+    fees = [f"The fee of branch {place} is {place} euros a month." for place in range(1, 7)]
+    sure = "The museum opens at nine on Sundays."
+    index = index_of(uec, [sure, *fees])
+    [found] = index.search(["When does the museum open and what is the fee of a branch?"])
+    assert [passage.text == sure for passage in found.passages].count(True) == 1
+    assert {passage.text for passage in found.passages} - {sure} <= {*fees}
+
+
+@pytest.mark.parametrize(
     "question",
     [
         "Who pays and why?",
@@ -177,6 +246,8 @@ def test_a_double_question_is_answered_if_both_halves_are(shop, joined):
         "What is the difference between this and that?",
         "Can I pay by card or by phone?",
         "Was kostet das und wer zahlt?",
+        "Which lamps exist and are free?",
+        "What can and should the owner do?",
     ],
 )
 def test_a_part_is_never_invented(question):

@@ -8,8 +8,8 @@ words are in languages.toml.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import dropwhile, islice, takewhile
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile, filterfalse, islice, takewhile
 
 import regex
 
@@ -28,6 +28,7 @@ _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,
 _CAPITAL = regex.compile(r"\p{Lu}")
 _ENDS = tuple(".!?:")  # of a sentence
 _MOST_WORDS = 4
+_FEWEST_WORDS = 2  # that say something, of a part that does not begin as a question
 _ASKS = regex.compile("[?？؟]")
 _CONCEPT = regex.compile(
     r"\W*+what(?:['’]?s| is| are) (?P<article>an? )?(?P<term>[^?.!,;:]{1,60})[?.! ]*",
@@ -143,14 +144,17 @@ def _plain(sentence: str) -> str:
     return str(_TAG.sub("", _QUOTED.sub("", sentence, count=1))).strip()
 
 
-_BEGINS_PART = (
-    r"(?:how|what|when|where|who|which|why|whose"
-    r"|(?:can|could|do|does|did|is|are|was|were|will|would|should) (?:i|you|we|they|there|the|my))"
-)
-_DOUBLE = regex.compile(
-    r"(?P<one>.*?\w)(?:\?\s+(?:and )?|[,;]?\s+(?:and|or)\s+(?:also )?)"
-    rf"(?P<other>{_BEGINS_PART}\b.+)",
-    regex.IGNORECASE | regex.DOTALL,
+_AUXILIARIES = "am are can could did do does has have is may must should was were will would"
+_NO_ENDS = frozenset(_AUXILIARIES.split())  # "What can and should I do?" is one question
+_OPENING = 6  # words
+_AND = regex.compile(r"\?\s+(?:and )?|[,;]?\s+(?:and|or)\s+(?:also )?", regex.IGNORECASE)
+# A question that follows "and", which in "which exist and are free" it is not.
+_BEGINS_PART = regex.compile(
+    r"(?:(?:at|by|for|from|in|of|on|to|until|with) )?(?:what|when|where|who|which|why|whose|how)\b"
+    r"(?! to\b)"
+    rf"|(?:{_AUXILIARIES.replace(' ', '|')})"
+    r" (?:(?-i:\p{Lu})|(?:an?|any|i|my|our|the|there|they|we|you|your)\b)|does \w+ \w+ \w",
+    regex.IGNORECASE,
 )
 # What is said before two things that are compared, and between them.
 _COMPARED = [
@@ -198,10 +202,10 @@ def parts_of(question: str) -> tuple[str, ...]:
     """
     if not _may_be_english(question):
         return ()
-    double = _DOUBLE.fullmatch(question.strip())
-    if double is not None and is_question(double["one"]):
-        parts = [f"{double[name].rstrip('?.! ')}?" for name in ("one", "other")]
-        return () if any(map(refers_back, parts)) else tuple(parts)
+    for one, other in _joined(question):
+        opening = " ".join(one.split()[:_OPENING])  # what later words refer to may be in it
+        if _BEGINS_PART.match(other) and not any(map(refers_back, (opening, other))):
+            return one, other
     text = " ".join(question.split())
     things = next(filter(None, (_two_things(text, *form) for form in _COMPARED)), ())
     if not things and text.endswith("?"):
@@ -212,6 +216,36 @@ def parts_of(question: str) -> tuple[str, ...]:
     if any(FUNCTION_WORDS.issuperset(_lower(thing)) for thing in things):
         return ()
     return tuple(f"What is {thing}?" for thing in things)
+
+
+def _joined(question: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands on both sides of each "and" of a question, if it is something."""
+    text = question.strip()
+    for joint in _AND.finditer(text):
+        sides = text[: joint.start()], text[joint.end() :]
+        words = [*map(_lower, sides)]
+        if not any(map(FUNCTION_WORDS.issuperset, words)) and words[0][-1] not in _NO_ENDS:
+            yield f"{sides[0].rstrip('?.! ')}?", f"{sides[1].rstrip('?.! ')}?"
+
+
+@skip_long_texts(())
+def possible_parts(question: str) -> tuple[str, ...]:
+    """Return the two questions that one with an "and" may be; () without one, or if it has parts.
+
+    Each has several words that say something. Whether they are two, only the documents tell.
+
+    Examples
+    --------
+    >>> possible_parts("late fees for books and opening hours of the branch")
+    ('late fees for books?', 'opening hours of the branch?')
+    """
+    if not _may_be_english(question) or SENTENCE_END.search(question) or parts_of(question):
+        return ()
+    for one, other in _joined(question):
+        said = [[*filterfalse(FUNCTION_WORDS.__contains__, _lower(side))] for side in (one, other)]
+        if min(map(len, said)) >= _FEWEST_WORDS and not any(map(refers_back, (one, other))):
+            return one, other
+    return ()
 
 
 @skip_long_texts(False)

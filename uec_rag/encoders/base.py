@@ -199,6 +199,15 @@ def prepare_texts(texts: Sequence[str], role: str) -> list[str]:
     return check_texts(texts)
 
 
+def rarity_of(pieces: Sequence[int]) -> float:
+    """Compute how rare a word is, from the numbers of its pieces in a tokenizer's vocabulary.
+
+    Vocabularies are ordered by frequency, which is about inverse to rank: minus the log of the
+    probability of the pieces, up to a constant.
+    """
+    return float(np.log1p(pieces).sum())
+
+
 def check_vectors(
     vectors: object,
     *,

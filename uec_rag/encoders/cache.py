@@ -64,6 +64,7 @@ class CachedEncoder(NotCopied):
     feature_dimension = property(attrgetter("_encoder.feature_dimension"))
     gain = property(attrgetter("_encoder.gain"))
     options = property(attrgetter("_encoder.options"))
+    rarity = property(attrgetter("_encoder.rarity"))
 
     def __init__(
         self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None

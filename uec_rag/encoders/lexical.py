@@ -153,10 +153,9 @@ _LETTERS = {"Cyrillic": "абвгдежзийклмнопрстуфхцчшщъ�
 
 @lru_cache(_CACHED_LABELS)
 def near_words(word: str) -> tuple[list[str], NDArray[np.uint64], NDArray[np.float32]]:
-    """Return the words at an edit distance of 1, with their keys and how often each is meant.
+    """Return the words at an edit distance of 1, with their keys and how likely each edit is.
 
-    An edit swaps two letters, or adds, removes or replaces one that is not the first. How often is
-    a log.
+    An edit adds, swaps, removes or replaces a letter that is not the first. How likely is a log.
 
     Examples
     --------
@@ -168,17 +167,23 @@ def near_words(word: str) -> tuple[list[str], NDArray[np.uint64], NDArray[np.flo
     scripts = (letters for name, letters in _LETTERS.items() if _script(name).search(text))
     letters = next(scripts, "etaoinsrhldcumfpgwybvkxjqz")  # the most frequent first
     inner, made = range(1, len(text)), dict[str, float]()
-    for often, edits in (
-        (2.0, (text[:at] + one + text[at:] for one in letters for at in (*inner, len(text)))),
-        (2.0, (text[: at - 1] + text[at] + text[at - 1] + text[at + 1 :] for at in inner)),
-        (1.0, (text[:at] + text[at + 1 :] for at in inner)),
+    # Learned by `benchmarks.quality.spelling`.
+    for likely, edits in (
+        (2.7, (text[:at] + one + text[at:] for one in letters for at in (*inner, len(text)))),
+        (3.0, (text[: at - 1] + text[at] + text[at - 1] + text[at + 1 :] for at in inner)),
+        (0.0, (text[:at] + text[at + 1 :] for at in inner)),
         (0.0, (text[:at] + one + text[at + 1 :] for at in inner for one in letters)),
     ):
         for near in edits:
-            made.setdefault(near, often)
+            made.setdefault(near, likely)
     made.pop(text, None)
     keys = [next(iter(_keys_of.__wrapped__(near, False))) for near in made]
     return [*made], np.array(keys, dtype=np.uint64), np.array([*made.values()], dtype=np.float32)
+
+
+def stem_of(word: str) -> str:
+    """Return the stem by which a word is counted."""
+    return next(_forms(word.casefold(), False))
 
 
 def _identifiers(text: str) -> list[str]:

@@ -25,6 +25,7 @@ from uec_rag.encoders.base import (
     Role,
     check_vectors,
     prepare_texts,
+    rarity_of,
 )
 
 if TYPE_CHECKING:
@@ -102,6 +103,13 @@ class SentenceTransformerEncoder(NotCopied):
         if not checked:
             return Encoded.empty(self.dimension, self.feature_dimension)
         return self._encode(checked, role)
+
+    def rarity(self, word: str) -> float:
+        """Compute how rare a word is; see `rarity_of`."""
+        backend = getattr(self.model.tokenizer, "backend_tokenizer", self.model.tokenizer)
+        with _ENCODING:
+            made = backend.encode(word, add_special_tokens=False)
+        return rarity_of(getattr(made, "ids", made))
 
     def _encode(self, texts: list[str], role: Role) -> Encoded:
         encode = self.model.encode_query if role == "query" else self.model.encode_document

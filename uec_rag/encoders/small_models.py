@@ -33,6 +33,7 @@ from uec_rag.encoders.base import (
     Role,
     check_vectors,
     prepare_texts,
+    rarity_of,
 )
 from uec_rag.encoders.cache import cache_folder
 from uec_rag.encoders.sentence_transformer import family_prompts
@@ -99,6 +100,10 @@ class OnnxEncoder(IdentityHead):
                 vectors = [*pool.map(embed, prompted)]
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
+
+    def rarity(self, word: str) -> float:
+        """Compute how rare a word is; see `rarity_of`."""
+        return rarity_of(self.tokenizer.encode(word, add_special_tokens=False).ids)
 
     def _embed(self, text: str) -> Float32Array:
         """Compute the vector of a text."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import asdict
@@ -156,6 +156,12 @@ class UEC:
         """The dimension of the Gaussians that `embed` returns."""
         dimensions = [encoder.dimension for encoder in self.encoders]
         return sum(dimensions) if self.fitted.is_direct else dimensions[0]
+
+    @property
+    def rarity(self) -> Callable[[str], float] | None:
+        """How rare a word is to the first encoder that tells; None if none does."""
+        told = (getattr(encoder, "rarity", None) for encoder in self.encoders)
+        return next(filter(None, told), None)
 
     @cached_property
     def probes(self) -> tuple[tuple[float, ...], ...]:

@@ -100,6 +100,8 @@ class Query:
         What the user wrote: the question, or a reply, or the message that the question is part of.
     spelled : str
         The question as its words are written in the index; "" if that is the same.
+    likely : float
+        The probability that `spelled` is what is meant.
     is_part : bool
         True if the text is the part of a message that asks.
     asks : bool
@@ -112,6 +114,7 @@ class Query:
     history: Sequence[str] = ()
     said: str = ""
     spelled: str = ""
+    likely: float = 1.0
     is_part: bool = False
     asks: bool = True
 
@@ -166,7 +169,16 @@ class Query:
     @cached_property
     def parts(self) -> tuple[str, ...]:
         """The two questions that it is; () if it is one."""
-        return () if self.replies else wording.parts_of(self.text)
+        return () if self.replies else wording.parts_of(self._meant) or self.possible_parts
+
+    @cached_property
+    def possible_parts(self) -> tuple[str, ...]:
+        """The two questions that it may be; see `wording.possible_parts`."""
+        return () if self.replies else wording.possible_parts(self._meant)
+
+    @property
+    def _meant(self) -> str:
+        return self.spelled or self.text
 
     @cached_property
     def views(self) -> dict[int | None, Query]:

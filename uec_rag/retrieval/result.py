@@ -375,9 +375,8 @@ def cover(whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int) 
     for name in _LISTS:
         joined[name] = [one for part in parts for one in getattr(part, name)]
     joined["relevance"] = np.minimum(joined["relevance"], np.float32(least.confidence))
-    ranks = [rank for part in parts for rank in range(len(part.passages))]
     texts = dict[str, int]()
-    for at in sorted(range(len(ranks)), key=ranks.__getitem__):  # in turn
+    for at in _in_turn(parts, k):
         texts.setdefault(joined["passages"][at].text, at)
     decision = replace(
         least,
@@ -387,6 +386,21 @@ def cover(whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int) 
     )
     taken = replace(parts[weaker], **joined)._take([*texts.values()][:k])
     return replace(taken, decision=decide_again(decision, least.threshold))
+
+
+def _in_turn(parts: Sequence[Result], k: int) -> list[int]:
+    """Order the hits of two parts in turn, first those with which both are most likely answered."""
+    first, second = parts
+    odds = {
+        most: first.confidence_at(most) * second.confidence_at(k - most) for most in range(1, k)
+    }
+    best = max(odds, key=lambda most: (odds[most], -abs(2 * most - k)), default=1)
+    ranks = [
+        (rank >= most, rank)
+        for part, most in zip(parts, (best, k - best), strict=True)
+        for rank in range(len(part.passages))
+    ]
+    return sorted(range(len(ranks)), key=ranks.__getitem__)
 
 
 def diversify(

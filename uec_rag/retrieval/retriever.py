@@ -455,7 +455,7 @@ class Retriever:
         self._follow()
         gate, k = self._active_gate(), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
-        asked = spell(asked, self.store)
+        asked = spell(asked, self.store, self.uec.rarity)
         if (where := options.get("filter")) is not None:
             parse(where)  # so that a wrong one costs no encoding
         most = k if gate is None else gate.depth(k)

@@ -39,6 +39,8 @@ from uec_rag.confidence.model import (
     Features,
     Probabilities,
     features,
+    log_odds,
+    sigmoid,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
 from uec_rag.confidence.statements import form_evidence
@@ -60,9 +62,10 @@ _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
 _ANSWERED = 0.5  # confidence from which a reading is worth offering, whatever the gate
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
+# What the log odds of an answer to a corrected question weigh in those that it is what was meant.
+_TELLS = 0.75
+_COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
-# The weight of a question in the spelling of the index, whose log odds are averaged with its own.
-_SPELLED = 0.8
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
 
@@ -236,7 +239,7 @@ def run(
         if chosen is not None:
             found = decide(chosen, query, k, size)
             halves = [one for view in (-2, -3) if (one := seen.get(view)) is not None]
-            if halves:
+            if halves and (not query.possible_parts or _are_two(chosen, halves)):
                 own = [decide(half, query, k, size) for half in halves]
                 found = cover(found, own, query.parts, k)
             results.append(found)
@@ -248,6 +251,19 @@ def run(
         shares = method.fitted.shares(equal[None])[0]
         results.append(Result(query.said or query.text, nothing, names, equal, shares))
     return results
+
+
+def _are_two(whole: Assessment, halves: Sequence[Assessment]) -> bool:
+    """Return whether a question is two: no first hit of it has most of the words of each half."""
+    rarity, without = whole.competing.idf, whole.competing.function_words
+    hits = [{*words} for words in whole.competing.words[:JUDGED]]
+    least = np.ones(len(hits))
+    for half in halves:
+        said = [word for word in half.competing.idf if not says_little(word, without)]
+        total = sum(rarity.get(word, 0.0) for word in said)
+        has = [sum(rarity.get(word, 0.0) for word in said if word in hit) for hit in hits]
+        least = np.minimum(least, np.array(has) / max(total, 1e-9))
+    return float(least.max(initial=0.0)) < _COVERED
 
 
 def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Assessment | None:
@@ -273,19 +289,23 @@ def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Ass
             chosen = latest
     if alone is not None and chosen is not None:
         chosen = _combine_with_standalone(chosen, alone, question)
-    return _as_spelled(chosen or alone, views.get(-1))
+    return _as_spelled(chosen or alone, views.get(-1), query.likely)
 
 
-def _as_spelled(written: Assessment | None, spelled: Assessment | None) -> Assessment | None:
+def _as_spelled(
+    written: Assessment | None, spelled: Assessment | None, likely: float
+) -> Assessment | None:
     """Choose between a question as it is written and as its words are in the index.
 
-    It is as written unless the other is more likely answered than not: many a word that no passage
-    has is none that was mistyped.
+    The log odds of both are averaged, by how likely the latter is meant: the more so, the surer its
+    answer, which a wrong correction seldom has.
     """
     if written is None or spelled is None:
         return written or spelled
-    mixed = spelled.probabilities.mix(written.probabilities.in_corpus, 1 - _SPELLED)
-    if mixed.confidence[0] <= max(written.confidence, _NEEDS_LATEST):
+    odds, sure = log_odds(np.array([likely, spelled.confidence], np.float32))
+    meant = float(sigmoid(odds + _TELLS * sure))
+    mixed = spelled.probabilities.mix(written.probabilities.in_corpus, 1 - meant)
+    if mixed.confidence[0] <= written.confidence:
         return written
     return spelled.estimated_by(mixed)
 
