@@ -96,9 +96,15 @@ def test_a_correct_word_that_no_passage_has_is_not_corrected(uec, word):
     assert index_of(uec, texts).search([f"Is there a {word} for it?"])[0].decision.searched_as == ""
 
 
-def test_a_word_of_three_letters_is_corrected(shop):
-    [found] = shop.search(["When is shippng fre?"])
-    assert found.decision.searched_as == "When is shipping free?"
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("When is shippng fre?", "When is shipping free?"),
+        ("How long is a lmp's warrnty?", "How long is a lamp's warranty?"),
+    ],
+)
+def test_short_words_and_those_before_an_s_are_corrected(shop, question, meant):
+    assert shop.search([question])[0].decision.searched_as == meant
 
 
 def test_what_is_most_likely_meant_is_taken_and_not_what_only_shares_a_stem(uec):

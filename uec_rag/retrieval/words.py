@@ -22,7 +22,7 @@ from uec_rag.stores.local import View
 Rarity: TypeAlias = Callable[[str], float]
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
-_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"'’”»-]|\.\w)")
+_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"”»-]|\.\w|['’](?!s\b))")
 _MOST_SPELLED = 8  # words of a question that are looked up in other spellings
 _TITLE = 3  # words that say something, of a text that may be a title in capitals
 _LIKELY = 0.1  # probability above which another word is tried
