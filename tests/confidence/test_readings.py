@@ -258,13 +258,19 @@ def test_several_products_that_answer_are_the_readings_of_a_question_that_names_
     ]
 
 
+def test_a_product_that_most_hits_are_of_is_not_therefore_meant():
+    _, products = ambiguity("How do I install it?", of_products(logits=(4, 0, 3, 0)), 0.6)
+    assert 0.9 < products.mass.max() < 0.99
+    assert len(readings(products)) == 2
+
+
 @pytest.mark.parametrize(
     ("question", "options"),
     [
         ("How do I install restic?", {"question": "restic"}),  # which names one
         ("How do I install it?", {"folders": ("userguide", "reference"), "said": "celery"}),
         ("How do I install it?", {"said": "restic and caddy"}),  # so they compare the two
-        ("How do I install it?", {"logits": (9, 0, 9, 0)}),  # only one has an answer
+        ("How do I install it?", {"logits": (19, 0, 19, 0)}),  # only one has an answer
     ],
 )
 def test_no_product_is_asked_for_if_it_is_said_or_the_folders_name_none(question, options):

@@ -61,6 +61,7 @@ _OF_OPTIONS = frozenset({"option", "options", "flag", "switch", "argument", "par
 MOST_READINGS, LONGEST_LABEL = 4, 60
 _LEAST = 0.02  # likelihood from which a reading is offered
 _CERTAIN = 0.9  # likelihood of a reading above which nothing else is meant
+_CERTAIN_PRODUCT = 0.99  # the same for a product: what it is about does not tell which is meant
 _SENTENCE = 25  # number of words up to which a passage is told from others by its own words
 _ENDS = " :?？"  # which a label does not end with
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
@@ -489,7 +490,7 @@ def ambiguity(
         P(the hits answer the question).
     """
     sure, shipped = np.array([confidence]), shipped_underspecified()
-    if (products := candidates.among_products()) and products.mass.max() <= _CERTAIN:
+    if (products := candidates.among_products()) and products.mass.max() <= _CERTAIN_PRODUCT:
         more = shipped.with_line(1.0, _OF_PRODUCTS)
         unsaid = underspecified(features(question, products, turns)[None], sure, more)[0]
         if unsaid >= ASK:
@@ -514,7 +515,8 @@ def readings(candidates: Candidates) -> list[Reading]:
     count = min(max(int((mass >= _LEAST).sum()), 2), MOST_READINGS)
     chosen = np.argsort(-mass, kind="stable")[:count].tolist()
     only_files = all(candidates.about[rows[0]].is_file for rows in candidates.rows_of(chosen))
-    is_one = mass.max() > _CERTAIN or (only_files and not _shared_statement(candidates))
+    certain = _CERTAIN if candidates.labelled is candidates.about else _CERTAIN_PRODUCT
+    is_one = mass.max() > certain or (only_files and not _shared_statement(candidates))
     if is_one or _asks_for_unknown(candidates):
         chosen = chosen[:1]
     elif 0 not in chosen:
