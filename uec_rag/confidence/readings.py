@@ -59,6 +59,8 @@ _SEEN = 0.1  # share of the posterior that the passages under this title need
 _TOPIC, _FEWEST = 0.15, 20  # share and number of the passages from which a word is their topic
 _OF_OPTIONS = frozenset({"option", "options", "flag", "switch", "argument", "parameter"})
 MOST_READINGS, LONGEST_LABEL = 4, 60
+# Shares of a question in two titles by which another is not meant that has less in its head.
+_TITLES, _HEAD = 0.5, 0.1
 _LEAST = 0.02  # likelihood from which a reading is offered
 _CERTAIN = 0.9  # likelihood of a reading above which nothing else is meant
 _CERTAIN_PRODUCT = 0.99  # the same for a product: what it is about does not tell which is meant
@@ -514,6 +516,9 @@ def readings(candidates: Candidates) -> list[Reading]:
     mass /= mass.sum()
     count = min(max(int((mass >= _LEAST).sum()), 2), MOST_READINGS)
     chosen = np.argsort(-mass, kind="stable")[:count].tolist()
+    if np.count_nonzero(titled[chosen] >= _TITLES) > 1:  # "lockf" is not what opens a file
+        heads = candidates.coverage[1] @ rarity >= _HEAD * rarity.sum()
+        chosen = [number for number in chosen if heads[number]]
     only_files = all(candidates.about[rows[0]].is_file for rows in candidates.rows_of(chosen))
     certain = _CERTAIN if candidates.labelled is candidates.about else _CERTAIN_PRODUCT
     is_one = mass.max() > certain or (only_files and not _shared_statement(candidates))
