@@ -1,6 +1,7 @@
 """A retriever over vector stores of others: in memory, Chroma, FAISS, Qdrant and PostgreSQL."""
 
 import re
+from collections import deque
 
 import chromadb
 import numpy as np
@@ -28,6 +29,7 @@ from uec_rag import UEC, FingerprintMismatch, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
 from uec_rag.documents.questions import MOST_PAIRS
 from uec_rag.encoders.base import PROBES
+from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Passage
@@ -430,7 +432,9 @@ def test_what_is_saved_over_a_store_is_loaded_with_it(theirs, tmp_path):
 
 
 @pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
-def test_over_after_a_restart_has_its_fit_and_gate_and_embeds_no_passages(theirs, tmp_path):
+def test_over_after_a_restart_has_its_fit_and_gate_and_embeds_no_passages(
+    theirs, tmp_path, monkeypatch
+):
     """As a pod does, which is told not to fit: the fit was made when its image was built."""
     member = theirs.Member()
     store = theirs.store(member, LONG)
@@ -439,11 +443,15 @@ def test_over_after_a_restart_has_its_fit_and_gate_and_embeds_no_passages(theirs
     over.save(tmp_path)
     question = LONG[3].split(".")[0]
     expected = theirs.hits(over, question)
+    monkeypatch.setattr(learn, "_LATEST", deque())  # as in another process
     EMBEDDED.clear()
     again = type(over).load(tmp_path, over=store, fit=False, details=True)
     assert again.index.gate.threshold == 0.7
     assert [text for text, _ in theirs.hits(again, question)] == [text for text, _ in expected]
     assert len(EMBEDDED) <= len(PROBES) + 2  # the question, and one to compare with the store
+    EMBEDDED.clear()
+    assert theirs.hits(type(over).over(store), question)  # with the fit that was loaded
+    assert len(EMBEDDED) <= 3
     with pytest.raises(FingerprintMismatch, match="the embedding alone to a class of"):
         type(over).load(tmp_path, UEC([member, "bm25"]), store=over.index.store)
 

@@ -15,7 +15,7 @@ HITS = [("Cats purr.", {"source": "cats.md"})]
         ("abstain", "uncertain", "Answer only if they state the answer, from them alone."),
         ("abstain", "no_answer", "Do not answer from these passages or from memory"),
         ("abstain", "off_topic", "Do not answer from these passages or from memory"),
-        ("clarify", "underspecified", "ask the user which of these is meant"),
+        ("clarify", "underspecified", "ask the user what is meant, as the reason does"),
     ],
 )
 def test_passages_are_to_be_answered_from_read_with_care_or_left(action, code, told):

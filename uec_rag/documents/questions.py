@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.documents.document import body_of
@@ -38,6 +39,7 @@ _SHORTEST_ANSWER = 40
 _SENTENCE = 5  # words from which a question is taken for a sentence, which stands nowhere by chance
 _MOST_ANSWERS = 5  # a title or question shared by more passages is too vague
 _TITLES = ("title", "heading", "header")
+_SYMBOL, _SYMBOLS = re.compile(r"[^\w\s]"), 0.25  # the share of these in a drawing is higher
 _NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # section number before a heading
 
 
@@ -75,8 +77,18 @@ def questions_of(passages: Sequence[Passage], most: int) -> dict[str, list[str]]
     {'Bread wants time.': ['bread']}
     """
     shuffled = random.Random(0).sample([*passages], len(passages))
-    made = _questions(shuffled, most)
-    return {question: [id_ for id_, _ in pairs] for question, pairs in made.items()}
+    made = {
+        question: [id_ for id_, _ in pairs]
+        for question, pairs in _questions(shuffled, len(shuffled)).items()
+        if not _is_code(question)
+    }
+    return dict(islice(made.items(), most))
+
+
+def _is_code(question: str) -> bool:
+    """Return whether a question is code, or a drawing in letters and lines."""
+    symbols = len(_SYMBOL.findall(question))
+    return question.startswith("```") or symbols > _SYMBOLS * len(question)
 
 
 def _questions(passages: Sequence[Passage], most: int) -> dict[str, list[tuple[str, str]]]:

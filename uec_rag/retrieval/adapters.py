@@ -15,6 +15,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate, Pending
 from uec_rag.retrieval.result import KEY, SearchResult, surest_decision
 from uec_rag.retrieval.retriever import Retriever
@@ -151,7 +152,9 @@ def load_over(
     `options`: those of `Retriever.load` that are not known of `made`.
     """
     known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
-    return Retriever.load(path, **{"store": made.store, "encoders": known, **options})
+    loaded = Retriever.load(path, **{"store": made.store, "encoders": known, **options})
+    learn.remember(made.uec, made.store, loaded.uec.fitted)
+    return loaded
 
 
 def take_options(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
@@ -43,6 +43,7 @@ _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow,
 _log = logging.getLogger("uec_rag")
 # The last fits, each with what it was made of and the models, for another retriever over one store.
 _LATEST = deque[tuple[list[object], tuple[object, ...], Fitted]](maxlen=4)
+_LOADED = deque[tuple[list[object], tuple[object, ...], Fitted, Store]](maxlen=4)
 
 
 def sample_passages(store: Store) -> list[Passage]:
@@ -79,13 +80,17 @@ def fit_without_labels(
             "heading, or the first sentence of a passage that goes on after it: give titles, make "
             "the passages longer, or fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
-    own = [each for each in uec.encoders if not isinstance(each, TermEncoder)]
-    sources = tuple(getattr(encoder, "source", encoder) for encoder in own)
-    key = [*map(id, sources), uec.fitted.names, uec.fitted.options, uec.fitted.rule, pairs]
-    for other, _, known in [*_LATEST]:
-        if other == key:
-            fitted.fitted = known
-            return fitted
+    sources, plainly = _made_of(uec)
+    key = [*plainly, pairs]
+    latest = (known for other, _, known in [*_LATEST] if other == key)
+    loaded = (
+        known
+        for other, _, known, store in [*_LOADED]
+        if other == plainly and pairs_from_passages(sample_passages(store)) == pairs
+    )
+    if (known := next(chain(latest, loaded), None)) is not None:
+        fitted.fitted = known
+        return fitted
     probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
     plain = [np.array_equal(probe.embedding, probe.features) for probe in probes]
     if not dense or not all(plain) or not uec.fitted.is_direct:
@@ -113,6 +118,19 @@ def fit_without_labels(
     _LATEST.append((key, sources, fitted.fitted))
     _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
+
+
+def _made_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:
+    """Return the models of an ensemble, and what a fit of it depends on besides questions."""
+    dense = [each for each in uec.encoders if not isinstance(each, TermEncoder)]
+    sources = tuple(getattr(encoder, "source", encoder) for encoder in dense)
+    return sources, [*map(id, sources), uec.fitted.names, uec.fitted.options, uec.fitted.rule]
+
+
+def remember(uec: UEC, store: Store, fitted: Fitted) -> None:
+    """Note the fit that was loaded of an ensemble over a store, for other retrievers over it."""
+    sources, key = _made_of(uec)
+    _LOADED.append((key, sources, fitted, store))
 
 
 def refit(store: Store, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:

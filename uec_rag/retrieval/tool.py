@@ -28,13 +28,13 @@ TOOL_DESCRIPTION = (
 
 _WHAT_TO_DO: dict[str, str] = {
     "answer": "Answer from these passages only.",
-    "clarify": "Do not answer yet: ask the user which of these is meant.",
+    "clarify": "Do not answer yet: ask the user what is meant, as the reason does.",
     "uncertain": "Read these passages: they may answer the question, but not certainly. Answer "
     "only if they state the answer, from them alone. Otherwise search once more, in the words that "
     "the documents would use; if that does not help, say that you did not find it.",
-    "abstain": "Do not answer from these passages or from memory: nothing found is near the "
-    "question. Search once more in other words if it is about the documents, or say that you did "
-    "not find it.",
+    "abstain": "Do not answer from these passages or from memory: nothing found seems to be near "
+    "the question. Search once more in other words, or with another filter if there is one, if it "
+    "is about the documents, or say that you did not find it.",
 }
 
 
