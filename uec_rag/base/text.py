@@ -304,11 +304,15 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
 
 def _version_in(metadata: Mapping[str, Any]) -> str:
     """Return the version in the metadata of a passage, or else the last one in its path."""
-    source = PurePath(first_value(metadata, SOURCE_KEYS))
-    named = [
-        found for part in (*source.parts[:-1], source.stem) for found in _VERSION.findall(part)
-    ]
-    return first_value(metadata, _VERSION_KEYS) or "".join(named[-1:])
+    in_path = _version_in_path(first_value(metadata, SOURCE_KEYS))
+    return first_value(metadata, _VERSION_KEYS) or in_path
+
+
+@lru_cache(4096)
+def _version_in_path(source: str) -> str:
+    path = PurePath(source)
+    named = [found for part in (*path.parts[:-1], path.stem) for found in _VERSION.findall(part)]
+    return "".join(named[-1:])
 
 
 def _below(headings: Sequence[str], title: str, text: str) -> str:

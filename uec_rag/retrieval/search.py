@@ -639,9 +639,7 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     meant = readings.readings(assessed.competing) if is_unclear else []
     if assessed.asks(meant) and not method.model.standardised:
         first = assessed.competing.ids[0]
-        worth = [
-            one for one in meant if first in one.ids or _is_answered(ranking, row, one, meant)
-        ]
+        worth = [one for one in meant if first in one.ids or _is_answered(ranking, row, one, meant)]
         meant = worth if len(worth) > 1 else []
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = ranking.features.in_corpus[row, 3 + WORDS.index("names")] == 0
