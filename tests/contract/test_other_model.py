@@ -142,16 +142,20 @@ def test_a_fit_of_a_model_of_another_name_says_what_it_was_made_of(over, tmp_pat
 
 
 @pytest.mark.parametrize("over", [langchain.UECRetriever.over, llama_index.UECRetriever.over])
-def test_vectors_of_another_model_are_refused_before_a_fit_over_them(over):
+def test_vectors_of_another_model_are_refused_and_texts_encoded_as_the_error_says(over):
     theirs = chroma("gte") if over.__self__ is langchain.UECRetriever else nodes("gte")
     if isinstance(theirs, VectorStoreIndex):
         theirs._embed_model = HostedNodes(version="MiniLM")
     else:
         theirs._embedding_function = Hosted("MiniLM")
     index = over(theirs).index
-    with pytest.raises(ValueError, match="vectors: expected those of the first encoder"):
+    with pytest.raises(ValueError, match=r"vectors=lambda ids: \{\} to encode its texts"):
         index.search(ASKED[:1])
     assert not index.uec.is_fitted
+    index = over(theirs, vectors=lambda ids: {}, candidates=len(LONG)).index
+    with pytest.warns(UserWarning, match="Their texts are encoded"):
+        found = index.search(ASKED)
+    assert [row[0].text for row in found.passages] == LONG[: len(ASKED)]
 
 
 def test_an_index_of_ours_knows_the_function_that_filled_it(tmp_path):

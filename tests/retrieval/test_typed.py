@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import data_of, index_of
-from uec_rag import UEC
+from uec_rag import UEC, Retriever
 from uec_rag.retrieval.query import LONGEST_QUERY, Query
+from uec_rag.retrieval.sources import Source, SourceStore
+from uec_rag.stores import Passage
 
 SHOP = data_of("shop.json")
 POLICY = "You are a careful assistant of a company. Follow its policy and answer politely. "
@@ -40,6 +42,22 @@ def test_a_question_after_instructions_is_answered_as_without_them(shop, times):
         assert decision.searched_as == question
         assert f'"{question}"' in decision.reason
     assert plain[0] in found[0].decide(1.0).reason
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the capital of France?",
+        "Who wrote Hamlet?",
+        "How high is Mount Everest?",
+        "Is Monday a holiday in Spain?",
+        "How much is lunch in Tokyo?",
+    ],
+)
+@pytest.mark.parametrize("corpus", ["shop", "notes", "plans"])
+def test_a_question_about_the_world_is_refused_and_no_section_is_close(corpus, question, request):
+    [found] = request.getfixturevalue(corpus).search([question])
+    assert (found.decision.action, found.decision.suggestions) == ("abstain", ())
 
 
 def test_an_unrelated_question_after_instructions_is_refused(shop):
@@ -146,6 +164,84 @@ def test_the_version_in_a_path_or_in_the_metadata_is_part_of_the_title(uec, meta
     index = index_of(uec, texts, ["v1", "v2", "v3"], metadatas)
     [found] = index.search([f"How do I install version {question}?"])
     assert (found.ids[0], found.decision.action) == ("v2", "answer")
+
+
+INSTALL = [f"Run the installer, and {end}." for end in ("wait", "restart", "log in")]
+SETTINGS = ["The port is 6379.", "There are four workers.", "The host has a password."]
+
+
+def over_passages(uec, texts, ids, metadatas):
+    passages = [Passage(*of_one) for of_one in zip(ids, texts, metadatas, strict=True)]
+    return Retriever(uec, SourceStore(uec, Source("a store", lambda *_: passages)))
+
+
+@pytest.mark.parametrize("make", [index_of, over_passages])
+@pytest.mark.parametrize(
+    ("texts", "title", "key", "path", "names", "question", "unknown"),
+    [
+        (
+            INSTALL,
+            "Installation",
+            "source",
+            "docs/{}/install.md",
+            ("ios", "android", "windows"),
+            "How do I install it on Android?",
+            "How do I install it on Linux?",
+        ),
+        (
+            INSTALL,
+            "Installation",
+            "source",
+            "{}/guide/install.md",
+            ("borg", "restic", "caddy"),
+            "How do I install restic?",
+            "How do I install nginx?",
+        ),
+        (
+            SETTINGS,
+            "Configuration",
+            "source",
+            "guide/{}.md",
+            ("celery-beat", "redis-cluster", "postgres-pool"),
+            "How do I configure the Redis cluster?",
+            "How do I configure RabbitMQ?",
+        ),
+        (
+            SETTINGS,
+            "Settings",
+            "file_name",
+            "{}.md",
+            ("mail_server", "user_accounts", "audit_log"),
+            "What are the settings of user accounts?",
+            "What are the settings of MySQL?",
+        ),
+        (
+            SETTINGS,
+            "Settings",
+            "file_path",
+            "/srv/docs/{}.md",
+            ("MailServer", "UserAccounts", "AuditLog"),
+            "What are the settings of user accounts?",
+            "What are the settings of MySQL?",
+        ),
+        (
+            INSTALL,
+            "Installation",
+            "url",
+            "https://docs.example.com/{}/install",
+            ("ios", "android", "windows"),
+            "How do I install it on Android?",
+            "How do I install it on Linux?",
+        ),
+    ],
+)
+def test_a_passage_is_found_by_the_words_of_its_path(
+    uec, make, texts, title, key, path, names, question, unknown
+):
+    metadatas = [{"title": title, key: path.format(name)} for name in names]
+    known, other = make(uec, texts, [*names], metadatas).search([question, unknown])
+    assert (known.ids[0], known.decision.action) == (names[1], "answer")
+    assert other.decision.action != "answer"
 
 
 def test_an_address_does_not_tell_the_language(shop):

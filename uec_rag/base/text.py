@@ -293,22 +293,22 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
     >>> with_headings({"title": "Installation", "source": "docs/v2/install.md"}, "Run it.")
     'Installation (version v2)\n\nRun it.'
     """
-    title = _without_markup(first_value(metadata, TITLE_KEYS))
-    if title == first_value(metadata, SOURCE_KEYS) or _PAGE.fullmatch(title):
+    headings, title = headings_of(metadata), _without_markup(first_value(metadata, TITLE_KEYS))
+    source = first_value(metadata, SOURCE_KEYS)
+    if title == source or _PAGE.fullmatch(title):
         title = ""
-    headings, version = headings_of(metadata), _version_in(metadata)
+    version = first_value(metadata, _VERSION_KEYS) or _version_in(source)
     if version and version.casefold() not in f"{headings} {title} {text}".casefold():
         title = f"{title or ''.join(headings[-1:])} (version {version})".strip()
     return _below(headings, title, text)
 
 
-def _version_in(metadata: Mapping[str, Any]) -> str:
-    """Return the version in the metadata of a passage, or else the last one in its path."""
-    source = PurePath(first_value(metadata, SOURCE_KEYS))
-    named = [
-        found for part in (*source.parts[:-1], source.stem) for found in _VERSION.findall(part)
-    ]
-    return first_value(metadata, _VERSION_KEYS) or "".join(named[-1:])
+@lru_cache(4096)
+def _version_in(source: str) -> str:
+    """Return the last version in a path, else ""."""
+    path = PurePath(source)
+    named = [found for part in (*path.parts[:-1], path.stem) for found in _VERSION.findall(part)]
+    return "".join(named[-1:])
 
 
 def _below(headings: Sequence[str], title: str, text: str) -> str:

@@ -75,6 +75,7 @@ _NUMBER = re.compile(
     r"august|september|october|november|december)\b",
     re.IGNORECASE,
 )
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)  # also beside a character of a script without spaces
 _SAID = 0.4  # share of the hits that say the name of their product
 _SELDOM = 4  # how many times as many hits say the name of their own product as that of another
 _OF_PRODUCTS = 1.6  # log odds by which a question that names none of several products is ambiguous
@@ -242,12 +243,12 @@ def _number_subjects(candidates: Candidates) -> NDArray[np.intp]:
     text, and do not say the same with other numbers.
     """
     texts, vectors, stems_asked = candidates.texts, candidates.vectors, candidates.stems.keys()
-    alike = np.zeros((len(texts), len(texts)), dtype=bool)
+    alike = [[False] * len(texts)] * len(texts)
     if vectors is not None:
         vectors = np.asarray(vectors, np.float32)
         norms = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         unit = vectors / norms
-        alike = np.asarray(unit @ unit.T >= _ALIKE)
+        alike = (unit @ unit.T >= _ALIKE).tolist()  # single elements of arrays are slow
     numbers: dict[object, int] = {}
     leaders: list[int] = []
     subject = []
@@ -255,7 +256,7 @@ def _number_subjects(candidates: Candidates) -> NDArray[np.intp]:
         title = _plain(one.subject)
         key: object = (one.subject, one.source)
         if not one.subject:
-            similar = [before for before in leaders if alike[row, before]]
+            similar = [before for before in leaders if alike[row][before]]
             key = next((b for b in similar if not _is_variant(texts[row], texts[b])), row)
             if key == row:
                 leaders.append(row)
@@ -273,7 +274,6 @@ def _number_subjects(candidates: Candidates) -> NDArray[np.intp]:
 def _cover(candidates: Candidates) -> NDArray[np.bool_]:
     """Compute `Candidates.coverage`."""
     numbers, count = candidates.subject.tolist(), len(candidates.idf)
-    # Lists, since single elements of arrays are slow.
     table = np.zeros((3, max(numbers) + 1, count), dtype=bool).tolist()
     in_text, in_head, in_title = table
     forms_of = singular_and_plural(map(str.casefold, candidates.idf))
@@ -623,7 +623,7 @@ def _products(candidates: Candidates) -> list[str]:
     """
     if all(sites := [site for _, site in candidates.pages]):
         return sites if len(set(sites)) > 1 else []
-    paths = [PurePath(one.source).parts for one in candidates.labelled]
+    paths = [_parts(one.source) for one in candidates.labelled]
     levels = enumerate(zip(*paths, strict=False), start=1)
     depth, parts = next(((depth, each) for depth, each in levels if len({*each}) > 1), (0, ()))
     in_folders = {len(path) > depth for path in paths}
@@ -632,25 +632,31 @@ def _products(candidates: Candidates) -> list[str]:
     if in_folders != {True} and (in_folders != {False} or not only_files):
         return []
     names = [_without_suffix(part) for part in parts]
-    words = {(w, name) for name in names for w in split_words(name.casefold().replace("_", " "))}
+    words = {(w, name) for name in {*names} for w in split_words(name.casefold().replace("_", " "))}
     shared = Counter([*candidates.function_words, *(word for word, _ in words)])
     owner = {word: name for word, name in words if shared[word] == 1 and not word.isdecimal()}
     if len({*owner.values()}) < 2:
         return []
-    any_of = "|".join(map(re.escape, owner))
-    pattern, own, others = re.compile(rf"\b(?:{any_of})\b", re.IGNORECASE | re.ASCII), 0, 0
-    for name, text in zip(names, candidates.texts, strict=True):
-        said = {owner[word.casefold()] for word in pattern.findall(text)}
+    words_of = {name: [word for word in owner if owner[word] == name] for name in {*names}}
+    texts = [*zip(names, map(str.casefold, candidates.texts), strict=True)]
+    least = _SAID * len(names)
+    # Most indexes are of one product, which a look for each text's own name tells.
+    most = sum(any(word in text for word in words_of[name]) for name, text in texts)
+    if most < least:
+        return []
+    own = others = 0
+    for name, text in texts:
+        said = {owner[word] for word in owner.keys() & _ASCII_WORD.findall(text)}
         own += name in said
         others += len(said - {name}) > 0
-    return names if own >= _SAID * len(names) and others * _SELDOM <= own else []
+    return names if own >= least and others * _SELDOM <= own else []
 
 
 def _tell_apart(
     about: Sequence[About], pages: Sequence[tuple[str, str]], rows: Sequence[int]
 ) -> list[str]:
     """Return the products, or else the folders, by which pages of one title differ; [] if none."""
-    folders = zip(*(PurePath(about[row].source).parts[:-1] for row in rows), strict=False)
+    folders = zip(*(_parts(about[row].source)[:-1] for row in rows), strict=False)
     for names in ([pages[row][1] for row in rows], *map(list, folders)):
         if all(names) and len({*map(_plain, names)}) == len(names):
             return names
@@ -687,6 +693,11 @@ def _opening(candidates: Candidates, rows: Sequence[int], groups: Iterable[Seque
 
 
 @lru_cache(4096)
+def _parts(source: str) -> tuple[str, ...]:
+    return PurePath(source).parts
+
+
+@lru_cache(4096)
 def _path_ends(source: str) -> tuple[str, ...]:
     """List the ends of a path, shortest first, and the path.
 
@@ -699,6 +710,7 @@ def _path_ends(source: str) -> tuple[str, ...]:
     return (*ends, path.as_posix())
 
 
+@lru_cache(4096)
 def _without_suffix(path: str) -> str:
     """Return a path without ".md" and the like."""
     suffix = PurePath(path).suffix

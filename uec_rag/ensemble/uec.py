@@ -191,11 +191,17 @@ class UEC:
         return self.fitted.combine_as(parts, role)
 
     def encode(
-        self, texts: Sequence[str], role: Role, *, show_progress: bool | None = None
+        self,
+        texts: Sequence[str],
+        role: Role,
+        *,
+        words: Sequence[str] | None = None,
+        show_progress: bool | None = None,
     ) -> list[Gaussian]:
         """Embed texts as the Gaussians of each block: of each encoder, in the order of `encoders`.
 
-        The shared space is one block, whose Gaussians are those of `embed`.
+        The shared space is one block, whose Gaussians are those of `embed`. An encoder of words
+        embeds `words` in place of the texts, if given.
 
         If one may wait for a service, they work in threads; of questions, if several may, since a
         thread takes longer than the words of a question.
@@ -206,7 +212,8 @@ class UEC:
             warn(_PLAIN)
 
         def encode(encoder: Encoder) -> Encoded:
-            return encode_texts(encoder, checked, role, show_progress)
+            own = checked if words is None or not isinstance(encoder, TermEncoder) else words
+            return encode_texts(encoder, own, role, show_progress)
 
         waiting = sum(bool(getattr(each, "waits", False)) for each in encoders)
         if len(encoders) == 1 or waiting <= (role == "query"):

@@ -113,7 +113,9 @@ def replace_files(
         [one.text for one in made], [one.id for one in made], [one.metadata for one in made]
     )
     sources, new = {document.source for document in documents} | {*gone}, {one.id for one in made}
-    parts = retriever.uec.encode([passage.searched for passage in passages], "passage")
+    texts = [passage.searched for passage in passages]
+    words = [passage.with_source for passage in passages]
+    parts = retriever.uec.encode(texts, "passage", words=words)
     with retriever.changing():
         old = [passage.id for passage in retriever.passages() if file_of(passage) in sources]
         if passages:

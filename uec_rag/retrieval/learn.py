@@ -147,7 +147,7 @@ def refit(store: Store, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gau
     passages = store.passages()
     while some := [*islice(passages, _AT_ONCE)]:
         means = store.vectors([passage.id for passage in some]).mean
-        texts = [passage.searched for passage in some]
+        texts = [passage.with_source for passage in some]
         encoded = [
             encoder.encode(texts, "passage")
             if isinstance(encoder, TermEncoder)

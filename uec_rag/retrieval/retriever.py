@@ -283,9 +283,10 @@ class Retriever:
         passages = make_passages(texts, ids, metadatas)
         kept = [passages[position] for position in last_of_each(passages)]
         searched = [passage.searched for passage in kept]
+        words = [passage.with_source for passage in kept]
         self._follow()
         try:
-            parts = self.uec.encode(searched, "passage", show_progress=show_progress)
+            parts = self.uec.encode(searched, "passage", words=words, show_progress=show_progress)
         except NoDirection as error:
             row = next((at for at, one in enumerate(passages) if one.searched == error.text), None)
             raise ValueError(

@@ -506,7 +506,7 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
     words = np.full((len(mu), len(WORDS)), np.nan, dtype=np.float32)
     for row, of_hits in enumerate(ranking.words or ()):
         query, first = ranking.queries[row], ranking.first(row, JUDGED).tolist()
-        hits = [(ranking.passages[row][at].searched, of_hits[at]) for at in first]
+        hits = [(ranking.passages[row][at].with_source, of_hits[at]) for at in first]
         words[row] = word_evidence(query, hits, ranking.idf[row])
     variance, temperature = slope**2 * sigma2, method.model.temperature
     form = np.empty(len(logits), dtype=np.float32)
@@ -605,7 +605,7 @@ def _candidates(ranking: Ranking, row: int) -> Candidates:
     passages = [ranking.passages[row][column] for column in near.tolist()]
     words: Sequence[Collection[str]]
     if ranking.words is None:
-        texts = [passage.searched for passage in passages]
+        texts = [passage.with_source for passage in passages]
         words, idf_of = match(query.lines, texts, len(ranking.view))
     else:
         words, idf_of = [ranking.words[row][column] for column in near.tolist()], ranking.idf[row]

@@ -301,7 +301,7 @@ class SourceStore(Store):
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
         """Encode passages, of which models see the text that the store's embedding saw.
 
-        Words are also those of their titles in the metadata.
+        Words are also those of their titles and sources in the metadata.
 
         Raises
         ------
@@ -309,11 +309,11 @@ class SourceStore(Store):
             If the source's vectors are not those of the first encoder.
         """
         texts = [passage.text for passage in passages]
-        searched = [passage.searched for passage in passages]
+        words = [passage.with_source for passage in passages]
         encoded = []
         for position, encoder in enumerate(self.uec.with_cache().encoders):
             if isinstance(encoder, TermEncoder):
-                encoded.append(encoder.encode(searched, "passage"))
+                encoded.append(encoder.encode(words, "passage"))
             elif position == 0 and self.source.vectors is not None:
                 encoded.append(self._known(encoder, passages, self.source.vectors))
             else:
@@ -365,7 +365,7 @@ class SourceStore(Store):
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
-        texts = [passage.searched for passage in passages]
+        texts = [passage.with_source for passage in passages]
         self.frequencies = [
             Frequencies.from_terms(block)
             for encoder in self.uec.encoders

@@ -28,7 +28,7 @@ from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.base.text import About, with_headings
+from uec_rag.base.text import SOURCE_KEYS, About, first_value, with_headings
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,13 @@ class Passage:
 
     @property
     def searched(self) -> str:
-        """The text that is encoded: after its headings, if they are in the metadata alone."""
+        """The text that models encode: after its headings, if they are in the metadata alone."""
         return with_headings(self.metadata, self.text)
+
+    @property
+    def with_source(self) -> str:
+        """The text whose words are compared: also with the path or the URL of its source."""
+        return f"{self.searched}\n\n{first_value(self.metadata, SOURCE_KEYS)}"
 
 
 def copy_passage(passage: Passage) -> Passage:
