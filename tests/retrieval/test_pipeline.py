@@ -120,7 +120,7 @@ def test_confidence_and_decision_are_the_same_from_every_store(copied, texts):
 def test_shown_relevance_adds_up_to_the_confidence_where_readings_take_the_place_of_hits():
     passages = passages_of(gather_corpus(400))
     index = index_of(UEC(), [p.text for p in passages], metadatas=[p.metadata for p in passages])
-    questions = [f"What does {name} do?" for name in ("with", "maketrans", "open", "copy", "read")]
+    questions = [f"What does {name} do?" for name in ("with", "split", "open", "copy", "read")]
     four, thirty = index.search(questions, 4), index.search(questions, 30)
     places = [
         [all_.index(id_) for id_ in ids] for ids, all_ in zip(four.ids, thirty.ids, strict=True)
