@@ -85,7 +85,8 @@ def warn_of_lost(store: Store, wanted: Sequence[Collection[str]]) -> None:
     if lost := store.missed(every):
         warn(
             f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
-            f"store finds ({store.contents}): no answer can come from these. Ask it for more."
+            f"store finds ({store.contents}): no answer can come from these. Ask it for more, by "
+            "candidates= of `over`."
         )
 
 
