@@ -201,6 +201,11 @@ class Candidates:
         self.mass = np.bincount(self.subject, self.weights / self.weights.sum()).astype(np.float64)
         self.coverage = _cover(self)
 
+    @property
+    def are_products(self) -> bool:
+        """True if the subjects are products, see `among_products`."""
+        return self.labelled is not self.about
+
     @cached_property
     def pages(self) -> list[tuple[str, str]]:
         """The title of each hit and the product that it names, else ""; see `_pages`."""
@@ -520,7 +525,7 @@ def readings(candidates: Candidates) -> list[Reading]:
         heads = candidates.coverage[1] @ rarity >= _HEAD * rarity.sum()
         chosen = [number for number in chosen if heads[number]]
     only_files = all(candidates.about[rows[0]].is_file for rows in candidates.rows_of(chosen))
-    certain = _CERTAIN if candidates.labelled is candidates.about else _CERTAIN_PRODUCT
+    certain = _CERTAIN_PRODUCT if candidates.are_products else _CERTAIN
     is_one = mass.max() > certain or (only_files and not _shared_statement(candidates))
     if is_one or _asks_for_unknown(candidates):
         chosen = chosen[:1]
@@ -563,9 +568,10 @@ def _asks_for_unknown(candidates: Candidates) -> bool:
 def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str]:
     """Name each group of hits by its title, with what tells it apart if the title says little."""
     about, pages, titles = candidates.labelled, candidates.pages, list[str]()
-    of_products = candidates.labelled is not candidates.about
     # The best section of a product names it, and sections of one file nothing but the file.
-    heads = [{pages[row][0] for row in rows[: 1 if of_products else None]} for rows in groups]
+    heads = [
+        {pages[row][0] for row in rows[: 1 if candidates.are_products else None]} for rows in groups
+    ]
     own = [without_number(one.pop()) if len(one) == 1 else "" for one in heads]
     bearers = Counter(map(_plain, own))
     sources = _source_titles(about)

@@ -640,6 +640,8 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     if assessed.asks(meant) and not method.model.standardised:
         first = assessed.competing.ids[0]
         worth = [one for one in meant if first in one.ids or _is_answered(ranking, row, one, meant)]
+        if len(worth) < 2 and assessed.competing.are_products:  # one product alone answers
+            return decide(_of_sections(assessed), asked, k, size)
         meant = worth if len(worth) > 1 else []
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = ranking.features.in_corpus[row, 3 + WORDS.index("names")] == 0
@@ -689,6 +691,17 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
         copies=[[*map(own_copy, copies[of_text][1:])] for of_text in number[kept].tolist()],
         why=explain(method.model.in_corpus, ranking.features, row, lacking),
     )
+
+
+def _of_sections(assessed: Assessment) -> Assessment:
+    """Return the assessment of which section is meant, not of which product."""
+    query, near = (
+        assessed.ranking.queries[assessed.row],
+        _candidates(assessed.ranking, assessed.row),
+    )
+    evidence = readings.features(query.text, near, query.turns)[None]
+    unsaid = readings.underspecified(evidence, np.array([assessed.confidence]))
+    return replace(assessed, underspecified=float(unsaid[0]), competing=near)
 
 
 def _is_answered(ranking: Ranking, row: int, meant: Reading, others: Sequence[Reading]) -> bool:
