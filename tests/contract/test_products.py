@@ -41,7 +41,12 @@ def test_a_question_that_every_product_answers_is_asked_back_by_product(gate, qu
 
 
 @pytest.mark.parametrize(
-    "question", ["How do I install Syncthing?", "How are requests routed to services?"]
+    "question",
+    [
+        "How do I install Syncthing?",
+        "How are requests routed to services?",
+        "How does it remove duplicates?",
+    ],
 )
 def test_a_question_that_names_a_product_or_that_one_answers_is_not(gate, question):
     assert gate.invoke(question)["decision"] != "clarify"
