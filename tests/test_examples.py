@@ -35,7 +35,7 @@ def test_it_prints_what_it_found(built, monkeypatch, capsys):
     assert int(wrong) <= 100 * confidence_gate.RISK
     said = printed.splitlines()[-5::2]
     assert said[0] == "  answer from: textwrap.dedent"
-    assert re.fullmatch(r"  ask back: Do you mean .*os\.open\b.*\?", said[1])
+    assert re.fullmatch(r"  ask back: Do you mean .*str\.join\b.*\?", said[1])
     assert said[2].startswith("  I do not know. Nothing found ")
 
 
