@@ -137,8 +137,7 @@ class Decision:
     @property
     def suggestions(self) -> tuple[Reading, ...]:
         """The closest sections, up to three, if they are near, but none answers certainly."""
-        asks_bare = self.action == "clarify" and not self.readings
-        return self.closest if asks_bare or self.code == "uncertain" else ()
+        return self.closest if _names_closest(self.action, self.code, self.readings) else ()
 
     @property
     def choices(self) -> list[dict[str, Any]]:
@@ -186,6 +185,10 @@ def needs_clarification(
     """
     worthwhile = _COST * (1 - in_corpus) < underspecified * in_corpus
     return underspecified >= ask and worthwhile and len(readings) != 1
+
+
+def _names_closest(action: Action, code: str, readings: Sequence[Reading]) -> bool:
+    return code == "uncertain" or (action == "clarify" and not readings)
 
 
 def decide_one(
@@ -237,7 +240,7 @@ def decide_one(
         code = "no_answer"
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
-    if closest and (code == "uncertain" or (asks_back and not readings)):
+    if closest and _names_closest(action, code, readings):
         titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:

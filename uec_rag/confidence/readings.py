@@ -126,8 +126,8 @@ class Candidates:
         Stored vectors, to distinguish subjects without metadata; they need not be normalised.
     function_words : frozenset of str
         Those of the question's language.
-    labelled : sequence of m About, optional
-        What the readings are named by; by default `about`.
+    sections : Candidates, optional
+        The same hits by their sections, if the subjects are products; see `among_products`.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class Candidates:
     size: int
     vectors: FloatArray | None = None
     function_words: frozenset[str] = FUNCTION_WORDS
-    labelled: Sequence[About] = ()
+    sections: Candidates | None = None
     about: list[About] = field(init=False)
     bearers: Counter[str] = field(init=False)
     content: list[str] = field(init=False)
@@ -181,7 +181,6 @@ class Candidates:
             one.below() if one.above and len(above[one.subject, one.source]) > 1 else one
             for one in self.described
         ]
-        self.labelled = self.labelled or self.about
         pairs = {(_plain(one.subject), one.source) for one in self.labelled}
         self.bearers = Counter([title for title, _ in pairs])
         self.content, self.stems, telling = [], {}, []
@@ -202,9 +201,9 @@ class Candidates:
         self.coverage = _cover(self)
 
     @property
-    def are_products(self) -> bool:
-        """True if the subjects are products, see `among_products`."""
-        return self.labelled is not self.about
+    def labelled(self) -> list[About]:
+        """The sections of the hits, by which readings are named."""
+        return self.about if self.sections is None else self.sections.about
 
     @cached_property
     def pages(self) -> list[tuple[str, str]]:
@@ -231,7 +230,7 @@ class Candidates:
             replace(of_product[name], opening_words=one.subject_words + one.opening_words)
             for name, one in zip(self.products, self.about, strict=True)
         ]
-        return replace(self, described=described, labelled=self.about)
+        return replace(self, described=described, sections=self)
 
     def rows_of(self, subjects: Iterable[int]) -> list[list[int]]:
         """Return the hits of each of some subjects."""
@@ -496,13 +495,29 @@ def ambiguity(
     confidence : float
         P(the hits answer the question).
     """
-    sure, shipped = np.array([confidence]), shipped_underspecified()
     if (products := candidates.among_products()) and products.mass.max() <= _CERTAIN_PRODUCT:
-        more = shipped.with_line(1.0, _OF_PRODUCTS)
-        unsaid = underspecified(features(question, products, turns)[None], sure, more)[0]
+        unsaid = _unsaid(question, products, confidence, turns)
         if unsaid >= ASK:
-            return float(unsaid), products
-    return float(underspecified(features(question, candidates, turns)[None], sure)[0]), candidates
+            return unsaid, products
+    return among_sections(question, candidates, confidence, turns)
+
+
+def among_sections(
+    question: str, candidates: Candidates, confidence: float, turns: Sequence[str] = ()
+) -> tuple[float, Candidates]:
+    """Estimate the same as `ambiguity`, by the sections alone."""
+    sections = candidates.sections or candidates
+    return _unsaid(question, sections, confidence, turns), sections
+
+
+def _unsaid(
+    question: str, candidates: Candidates, confidence: float, turns: Sequence[str]
+) -> float:
+    model = shipped_underspecified()
+    if candidates.sections is not None:
+        model = model.with_line(1.0, _OF_PRODUCTS)
+    evidence = features(question, candidates, turns)[None]
+    return float(underspecified(evidence, np.array([confidence]), model)[0])
 
 
 def readings(candidates: Candidates) -> list[Reading]:
@@ -525,7 +540,7 @@ def readings(candidates: Candidates) -> list[Reading]:
         heads = candidates.coverage[1] @ rarity >= _HEAD * rarity.sum()
         chosen = [number for number in chosen if heads[number]]
     only_files = all(candidates.about[rows[0]].is_file for rows in candidates.rows_of(chosen))
-    certain = _CERTAIN_PRODUCT if candidates.are_products else _CERTAIN
+    certain = _CERTAIN if candidates.sections is None else _CERTAIN_PRODUCT
     is_one = mass.max() > certain or (only_files and not _shared_statement(candidates))
     if is_one or _asks_for_unknown(candidates):
         chosen = chosen[:1]
@@ -569,9 +584,8 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
     """Name each group of hits by its title, with what tells it apart if the title says little."""
     about, pages, titles = candidates.labelled, candidates.pages, list[str]()
     # The best section of a product names it, and sections of one file nothing but the file.
-    heads = [
-        {pages[row][0] for row in rows[: 1 if candidates.are_products else None]} for rows in groups
-    ]
+    most = None if candidates.sections is None else 1
+    heads = [{pages[row][0] for row in rows[:most]} for rows in groups]
     own = [without_number(one.pop()) if len(one) == 1 else "" for one in heads]
     bearers = Counter(map(_plain, own))
     sources = _source_titles(about)

@@ -159,7 +159,7 @@ class UEC:
 
     @property
     def rarity(self) -> Callable[[str], float] | None:
-        """How rare a word is to the first encoder that tells; None if none does."""
+        """The first encoder's function that computes how rare a word is; None if none has one."""
         told = (getattr(encoder, "rarity", None) for encoder in self.encoders)
         return next(filter(None, told), None)
 

@@ -633,16 +633,9 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     `asked`: what the user asked, of which one view was assessed. `size`: number of passages that
     were searched.
     """
+    assessed, meant = _worth_offering(assessed)
     ranking, row, probabilities = assessed.ranking, assessed.row, assessed.probabilities
     method, top, query = ranking.method, ranking.top, ranking.queries[row]
-    is_unclear = assessed.underspecified >= _WORTH_ASKING
-    meant = readings.readings(assessed.competing) if is_unclear else []
-    if assessed.asks(meant) and not method.model.standardised:
-        first = assessed.competing.ids[0]
-        worth = [one for one in meant if first in one.ids or _is_answered(ranking, row, one, meant)]
-        if len(worth) < 2 and assessed.competing.are_products:  # one product alone answers
-            return decide(_of_sections(assessed), asked, k, size)
-        meant = worth if len(worth) > 1 else []
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = ranking.features.in_corpus[row, 3 + WORDS.index("names")] == 0
     may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
@@ -693,15 +686,21 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     )
 
 
-def _of_sections(assessed: Assessment) -> Assessment:
-    """Return the assessment of which section is meant, not of which product."""
-    query, near = (
-        assessed.ranking.queries[assessed.row],
-        _candidates(assessed.ranking, assessed.row),
-    )
-    evidence = readings.features(query.text, near, query.turns)[None]
-    unsaid = readings.underspecified(evidence, np.array([assessed.confidence]))
-    return replace(assessed, underspecified=float(unsaid[0]), competing=near)
+def _worth_offering(assessed: Assessment) -> tuple[Assessment, list[Reading]]:
+    """Choose the readings that are worth offering: the first hit's, and those with an answer.
+
+    Returns the assessment that they are of, too: of sections, if one product alone answers.
+    """
+    ranking, row, near = assessed.ranking, assessed.row, assessed.competing
+    meant = readings.readings(near) if assessed.underspecified >= _WORTH_ASKING else []
+    if not assessed.asks(meant) or ranking.method.model.standardised:
+        return assessed, meant
+    first, query = near.ids[0], ranking.queries[row]
+    worth = [one for one in meant if first in one.ids or _is_answered(ranking, row, one, meant)]
+    if len(worth) < 2 and near.sections:
+        unsaid, near = readings.among_sections(query.text, near, assessed.confidence, query.turns)
+        return _worth_offering(replace(assessed, underspecified=unsaid, competing=near))
+    return assessed, worth if len(worth) > 1 else []
 
 
 def _is_answered(ranking: Ranking, row: int, meant: Reading, others: Sequence[Reading]) -> bool:
