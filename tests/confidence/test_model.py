@@ -152,7 +152,7 @@ def examples(k, seed=0):
             in_corpus=queries.astype("f4"),
             found=np.cumsum(np.abs(hits), axis=1).astype("f4"),
             relevance=hits.astype("f4"),
-            form=np.zeros(40, "f4"),
+            against=np.zeros(40, "f4"),
         ),
         relevant=relevant,
         answerable=queries[:, 0] >= -1,

@@ -50,3 +50,18 @@ def test_a_question_that_every_product_answers_is_asked_back_by_product(gate, qu
 )
 def test_a_question_that_names_a_product_or_that_one_answers_is_not(gate, question):
     assert gate.invoke(question)["decision"] != "clarify"
+
+
+@pytest.mark.parametrize("spelled", [str, str.lower], ids=["Borg", "borg"])
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("How does {} remove duplicates?", "Borg"),
+        ("Which rules route requests to services in {}?", "Traefik"),
+        ("How do devices of {} exchange ids?", "Syncthing"),
+    ],
+)
+def test_what_one_product_says_is_no_answer_about_another(gate, question, right, spelled):
+    sure = {name: gate.invoke(question.format(spelled(name)))["confidence"] for name in PRODUCTS}
+    assert sure[right] > 0.5
+    assert all(sure[other] < sure[right] / 2 for other in PRODUCTS if other != right), sure

@@ -397,7 +397,7 @@ def test_headings_and_questions_are_no_certain_answer(uec, passage, question):
     others = ["Contents: 1 Hours 2 Parking 3 Canteen", "Contents: 1 Invoices 2 Members 3 Loans"]
     [found] = index_of(uec, [passage, *others]).search([question])
     assert found.decision.confidence < 0.85
-    assert any(line.startswith("form: the first hit states nothing") for line in found.why)
+    assert any(line.startswith("against it: the first hit states nothing") for line in found.why)
 
 
 def test_a_ticket_does_not_hide_the_passage_that_answers(uec):

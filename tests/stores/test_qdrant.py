@@ -186,6 +186,7 @@ def test_the_frequencies_of_words_are_those_of_a_sample_of_now(client):
     view = store.fetch("", asking(9, 2)[[1]], 5)  # of the terms 5 and 6
     [rarities] = view.contributions(asking(9, 2)[[1]].terms, np.array([[0]]))[0][1]
     assert rarities == pytest.approx([np.log(2500 / 1500), np.log(2050)], abs=0.2)
+    assert len(view) < view.corpus_size < 2500
 
 
 # Keys, passwords and addresses.

@@ -318,7 +318,7 @@ class Words:
         entries = [part.entries(keys) for part in self.parts]
         known = self.frequencies
         counts = self._counted(keys, entries) if known is None else known.counts_of(keys)
-        rare, weights = idf(counts, self._size[0])[term], [np.zeros(0)]
+        rare, weights = idf(counts, self.size)[term], [np.zeros(0)]
         for i, scale in enumerate(queries.scale.tolist()):
             mine = slice(queries.starts[i], queries.starts[i + 1])
             weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
@@ -342,8 +342,13 @@ class Words:
                 )
         return counts
 
+    @property
+    def size(self) -> int:
+        """The number of passages by which inverse document frequencies are computed."""
+        return self._statistics[0]
+
     @cached_property
-    def _size(self) -> tuple[int, float]:
+    def _statistics(self) -> tuple[int, float]:
         """The number of passages and their mean length."""
         if (known := self.frequencies) is not None:
             return known.passages, known.length / max(1, known.passages)
@@ -357,7 +362,7 @@ class Words:
     @cached_property
     def _norms(self) -> list[FloatArray]:
         """The BM25 damping of counts in each row of each matrix."""
-        scale = np.float32(K1 * B / max(self._size[1], 1e-30))
+        scale = np.float32(K1 * B / max(self._statistics[1], 1e-30))
         return [part.lengths * scale + np.float32(K1 * (1 - B)) for part in self.parts]
 
 

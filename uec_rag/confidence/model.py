@@ -53,15 +53,14 @@ class Features:
         the softmax at twice the temperature, and the log of their number.
     relevance : array, shape (n, k, 2)
         Evidence that a hit is relevant: its probit logit, and the log of its share of the softmax.
-    form : array, shape (n,)
-        What the form of the first hit adds to the log odds that the corpus has an answer, see
-        `uec_rag.confidence.statements`.
+    against : array, shape (n,)
+        What `counterevidence` adds to the log odds that the corpus has an answer.
     """
 
     in_corpus: FloatArray
     found: FloatArray
     relevance: FloatArray
-    form: FloatArray
+    against: FloatArray
 
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
@@ -75,7 +74,7 @@ def features(
     temperature: float = 1.0,
     words: FloatArray | None = None,
     others: FloatArray | None = None,
-    form: FloatArray | None = None,
+    against: FloatArray | None = None,
 ) -> Features:
     """Compute the features of hits from their logits.
 
@@ -98,7 +97,7 @@ def features(
     others : array, shape (n, m), optional
         Logits of passages that a filter leaves out, padded with -inf: they are evidence that what
         it selects has no answer, and none of where an answer is.
-    form : array, shape (n,), optional
+    against : array, shape (n,), optional
         See `Features`; 0 by default.
 
     Examples
@@ -128,7 +127,7 @@ def features(
         in_corpus=in_corpus.astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
         relevance=each.astype(single),
-        form=np.zeros(len(logits), single) if form is None else form.astype(single),
+        against=np.zeros(len(logits), single) if against is None else against.astype(single),
     )
 
 
@@ -366,7 +365,7 @@ class Examples:
                 np.concatenate([one.in_corpus for one in own]),
                 padded([one.found for one in own]),
                 padded([one.relevance for one in own]),
-                np.concatenate([one.form for one in own]),
+                np.concatenate([one.against for one in own]),
             ),
             padded([part.relevant for part in parts]),
             np.concatenate([part.answerable for part in parts]),
@@ -441,7 +440,7 @@ class ConfidenceModel(Record):
             Share of the questions that the corpus does not answer, if known. The odds of
             `in_corpus` are shifted from the share that the model was learned with.
         """
-        in_any = sigmoid(self.in_corpus.logits(features.in_corpus, features.form))
+        in_any = sigmoid(self.in_corpus.logits(features.in_corpus, features.against))
         if unanswerable is not None:
             in_any = shift_prior(in_any, self.unanswerable, unanswerable)
         logs: FloatArray = np.log(np.arange(1, features.found.shape[1] + 1, dtype=np.float32))
@@ -485,7 +484,7 @@ class ConfidenceModel(Record):
             self,
             relevance=relevance,
             in_corpus=self.in_corpus.recalibrate(
-                examples.features.in_corpus, there, examples.weight, examples.features.form
+                examples.features.in_corpus, there, examples.weight, examples.features.against
             ),
             found=self.found.with_line(float(slope), offset),
             per_count=float(slope * self.per_count + per_count),

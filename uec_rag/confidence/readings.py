@@ -121,7 +121,7 @@ class Candidates:
         Inverse document frequency of each of the question's w words, including those that no
         passage has: ``log(1 + (N - n + 1/2) / (n + 1/2))``.
     size : int
-        N, the number of passages that were searched.
+        N, the number of passages by which `idf` was computed.
     vectors : array, shape (m, d), optional
         Stored vectors, to distinguish subjects without metadata; they need not be normalised.
     function_words : frozenset of str

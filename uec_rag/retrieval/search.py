@@ -29,6 +29,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, says_little
 from uec_rag.confidence import readings
+from uec_rag.confidence.counterevidence import counterevidence
 from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
 from uec_rag.confidence.languages import Code, function_words
 from uec_rag.confidence.model import (
@@ -43,14 +44,13 @@ from uec_rag.confidence.model import (
     sigmoid,
 )
 from uec_rag.confidence.readings import ASK, Candidates, Reading
-from uec_rag.confidence.statements import form_evidence
 from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, cover, own_copy
 from uec_rag.retrieval.why import explain
-from uec_rag.retrieval.words import match, missing, word_evidence
+from uec_rag.retrieval.words import match, missing, name_evidence, word_evidence
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
@@ -503,17 +503,21 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
         members = member_evidence(ranking, to_hits[:, :, 0].copy())
     if rest is not None:
         others = (slope * left_out(ranking, rest) + offset[:, None]).astype(np.float32)
+    temperature = method.model.temperature
     words = np.full((len(mu), len(WORDS)), np.nan, dtype=np.float32)
-    for row, of_hits in enumerate(ranking.words or ()):
-        query, first = ranking.queries[row], ranking.first(row, JUDGED).tolist()
-        hits = [(ranking.passages[row][at].with_source, of_hits[at]) for at in first]
-        words[row] = word_evidence(query, hits, ranking.idf[row])
-    variance, temperature = slope**2 * sigma2, method.model.temperature
-    form = np.empty(len(logits), dtype=np.float32)
+    against = np.empty(len(mu), dtype=np.float32)
     for row, passages in enumerate(ranking.passages):
-        texts = [passages[at].text for at in ranking.first(row, NEAREST).tolist()]
-        form[row] = form_evidence(texts, logits[row])
-    return features(logits, variance, members, temperature, words, others, form)
+        near, query = ranking.first(row, NEAREST).tolist(), ranking.queries[row]
+        hits, lacks = [passages[at] for at in near], [0.0] * len(near[:JUDGED])
+        if ranking.words is not None:
+            of_hits, idf = [ranking.words[row][at] for at in near], ranking.idf[row]
+            texts = [hit.with_source for hit in hits[:JUDGED]]
+            words[row] = word_evidence(query, [*zip(texts, of_hits[:JUDGED], strict=True)], idf)
+            lacks = name_evidence(query, hits, of_hits, idf, ranking.view.corpus_size)
+        texts = [hit.text for hit in hits]
+        against[row] = counterevidence(texts, logits[row] / temperature, lacks)
+    variance = slope**2 * sigma2
+    return features(logits, variance, members, temperature, words, others, against)
 
 
 def left_out(ranking: Ranking, whole: View) -> FloatArray:
@@ -604,9 +608,10 @@ def _candidates(ranking: Ranking, row: int) -> Candidates:
     query, near = ranking.queries[row], ranking.first(row, NEAREST)
     passages = [ranking.passages[row][column] for column in near.tolist()]
     words: Sequence[Collection[str]]
+    size = ranking.view.corpus_size
     if ranking.words is None:
         texts = [passage.with_source for passage in passages]
-        words, idf_of = match(query.lines, texts, len(ranking.view))
+        words, idf_of = match(query.lines, texts, size)
     else:
         words, idf_of = [ranking.words[row][column] for column in near.tolist()], ranking.idf[row]
     described, vectors = [*map(attrgetter("about"), passages)], None
@@ -621,7 +626,7 @@ def _candidates(ranking: Ranking, row: int) -> Candidates:
         ranking.features.relevance[row, : len(near), 1],
         words,
         idf_of,
-        len(ranking.view),
+        size,
         vectors,
         function_words(query.language),
     )

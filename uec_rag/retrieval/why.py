@@ -43,8 +43,9 @@ def explain(
         named if names >= 0 else "",
     ]
     lines = [f"{text}: {value:+.1f}" for text, value in zip(said, added, strict=True) if text]
-    if form := float(features.form[row]):
-        lines.append(f"form: the first hit states nothing: {model.slope * form:+.1f}")
+    if against := float(features.against[row]):
+        told = "against it: the first hit states nothing, or lacks a name that others have"
+        lines.append(f"{told}: {model.slope * against:+.1f}")
     return (f"usual question: {base:+.1f}", *lines)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
+from pathlib import PurePath
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -13,10 +15,12 @@ import regex
 
 from uec_rag.base.counts import idf
 from uec_rag.base.text import FUNCTION_WORDS, WORD, is_abbreviation, says_little
+from uec_rag.confidence.counterevidence import log_likelihood_ratio
 from uec_rag.confidence.languages import ENGLISH, function_words
+from uec_rag.confidence.model import JUDGED
 from uec_rag.encoders import lexical
 from uec_rag.retrieval.query import Query
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.local import View
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -138,34 +142,103 @@ def word_evidence(
 
     `hits`: the text of each, and the question's words that it has. `rarity`: the idf of the words.
     """
-    question, without = query.text, function_words(query.language)
+    question = query.text
     script = lexical.letters_in(question)
     if script != lexical.LATIN and script != lexical.letters_in(hits[0][0]):
         return np.nan, np.nan
-    content = {
-        word: idf_of_word
-        for word, idf_of_word in rarity.items()
-        # The hits of a question need not have the words of its turns.
-        if not says_little(word, without) and (not query.turns or word in question)
-    }
+    content = _content(query, rarity)
     if not content:
         return np.nan, np.nan
     named = _names_of(query, content) if len(content) > 1 else {*content}
     compounds, total = lexical.compounds(question), sum(content.values())
     coverage, has_names = 0.0, False
     for text, matched in hits:
-        known = {*matched}
-        # "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
-        implied = set[str]()
-        for word, parts in compounds:
-            if word in known or known.issuperset(parts):
-                known.update([word, *parts])
-                implied.update(parts)
+        known, implied = _known(matched, compounds)
         having = [content[word] for word in content if word in known]
         coverage = max(coverage, sum(having) / total)
         if named <= known and not has_names:
             has_names = lexical.has_words(text, named - implied)
     return coverage, float(has_names)
+
+
+def name_evidence(
+    query: Query,
+    passages: Sequence[Passage],
+    words: Sequence[Collection[str]],
+    rarity: Mapping[str, float],
+    size: int,
+) -> list[float]:
+    """Compute what it says of each of the first hits that it lacks a name of the question.
+
+    The more passages have a name, the less a hit lacks it by chance. A word of any case that is the
+    name of a folder is a name, too, as of a product: who asks for it means what is in there. It is
+    a log likelihood ratio, that of the name which tells the most; 0 if no name is missing. Of a
+    later hit with all names, it is the part of the first one's by which it has less of the other
+    words.
+
+    Parameters
+    ----------
+    passages, words
+        The different hits, best first, and the words of the question that each has.
+    rarity, size
+        The idf of the words of the question among so many passages.
+    """
+    content = _content(query, rarity)
+    wanted = content.keys() - words[0]
+    if not wanted:
+        return [0.0] * len(words[:JUDGED])
+    folders = set[str]().union(*(_folder_words(passage.about.source) for passage in passages))
+    named, compounds = _names_of(query, content), lexical.compounds(query.text)
+    costs = dict[str, float]()
+    for word in wanted:
+        kind = "outside" if word.casefold() in folders else "unnamed" if word in named else ""
+        if kind:
+            count = (size + 1) * np.exp(-content[word]) - 0.5
+            costs[word] = log_likelihood_ratio(kind, 1 - min(max(count / size, 0.0), 1.0))
+    found, of_first = list[float](), 0.0
+    for passage, matched in zip(passages[:JUDGED], words[:JUDGED], strict=True):
+        known, _ = _known(matched, compounds)
+        said = sum(content[word] for word in content.keys() & known - costs.keys())
+        if not found:
+            of_first = max(said, 1e-9)
+        lacks = {w for w in costs.keys() - known if not lexical.has_words(passage.with_source, [w])}
+        less = found[0] * max(1 - said / of_first, 0.0) if found else 0.0
+        found.append(min((costs[word] for word in lacks), default=less))
+    return found
+
+
+@lru_cache(4096)
+def _folder_words(source: str) -> frozenset[str]:
+    folders = [part.replace("_", " ") for part in PurePath(source).parts[:-1]]
+    return frozenset(lexical.split_words(" ".join(folders).casefold()))
+
+
+def _content(query: Query, rarity: Mapping[str, float]) -> dict[str, float]:
+    """Return the content words of a question with their idf.
+
+    The hits of a question need not have the words of its turns.
+    """
+    without = function_words(query.language)
+    return {
+        word: idf_of_word
+        for word, idf_of_word in rarity.items()
+        if not says_little(word, without) and (not query.turns or word in query.text)
+    }
+
+
+def _known(
+    matched: Collection[str], compounds: Sequence[tuple[str, list[str]]]
+) -> tuple[set[str], set[str]]:
+    """Return the words that a hit has, and those of them that only a compound implies.
+
+    "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
+    """
+    known, implied = {*matched}, set[str]()
+    for word, parts in compounds:
+        if word in known or known.issuperset(parts):
+            known.update([word, *parts])
+            implied.update(parts)
+    return known, implied
 
 
 def _names_of(query: Query, words: Collection[str]) -> set[str]:

@@ -618,6 +618,11 @@ class View(Store):
         none = np.zeros(len(keys), dtype=np.int64)
         return sum((words.counts_of(keys) for words in self._words), none)
 
+    @property
+    def corpus_size(self) -> int:
+        """The number of passages among which words are rare or frequent, selected or not."""
+        return self._words[0].size if self._words else len(self)
+
     @cached_property
     def _words(self) -> list[Words]:
         """The sparse blocks.

@@ -1,4 +1,4 @@
-"""The form of a passage as evidence: headings and questions alone are no answer."""
+"""What speaks against a first hit: that it states nothing, or lacks a name that others have."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST = 4000  # characters that are looked at
 
 @cache
 def _evidence() -> dict[str, float]:
-    return {name: float(value) for name, value in shipped("statements.json").items()}
+    return {name: float(value) for name, value in shipped("counterevidence.json").items()}
 
 
 @cache
@@ -77,36 +77,48 @@ def kind_of_text(text: str) -> str:
     return "states" if values else "lists"
 
 
-def log_likelihood_ratio(kind: str, others: Sequence[str]) -> float:
-    """Return what the form of the first hit adds to the log odds that the corpus answers.
+def log_likelihood_ratio(kind: str, share: float) -> float:
+    """Return what it adds to the log odds of an answer that the first hit is of some kind.
 
-    It was learned by `benchmarks/quality/statements.py`, as a ratio a of likelihoods where the form
-    is rare. It tells the less, the more of the other hits have it, as in a corpus of tables: with a
-    share b of them, P(form | no answer) is b and P(form | an answer) is a b / (a b + 1 - b).
+    It was learned by `benchmarks/quality/counterevidence.py`, as a ratio a of likelihoods where the
+    kind is rare. It tells the less, the more passages are of it, as in a corpus of tables: with a
+    share b of them, P(kind | no answer) is b and P(kind | an answer) is a b / (a b + 1 - b).
 
-    `kind`, `others`: the forms of the hit and of others, see `kind_of_text`.
+    Parameters
+    ----------
+    kind : str
+        That of a text (`kind_of_text`), "unnamed" for one that lacks a name of the question, or
+        "outside" if that is the name of a folder.
+    share : float
+        b, from 0 to 1.
     """
     if kind == "states":
         return 0.0
-    share = (others.count(kind) + _RARE) / (len(others) + 1)
     ratio = math.exp(_evidence()[kind])
     return math.log(ratio / (ratio * share + 1 - share))
 
 
-def form_evidence(texts: Sequence[str], logits: FloatArray) -> float:
-    """Compute what the form of a question's first hits adds to the log odds of an answer.
+def counterevidence(texts: Sequence[str], logits: FloatArray, names: Sequence[float]) -> float:
+    """Compute what the first hits of a question add to the log odds of an answer, at most 0.
 
-    Another of the first `JUDGED` texts, which states something, may stand in for the first one: it
-    costs what it is less similar.
+    Another of the first `JUDGED` texts may stand in for the first one: it costs what it is less
+    similar.
 
-    `texts`: different texts of m hits, best first. `logits`: theirs, shape (m,).
+    Parameters
+    ----------
+    texts : sequence of m str
+        Different texts, best first.
+    logits : array, shape (m,)
+        Theirs, divided by the temperature.
+    names : sequence of float
+        The log likelihood ratio of the names that each of the first texts lacks, 0 if none.
     """
-    if kind_of_text(texts[0]) == "states":  # as nearly always
+    if not names[0] and kind_of_text(texts[0]) == "states":  # as nearly always
         return 0.0
     kinds, added = [*map(kind_of_text, texts)], -math.inf
-    for place, kind in enumerate(kinds[:JUDGED]):
+    for place, (kind, lacks) in enumerate(zip(kinds[:JUDGED], names, strict=True)):
         if added < 0:
-            others = kinds[:place] + kinds[place + 1 :]
-            behind = float(logits[place] - logits[0])
-            added = max(added, behind + log_likelihood_ratio(kind, others))
+            others = kinds.count(kind) - 1
+            own = log_likelihood_ratio(kind, (others + _RARE) / len(kinds))
+            added = max(added, float(logits[place] - logits[0]) + own + lacks)
     return added
