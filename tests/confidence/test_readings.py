@@ -293,10 +293,18 @@ def test_the_subject_of_the_first_hit_is_among_the_readings():
     assert labels_of(found) == ["open 0", "open 1", "open 2", "lockf"]
 
 
-def test_what_says_nothing_of_the_question_first_is_no_reading_beside_two_titles_that_do():
+def test_what_says_nothing_of_the_question_first_is_no_reading_beside_two_that_do():
     titles, texts = ["open", "lockf", "gzip.open"], ["Opens it.", "Locks a region.", "Opens it."]
     found = candidates(titles, [("open",)] * 3, [1, 0.9, 0.8], {"open": 3.0}, texts=texts)
     assert labels_of(found) == ["open", "gzip.open"]
+    found = candidates(
+        ["open", "lockf", "openpty"],
+        [("open",)] * 3,
+        [1, 0.9, 0.8],
+        {"open": 3.0},
+        texts=["Opens it.", "Locks a region.", "Means to open a terminal."],
+    )
+    assert labels_of(found) == ["open", "openpty"]
     found = candidates(titles[:2], [("open",)] * 2, [1, 0.9], {"open": 3.0}, texts=texts[:2])
     assert labels_of(found) == ["open", "lockf"]
 

@@ -536,9 +536,11 @@ def readings(candidates: Candidates) -> list[Reading]:
     mass /= mass.sum()
     count = min(max(int((mass >= _LEAST).sum()), 2), MOST_READINGS)
     chosen = np.argsort(-mass, kind="stable")[:count].tolist()
-    if np.count_nonzero(titled[chosen] >= _TITLES) > 1:  # "lockf" is not what opens a file
-        heads = candidates.coverage[1] @ rarity >= _HEAD * rarity.sum()
-        chosen = [number for number in chosen if heads[number]]
+    heads = candidates.coverage[1] @ rarity >= _HEAD * rarity.sum()
+    having = [number for number in chosen if heads[number]]
+    titles = np.count_nonzero(titled[chosen] >= _TITLES)
+    if titles > 1 or (titles and len(having) > 1):  # "lockf" is not what opens a file
+        chosen = having
     only_files = all(candidates.about[rows[0]].is_file for rows in candidates.rows_of(chosen))
     certain = _CERTAIN if candidates.sections is None else _CERTAIN_PRODUCT
     is_one = mass.max() > certain or (only_files and not _shared_statement(candidates))
