@@ -6,7 +6,8 @@ FOLDER has the manuals of `first_week`, whose questions with an answer ("ordinar
 asked of `UEC()` as it comes
 
 - as they are;
-- with a letter missing from each of the two longest words;
+- with a letter missing from each of the two longest words, and the same with those corrected that
+  are neither names nor codes, which is the most that correcting them could do;
 - after a message of 1,000 characters: sentences of another manual, and a blank line;
 - in pairs, joined by "and": two of a manual, or one with one that has no answer there ("absent");
 
@@ -38,6 +39,7 @@ from benchmarks.quality.shared import (
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.words import names_in
 from uec_rag.stores.base import Passage
 
 SEED, MESSAGE, COMPARED = 0, 1000, 20
@@ -53,6 +55,17 @@ def mistyped(question: str, rng: random.Random) -> str:
             gone = rng.randrange(1, len(word.rstrip("?.!,")))
             words[place] = word[:gone] + word[gone + 1 :]
     return " ".join(words)
+
+
+def corrected(question: str, typed: str) -> str:
+    """A mistyped question whose words are put right, but for names and codes."""
+    words = [word.strip("?.,!") for word in question.split(" ")]
+    names = names_in(question, words)
+    written = zip(question.split(" "), typed.split(" "), words, strict=True)
+    return " ".join(
+        own if plain.isalpha() and plain not in names else mistaken
+        for own, mistaken, plain in written
+    )
 
 
 def message(passages: Sequence[Passage], rng: random.Random) -> str:
@@ -94,7 +107,8 @@ def ask(
     asked = [row["question"] for row in plain]
     kinds = {
         "plain": asked,
-        "typos": [mistyped(question, rng) for question in asked],
+        "typos": (typos := [mistyped(question, rng) for question in asked]),
+        "typos, corrected": [*map(corrected, asked, typos)],
         "message": [
             f"{message(corpora[rng.choice(others)], rng)}.\n\n{question}" for question in asked
         ],
