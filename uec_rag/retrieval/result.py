@@ -353,8 +353,13 @@ class SearchResult:
         return [result.decide(threshold, k) for result in self.results]
 
 
-def cover(whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int) -> Result:
-    """Answer a question by the hits of both of its parts, with the confidence of the weaker one.
+def cover(
+    whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int, reserved: int
+) -> Result:
+    """Answer a question by hits of both of its parts, with the confidence of the weaker one.
+
+    The hits are those of the question as one, of which some give way to the first of its parts: a
+    question that only looks like two must not lose them.
 
     Parameters
     ----------
@@ -365,27 +370,47 @@ def cover(whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int) 
         The parts; the reason names the weaker one if it is not answered.
     k : int
         Number of hits.
+    reserved : int
+        How many of the first `JUDGED` hits are those of the parts.
     """
+    every = (whole, *parts)
+    own = [*range(len(whole.passages))]
+    best = [len(own) + at for at in _in_turn(parts, min(k, JUDGED))[:reserved]]
+    texts = [passage.text for one in every for passage in one.passages]
     sure = [part.decision.confidence for part in parts]
     weaker = int(np.argmin(sure))
     least = parts[weaker].decision
     joined: dict[str, Any] = {}
     for name in _ARRAYS:
-        joined[name] = np.concatenate([getattr(part, name) for part in parts])
+        joined[name] = np.concatenate([getattr(one, name) for one in every])
     for name in _LISTS:
-        joined[name] = [one for part in parts for one in getattr(part, name)]
+        joined[name] = [each for one in every for each in getattr(one, name)]
     joined["relevance"] = np.minimum(joined["relevance"], np.float32(least.confidence))
-    texts = dict[str, int]()
-    for at in _in_turn(parts, k):
-        texts.setdefault(joined["passages"][at].text, at)
     decision = replace(
         least,
         underspecified=min(whole.decision.underspecified, least.underspecified),
         readings=whole.decision.readings,
         searched_as=asked[weaker] if least.action != "answer" else whole.decision.searched_as,
     )
-    taken = replace(parts[weaker], **joined)._take([*texts.values()][:k])
+    taken = replace(parts[weaker], **joined)._take(_covering(texts, own, best, k))
     return replace(taken, decision=decide_again(decision, least.threshold))
+
+
+def _covering(texts: Sequence[str], own: Sequence[int], best: Sequence[int], k: int) -> list[int]:
+    """Order a question's own hits so that the best of its parts are judged, in place of the last.
+
+    `texts`: of all hits. `own`, `best`: positions of hits. Returns at most k positions.
+    """
+    most = min(k, JUDGED)
+    head = {texts[at]: at for at in own[:most]}
+    wanted = {texts[at]: at for at in reversed(best if most > 1 else ())}
+    new = [at for text, at in reversed(wanted.items()) if text not in head]
+    others = [at for text, at in head.items() if text not in wanted]
+    out = others[len(others) - max(len(head) + len(new) - most, 0) :]
+    first = dict[str, int]()
+    for at in [*(at for at in head.values() if at not in out), *new, *out, *own[most:]]:
+        first.setdefault(texts[at], at)
+    return [*first.values()][:k]
 
 
 def _in_turn(parts: Sequence[Result], k: int) -> list[int]:

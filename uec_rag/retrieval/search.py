@@ -65,6 +65,7 @@ _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 # What the log odds of an answer to a corrected question weigh in those that it is what was meant.
 _TELLS = 0.75
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
+_OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 # Confidence above which a question is searched without its turns, and without earlier subjects.
 _NEEDS_NO_TURNS, _NEEDS_LATEST = 0.85, 0.5
@@ -241,7 +242,8 @@ def run(
             halves = [one for view in (-2, -3) if (one := seen.get(view)) is not None]
             if halves and (not query.possible_parts or _are_two(chosen, halves)):
                 own = [decide(half, query, k, size) for half in halves]
-                found = cover(found, own, query.parts, k)
+                reserved = _OF_PARTS if query.possible_parts else JUDGED
+                found = cover(found, own, query.parts, k, reserved)
             results.append(found)
             continue
         names, language = method.fitted.names, method.language or query.language
