@@ -313,6 +313,17 @@ def test_a_double_question_is_answered_if_both_halves_are(shop, joined):
             "How often is the sale and how long is it and when is the shop closed?",
             ("How often is the sale and how long is it?", "when is the shop closed?"),
         ),
+        (
+            "the difference between the annual and monthly plans",
+            ("What is annual plans?", "What is monthly plans?"),
+        ),
+        (
+            "What are the costs of Amber vs Birch?",
+            ("What are the costs of Amber?", "What is Birch?"),
+        ),
+        ("How does its price compare to its speed?", ()),
+        ("e-Discovery? What's that?", ()),
+        ("OK, and what can I do about it?", ()),
     ],
 )
 def test_a_question_that_follows_another_or_keywords_is_a_part(question, parts):
@@ -328,6 +339,16 @@ def test_what_and_joins_without_a_question_is_two_if_no_hit_is_about_both(shop):
     assert found.decision.action == "abstain"
     [found] = shop.search(["lamps with warranty and two years of it"])
     assert found.decision.searched_as == ""
+
+
+def test_a_question_that_only_looks_like_two_loses_at_most_its_last_hits(shop, monkeypatch):
+    question = "fees that students and members of the club pay for late books and lost cards"
+    assert Query.parse(question).possible_parts
+    [found] = shop.search([question], k=10)
+    monkeypatch.setattr(Query, "parts", ())
+    [whole] = shop.search([question], k=10)
+    assert found.ids[:2] == whole.ids[:2]
+    assert len(found.ids) == len(whole.ids)
 
 
 def test_the_surer_half_leaves_hits_to_the_other(uec):

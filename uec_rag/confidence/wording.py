@@ -161,7 +161,7 @@ _COMPARED = [
     (regex.compile(before, regex.IGNORECASE), regex.compile(f" {between} ", regex.IGNORECASE))
     for before, between in (
         (
-            r"\b(?:differences? between|choose between|compare|comparison of) (?:the )?",
+            r"\b(?:differences? between|choose between|compare|comparison of) (?P<article>the )?",
             r"(?:and|with|to|or|against|versus|vs\.?)",
         ),
         (r"\A(?:how (?:does|do|is|are) )?", r"(?:differs?|different) from"),
@@ -177,8 +177,18 @@ def _two_things(
     """Return what stands on both sides of `between`, after `before`; () over several sentences."""
     begin = before.search(text)
     things = [] if begin is None else between.split(text[begin.end() :].rstrip(" ?.!"), 1)
-    plain = [thing.strip() for thing in things if thing.strip() and not _SENTENCES.search(thing)]
-    return tuple(plain) if len(plain) == 2 else ()
+    plain = [thing.split() for thing in things if thing.strip() and not _SENTENCES.search(thing)]
+    if len(plain) != 2:
+        return ()
+    one, other = plain
+    if (
+        begin
+        and begin.groupdict().get("article")
+        and len(one) == 1 < len(other)
+        and other[0] != "the"
+    ):
+        one = [*one, other[-1]]  # "the European and US approaches"
+    return " ".join(one), " ".join(other)
 
 
 _SENTENCES = regex.compile("[?.!,]")
@@ -204,18 +214,21 @@ def parts_of(question: str) -> tuple[str, ...]:
         return ()
     for one, other in _joined(question):
         opening = " ".join(one.split()[:_OPENING])  # what later words refer to may be in it
-        if _BEGINS_PART.match(other) and not any(map(refers_back, (opening, other))):
+        asks = _BEGINS_PART.match(one) or len(_content(one)) >= _FEWEST_WORDS  # "OK" does not
+        if asks and _BEGINS_PART.match(other) and not any(map(refers_back, (opening, other))):
             return one, other
     text = " ".join(question.split())
     things = next(filter(None, (_two_things(text, *form) for form in _COMPARED)), ())
     if not things and text.endswith("?"):
         either = _two_things(text, *_EITHER)
         things = either if all(map(_CAPITAL.match, either)) else ()
-    if not things:
+    if not all(map(_content, things)) or any(map(refers_back, things)):
         return ()
-    if any(FUNCTION_WORDS.issuperset(_lower(thing)) for thing in things):
-        return ()
-    return tuple(f"What is {thing}?" for thing in things)
+    return tuple(f"{thing}?" if is_question(thing) else f"What is {thing}?" for thing in things)
+
+
+def _content(text: str) -> list[str]:
+    return [*filterfalse(FUNCTION_WORDS.__contains__, _lower(text))]
 
 
 def _joined(question: str) -> Iterator[tuple[str, str]]:
@@ -223,8 +236,7 @@ def _joined(question: str) -> Iterator[tuple[str, str]]:
     text = question.strip()
     for joint in _AND.finditer(text):
         sides = text[: joint.start()], text[joint.end() :]
-        words = [*map(_lower, sides)]
-        if not any(map(FUNCTION_WORDS.issuperset, words)) and words[0][-1] not in _NO_ENDS:
+        if all(map(_content, sides)) and _lower(sides[0])[-1] not in _NO_ENDS:
             yield f"{sides[0].rstrip('?.! ')}?", f"{sides[1].rstrip('?.! ')}?"
 
 
@@ -242,8 +254,8 @@ def possible_parts(question: str) -> tuple[str, ...]:
     if not _may_be_english(question) or SENTENCE_END.search(question) or parts_of(question):
         return ()
     for one, other in _joined(question):
-        said = [[*filterfalse(FUNCTION_WORDS.__contains__, _lower(side))] for side in (one, other)]
-        if min(map(len, said)) >= _FEWEST_WORDS and not any(map(refers_back, (one, other))):
+        said = min(len(_content(side)) for side in (one, other))
+        if said >= _FEWEST_WORDS and not any(map(refers_back, (one, other))):
             return one, other
     return ()
 
