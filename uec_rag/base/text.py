@@ -176,9 +176,9 @@ def _stems_of_file(source: str) -> str:
 class About:
     r"""What a passage is about, by its metadata and the heading that begins its text.
 
-    It is derived once, when the passage is added, and stored with it, so that a search does not
-    take words apart. Words are casefolded, with a space before and after each; stems are sorted,
-    without function words, and a space is between them.
+    A passage derives it at the first access, and keeps it, so that a search takes words apart only
+    of hits that it has not met. Words are casefolded, with a space before and after each; stems are
+    sorted, without function words, and a space is between them.
 
     Attributes
     ----------
