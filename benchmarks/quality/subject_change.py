@@ -117,7 +117,7 @@ Asked = list[tuple[dict[str, Any], Result]]
 
 
 def asked_back(uec: UEC, folder: Path) -> tuple[Retriever, Asked]:
-    """Index a clarify set; its underspecified questions that are asked back about."""
+    """Index a clarify set; its underspecified questions of which readings are offered."""
     index = Retriever(uec)
     passages = list(read_rows(folder / "corpus.jsonl.gz"))
     texts = [f"{row.get('title') or ''} {row['text']}".strip() for row in passages]
@@ -126,7 +126,9 @@ def asked_back(uec: UEC, folder: Path) -> tuple[Retriever, Asked]:
     queries = read_rows(folder / "queries.jsonl.gz")
     rows = [row for row in queries if row["label"] == "underspecified"]
     pairs = zip(rows, index.search([row["text"] for row in rows]), strict=True)
-    return index, [pair for pair in pairs if pair[1].decision.action == "clarify"][:_ASKED]
+    return index, [
+        pair for pair in pairs if pair[1].decision.action == "clarify" and pair[1].decision.readings
+    ][:_ASKED]
 
 
 def replied(index: Retriever, asked: Asked) -> list[str]:

@@ -17,7 +17,11 @@ from uec_rag.confidence.languages import (
     template,
 )
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
+from uec_rag.confidence.replies import (
+    extract_clarifying_question,
+    extract_labels,
+    is_courtesy,
+)
 
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
@@ -44,8 +48,9 @@ def test_every_language_has_every_sentence_with_every_field(language):
 def test_every_language_has_words_for_every_kind_of_reply():
     for language in languages():
         words = tables()[language]["replies"]
-        assert words.keys() - {"articles"} == {"ordinals", "all", "none"}
+        assert words.keys() - {"articles"} == {"courtesies", "ordinals", "all", "none"}
         assert len(words["ordinals"]) == 5
+        assert all(map(is_courtesy, words["courtesies"].split(",")))
 
 
 @pytest.mark.parametrize("language", languages())

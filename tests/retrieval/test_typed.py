@@ -371,10 +371,22 @@ def test_the_surer_half_leaves_hits_to_the_other(uec):
         "Was kostet das und wer zahlt?",
         "Which lamps exist and are free?",
         "What can and should the owner do?",
+        "My scanner reads one side only, can the fronts and the backs be put together?",
+        "I sent the shoes back and got my money again, how do I write that down?",
+        "My phone with the codes is gone and I cannot get into my account",
     ],
 )
 def test_a_part_is_never_invented(question):
     assert Query.parse(question).parts == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["thanks!", "OK, thank you very much!", "yes", "Hallo", "谢谢!", "да"]
+)
+@pytest.mark.parametrize("history", [[], [SHOP["questions"][0][0]]])
+def test_a_courtesy_asks_nothing(shop, text, history):
+    [found] = shop.search([text], history=[history])
+    assert (found.decision.action, found.decision.code) == ("abstain", "no_question")
 
 
 @pytest.mark.parametrize(("message", "asked"), data_of("messages.json"))

@@ -35,6 +35,7 @@ def test_a_question_is_a_line_of_the_log_if_its_level_asks_for_it(with_words, ca
     assert [line["question"] for line in lines] == found.queries
     for line, one in zip(lines, found, strict=True):
         assert line["decision"] == one.decision.action
+        assert line["searched_as"] == one.decision.searched_as
         assert line["confidence"] == one.decision.confidence
         assert line["why"] == [*one.why]
 

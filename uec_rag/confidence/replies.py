@@ -14,6 +14,7 @@ from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
+_SPOKEN = regex.compile(r"[\p{L}\p{M}\p{N}'’]+")
 _LONGEST_LIST = MOST_READINGS * (LONGEST_LABEL + 10)
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
@@ -23,6 +24,35 @@ Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
 
 class UnknownReading(ValueError):
     """The error for a chosen reading that the question does not have, or the index no longer."""
+
+
+@cache
+def _courtesies() -> frozenset[tuple[str, ...]]:
+    said = (
+        table["replies"]["courtesies"]
+        for table in languages.tables().values()
+        if "replies" in table
+    )
+    return frozenset(tuple(_SPOKEN.findall(one)) for text in said for one in text.split(","))
+
+
+@skip_long_texts(False)
+def is_courtesy(text: str) -> bool:
+    """Return whether a text is thanks, a greeting, a plain yes or no, or several of these.
+
+    Examples
+    --------
+    >>> is_courtesy("OK, thanks a lot!"), is_courtesy("谢谢"), is_courtesy("How do I say thanks?")
+    (True, True, False)
+    """
+    words = tuple(_SPOKEN.findall(text.casefold()))
+    left = words
+    while left:
+        taken = next((count for count in (3, 2, 1) if left[:count] in _courtesies()), 0)
+        if not taken:
+            return False
+        left = left[taken:]
+    return bool(words)
 
 
 def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:

@@ -146,6 +146,12 @@ def _plain(sentence: str) -> str:
 
 _AUXILIARIES = "am are can could did do does has have is may must should was were will would"
 _NO_ENDS = frozenset(_AUXILIARIES.split())  # "What can and should I do?" is one question
+# What a clause has, and keywords have not, up to what begins a clause below it.
+_CLAUSE = _NO_ENDS | frozenset(["be", "been", "cannot", "he", "i", "she", "they", "we"])
+_BELOW = frozenset(
+    ["after", "although", "as", "because", "before", "if", "since", "that", "unless"]
+)
+_BELOW |= {"until", "when", "where", "which", "while"}
 _OPENING = 6  # words
 _AND = regex.compile(r"\?\s+(?:and )?|[,;]?\s+(?:and|or)\s+(?:also )?", regex.IGNORECASE)
 # A question that follows "and", which in "which exist and are free" it is not.
@@ -244,7 +250,9 @@ def _joined(question: str) -> Iterator[tuple[str, str]]:
 def possible_parts(question: str) -> tuple[str, ...]:
     """Return the two questions that one with an "and" may be; () without one, or if it has parts.
 
-    Each has several words that say something. Whether they are two, only the documents tell.
+    Each has several words that say something, and is keywords unless it begins as a question: what
+    has a verb of its own ("the backs be joined") is a clause of one. Whether they are two, only the
+    documents tell.
 
     Examples
     --------
@@ -254,10 +262,17 @@ def possible_parts(question: str) -> tuple[str, ...]:
     if not _may_be_english(question) or SENTENCE_END.search(question) or parts_of(question):
         return ()
     for one, other in _joined(question):
-        said = min(len(_content(side)) for side in (one, other))
-        if said >= _FEWEST_WORDS and not any(map(refers_back, (one, other))):
+        if all(map(_may_ask, (one, other))) and not any(map(refers_back, (one, other))):
             return one, other
     return ()
+
+
+def _may_ask(side: str) -> bool:
+    words = _lower(side)
+    asks = bool(words) and words[0] in _WORDS["openings"]
+    main = takewhile(lambda word: word not in _BELOW, words)
+    is_plain = asks or (_CLAUSE.isdisjoint(main) and words[:1] != ["it"])
+    return is_plain and len(_content(side)) >= _FEWEST_WORDS
 
 
 @skip_long_texts(False)
@@ -376,6 +391,44 @@ def complete_question(question: str) -> str:
         bool(words) and words[0] in _WORDS["openings"] and not _WORDS["verbs"].isdisjoint(words)
     )
     return rest if begins and not _lacks_referent_or_content(rest) else ""
+
+
+# What is asked about at the end of a question ("... in Borg?"), and what goes on to another.
+_ABOUT = r"(?P<of>in|on|for|with|of|to|from|at|by|using) "
+_ENDS_ABOUT = regex.compile(rf"\b{_ABOUT}(?P<what>[^?.!,;]{{1,60}}?)(?=\W*+\Z)", regex.IGNORECASE)
+_NEXT = regex.compile(rf"(?:{_ABOUT})?(?P<what>[^?.!,;]{{1,60}}?)\W*+\Z", regex.IGNORECASE)
+_NAME = regex.compile(
+    r"(?<=\w )\p{Lu}[\w'’-]++(?: (?:\p{Lu}[\w'’-]*+|\d[\w.]*+))*+"  # "I" is none
+)
+_LONGEST_NAME = 4  # words
+
+
+@skip_long_texts(())
+def switched(question: str, before: str) -> tuple[str, ...]:
+    """Ask the question before about what a follow-up goes on to; () if it does not.
+
+    That takes the place of what the question ends with, after the same preposition, or of its name.
+
+    Examples
+    --------
+    >>> switched("And in Borg?", "How do I make a backup in restic?")
+    ('How do I make a backup in Borg?',)
+    >>> switched("What about Borg?", "How do I upgrade Restic 2?"), switched("Why?", "Who pays?")
+    (('How do I upgrade Borg?',), ())
+    """
+    goes_on = _goes_on(question)
+    new = goes_on and _NEXT.fullmatch(question[goes_on.end() :])
+    words = _lower(new["what"]) if new else []
+    if not new or not 0 < len(words) <= _LONGEST_NAME or not _content(new["what"]):
+        return ()
+    if words[0] in _WORDS["openings"] or refers_back(new["what"]):
+        return ()
+    ends, found = _ENDS_ABOUT.search(before), list[str]()
+    if ends and len(ends["what"].split()) <= _LONGEST_NAME and new["of"] in (None, ends["of"]):
+        found.append(f"{before[: ends.start('what')]}{new['what']}{before[ends.end('what') :]}")
+    for name in islice(_NAME.finditer(before), 2):
+        found.append(f"{before[: name.start()]}{new['what']}{before[name.end() :]}")
+    return tuple(dict.fromkeys(found))
 
 
 def _lacks_referent_or_content(question: str) -> bool:

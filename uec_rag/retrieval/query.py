@@ -30,6 +30,7 @@ from uec_rag.confidence.replies import (
     extract_labels,
     find_positions,
     is_clarifying_question,
+    is_courtesy,
 )
 from uec_rag.stores.base import Filter, check_stored_text
 
@@ -105,7 +106,7 @@ class Query:
     is_part : bool
         True if the text is the part of a message that asks.
     asks : bool
-        False for a message in which nothing asks, whose text is all of it.
+        False for a message in which nothing asks, whose text is all of it, and for a courtesy.
     """
 
     text: str
@@ -147,6 +148,8 @@ class Query:
             text, before, replies = _parse_turns(said, history)
             replies = replies if within is None else (*replies, within)
         # A reply that is more text of the question was asked for.
+        if text == said and not replies and is_courtesy(text):
+            return cls(text, searched_turns(text, before), replies, before, said, asks=False)
         asked, rest = wording.asking_part(text) if text in (said, *history) else (text, "")
         turns = searched_turns(asked or text, before)
         if not rest:
@@ -176,6 +179,12 @@ class Query:
         """The two questions that it may be; see `wording.possible_parts`."""
         return () if self.replies else wording.possible_parts(self._meant)
 
+    @cached_property
+    def switched(self) -> tuple[str, ...]:
+        """The questions before, about what a follow-up goes on to; see `wording.switched`."""
+        whole = (turn for turn in reversed(self.turns) if not wording.refers_back(turn))
+        return wording.switched(self.text, next(whole, ""))
+
     @property
     def _meant(self) -> str:
         return self.spelled or self.text
@@ -185,8 +194,8 @@ class Query:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
         There is none of a blank text; -1 has the spelling of the index, and -2 and -3 the parts
-        that are questions of their own. If there are turns, the others are 0 and the number of
-        those since the latest that does not refer back.
+        that are questions of their own. If there are turns, the others are 0, the number of those
+        since the latest that does not refer back, and from -4 on what is `switched`.
 
         Examples
         --------
@@ -213,6 +222,8 @@ class Query:
         views[0] = alone
         if since < len(turns):
             views[since] = replace(self, turns=turns[-since:])
+        for place, text in enumerate(self.switched, 4):
+            views[-place] = replace(self, text=text, turns=())
         return views | {None: self}
 
 
@@ -252,7 +263,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
             turn, earlier = before[-1], before[:-1]
         turn = wording.asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
-        if is_clarifying_question(said):
+        if is_clarifying_question(said) or is_courtesy(said):
             continue
         room -= len(said.encode())
         if room < 0:

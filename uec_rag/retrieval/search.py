@@ -650,7 +650,7 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     offered = meant if assessed.underspecified >= ASK else ()
     fitted, number, passages = method.fitted, ranking.text_number[row], ranking.passages[row]
     relevance = spread_to_hits(probabilities.relevance[0], number, top.mu[row])
-    sure = assessed.confidence
+    sure, other = assessed.confidence, (asked.spelled, *asked.switched)
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[hits_of(ranking, row, JUDGED, offered)].sum()))
     decision = decide_one(
@@ -661,7 +661,7 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.unfamiliar[row][0],
         language=method.language or query.language,
-        searched_as=query.text if asked.is_part or query.text == asked.spelled else "",
+        searched_as=query.text if asked.is_part or query.text in other else "",
         asks=asked.asks,
     )
     kept = hits_of(ranking, row, k, offered)

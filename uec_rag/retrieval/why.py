@@ -56,5 +56,6 @@ def log_decisions(result: SearchResult) -> None:
     for one in result:
         told = one.decision.metadata()
         kept = ("decision", "reason_code", "confidence", "threshold", "in_corpus", "underspecified")
-        line = {"question": one.query} | {key: told[key] for key in kept} | {"why": [*one.why]}
+        line = {"question": one.query, "searched_as": one.decision.searched_as}
+        line |= {key: told[key] for key in kept} | {"why": [*one.why]}
         LOG.info("%s", json.dumps(line, ensure_ascii=False))
