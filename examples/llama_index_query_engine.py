@@ -54,6 +54,11 @@ def build_engine(index: VectorStoreIndex, llm: LLM | None = None) -> UECQueryEng
     return UECQueryEngine.from_args(retriever, llm)
 
 
+def beginning(text: str, most: int = 600) -> str:
+    """Cut a long text at a word."""
+    return text if len(text) <= most else text[: most + 1].rsplit(maxsplit=1)[0] + " ..."
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Answer, ask back or abstain.")
     parser.add_argument("question", nargs="*", default=QUESTIONS)
@@ -73,7 +78,7 @@ def main() -> None:
         for source in response.source_nodes:
             m = source.metadata
             print(f"  {m['uec_score']:.3f} (variance {m['uec_sigma2']:.1e})  {m['source']}")
-        for line in str(response)[:600].splitlines():
+        for line in beginning(str(response)).splitlines():
             print(textwrap.fill(line, 90, initial_indent="  > ", subsequent_indent="  > "))
 
 

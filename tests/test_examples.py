@@ -62,6 +62,15 @@ def test_the_chat_follows_asks_back_and_abstains(capsys):
     assert len(replies) == len(begin)
 
 
+def test_a_long_text_is_cut_at_a_word():
+    beginning = llama_index_query_engine.beginning
+    assert [beginning("Adds two\n  words", most) for most in (11, 14, 16)] == [
+        "Adds two ...",
+        "Adds two ...",
+        "Adds two\n  words",
+    ]
+
+
 def test_no_question_is_used_twice():
     pairs = [(f"q{i}", f"p{i}") for i in range(200)]
     parts = confidence_gate.split(pairs)

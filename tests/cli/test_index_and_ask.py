@@ -19,6 +19,7 @@ from tests.retrieval.test_save import OLDER
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.files import update_files
+from uec_rag.retrieval.sources import Source, SourceStore
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_pa
     index.add(["Locks turn.", "Keys do not.", "Gone."], ["lock", "key", "gone"], [opened, {}, {}])
     index.delete(["gone"])
     index.save(tmp_path / "idx")
+    index.label("Do keys turn?", ["key", "lock"])
     index.close()
     with database_of(tmp_path / "idx") as database:
         for sql in OLDER:
@@ -62,6 +64,20 @@ def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_pa
     }
     assert [one.id for one in made.passages({"since": {"$gt": date(2026, 1, 1)}})] == ["lock"]
     assert made.get(["lock"])[0].metadata["source"] == "keys.md"
+    assert made.labels == {"Do keys turn?": {"key", "lock"}}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path, version):
+    found = Source("candidates of theirs", lambda *_: [])
+    Retriever(uec := UEC(["bm25"]), SourceStore(uec, found)).save(tmp_path / "fit")
+    with database_of(tmp_path / "fit") as database:
+        database.execute(f"PRAGMA user_version = {version}")
+    refused = run("index", tmp_path / "fit", "--out", tmp_path / "x", "--model", "bm25", code=2)
+    assert re.search(
+        r"FOLDER: .*fit' holds no passages, as a fit or a gate .* Load it over that store",
+        " ".join(refused.output.split()),
+    )
 
 
 def test_passages_that_are_no_table_are_not_read(run, tmp_path):

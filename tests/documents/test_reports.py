@@ -1,6 +1,7 @@
 """Files of the kinds that public reports are about, and what people expect to be read of them."""
 
 import datetime
+import json
 
 import pytest
 
@@ -94,6 +95,26 @@ def test_front_matter_is_in_the_metadata_and_its_description_is_searched(tmp_pat
     assert known.items() <= passage.metadata.items()
     assert "price" not in passage.metadata
     assert passage.metadata["title"] == "Fees and fines"
+
+
+@pytest.mark.parametrize("start", ["\n", " \t\n\n", "\ufeff", "\n\ufeff", "\ufeff\ufeff\n"])
+@pytest.mark.parametrize(("kind", "title"), [("md", "Usage"), ("mdx", "Usage"), ("html", "")])
+def test_front_matter_may_come_after_empty_lines_and_byte_order_marks(tmp_path, start, kind, title):
+    text = f"{start}---\ntitle: Usage\nlinkTitle: Use\n---\nTwo euros."
+    [passage] = passages_of([read(tmp_path, f"a.{kind}", text)])
+    assert passage.text == f"{title}\n\nTwo euros.".strip()
+
+
+def test_text_between_rules_stays_text_below_a_text_and_in_later_cells(tmp_path):
+    rules = "---\nfee: two\n---\n"
+    for begins in ("Fees.\n", "    \nFees.\n", "<!-- fees -->\n"):
+        document = read(tmp_path, "a.md", f"{begins}\n{rules}")
+        assert "fee: two" in str(document.sections)
+    cells = [{"cell_type": "markdown", "source": text} for text in ("Fees.", rules)]
+    (tmp_path / "a.md").unlink()
+    document = read(tmp_path, "a.ipynb", json.dumps({"cells": cells}))
+    assert "Fees." in str(document.sections)
+    assert "fee: two" in str(document.sections)
 
 
 def test_front_matter_changes_nothing_that_names_a_passage(tmp_path):

@@ -597,3 +597,11 @@ class TestOfAFolder:
             opened.search(["badero"])
         opened.gate = None
         assert len(opened.search(["badero"])) == 1
+
+    def test_one_of_a_newer_version_is_said_to_be_perhaps_that(self, file):
+        Gate(0.9).save(file)
+        state = json.loads(file.read_text()) | {"new_field": 1}
+        for kept in (state, {name: state[name] for name in state if name != "sha256"}):
+            file.write_text(json.dumps(kept))
+            with pytest.raises(ValueError, match="newer uec-rag"):
+                Gate.load(file)

@@ -17,9 +17,10 @@ from tests.helpers import (
     labelled,
     load_index,
 )
-from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever
+from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever, __version__
 from uec_rag.base.files import DATABASE
 from uec_rag.retrieval import Gate
+from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores import LocalStore
 
 
@@ -257,13 +258,14 @@ OLDER = (
 @pytest.mark.parametrize("settings", [False, True])
 def test_an_index_of_another_version_is_refused_with_what_to_do(small, tmp_path, settings):
     small.save(tmp_path / "index")
+    small.label("Who?", ["p1"])
     small.close()
     with database_of(tmp_path / "index") as database:
         for sql in OLDER[2:] if settings else OLDER:
             database.execute(sql)
         if settings:  # such as a number where an array is now
             change_setting(database, "schema", f'{{"widths": [8], "words": {[0.5] * 500}}}')
-    said = r"has format 1, expected 2: another version .* uec-rag index FOLDER --out INDEX"
+    said = r"has format 1, expected 2: an earlier version .* uec-rag index FOLDER --out INDEX"
     with pytest.raises(IndexCorrupted, match=said):
         Retriever.load(tmp_path / "index")
     (tmp_path / "old" / "generations").mkdir(parents=True)
@@ -271,7 +273,33 @@ def test_an_index_of_another_version_is_refused_with_what_to_do(small, tmp_path,
     with pytest.raises(IndexCorrupted, match=r"has a format without a number, .* uec-rag index F"):
         Retriever.load(tmp_path / "old")
     index_of(small.uec, ["tavone"]).save(tmp_path / "index")
-    assert len(load_index(tmp_path / "index", small.uec)) == 1
+    made = load_index(tmp_path / "index", small.uec)
+    assert (len(made), made.labels) == (1, {"Who?": {"p1"}})
+
+
+@pytest.mark.parametrize("sql", [("labels", "[3]"), "DROP TABLE settings"])
+def test_labels_of_another_version_that_cannot_be_read_are_said(small, tmp_path, sql):
+    small.save(tmp_path / "index")
+    small.close()
+    with database_of(tmp_path / "index") as database:
+        change_setting(database, *sql) if isinstance(sql, tuple) else database.execute(sql)
+        database.execute("PRAGMA user_version = 3")
+    with pytest.warns(UserWarning, match="labels of .*index' cannot be read"):
+        index_of(small.uec, ["tavone"]).save(tmp_path / "index")
+
+
+@pytest.mark.parametrize(("version", "said"), [(1, "earlier"), (3, "newer")])
+def test_a_fit_over_a_store_of_another_version_is_to_be_made_again(small, tmp_path, version, said):
+    store = SourceStore(small.uec, Source("candidates of theirs", lambda *_: []))
+    Retriever(small.uec, store).save(tmp_path / "fit")
+    with database_of(tmp_path / "fit") as database:
+        for sql in OLDER[:2]:
+            database.execute(sql)
+        database.execute(f"PRAGMA user_version = {version}")
+    made_again = rf"an? {said} .* made it; .*fit again, .* it holds no passages"
+    with pytest.raises(IndexCorrupted, match=made_again) as error:
+        Retriever.load(tmp_path / "fit", store=store)
+    assert "uec-rag index" not in str(error.value)
 
 
 def test_tables_of_now_with_the_number_of_the_day_before_are_read(small, tmp_path):
@@ -294,7 +322,10 @@ def changed(column, value):
         ("CREATE TABLE other (x)", "holds 'other'"),
         ("CREATE INDEX value_0123456789abcdef ON passages (abs(row))", "holds 'value_0123"),
         ("DROP INDEX passages_by_id", "lacks 'passages_by_id'"),
-        ("PRAGMA user_version = 99", "has format 99, expected 2: another version of uec-rag"),
+        (
+            "PRAGMA user_version = 99",
+            f"has format 99, expected 2: a newer uec-rag than {__version__} made it; pip",
+        ),
         (("schema", "["), "unexpected content"),
         (("schema", '{"widths": [8], "factors": 8, "words": [[1, 0, 9]]}'), "unexpected content"),
         (("ensemble", '"../x"'), "names no ensemble"),

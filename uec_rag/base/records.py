@@ -69,7 +69,7 @@ class Record:
             with _converting:
                 record = msgspec.convert(metadata, cls)
             if unknown := metadata.keys() - {field.name for field in fields(cast(Any, cls))}:
-                raise ValueError(f"{cls.__name__} has no field {min(unknown)!r}")
+                raise ValueError(f"no field {min(unknown)!r}, unless a newer uec-rag made it")
             json.dumps(metadata, allow_nan=False)
         except (msgspec.ValidationError, TypeError, ValueError) as error:
             raise ValueError(

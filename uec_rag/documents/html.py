@@ -20,7 +20,7 @@ from uec_rag.documents.shown import HEADINGS, write_shown
 from uec_rag.documents.text import decode, fenced, has_words, tidy_lines
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)  # of site generators
+_FRONT_MATTER = re.compile(r"\A[\s\ufeff]*---\n.*?\n---\n", re.DOTALL)  # of site generators
 _MAIN = "main, [role=main], [itemprop=articleBody]"
 _ASIDE = "nav, footer, [role=navigation], [role=search], [role=contentinfo], [role=banner]"
 _AROUND = "header, aside, [role=complementary]"  # content if they are within the main content

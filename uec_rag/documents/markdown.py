@@ -52,7 +52,9 @@ _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _LONGEST_FRONT, _DEEPEST = 20_000, 100  # characters of YAML, and what nests in it
 _LARGEST = 2**53  # of an integer that every store can keep
 _PAIR = re.compile(r"^([\w-]+):[ \t]+[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
-_FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?\n|)\1[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER = re.compile(
+    r"\A(?:[\s\ufeff]*\n)?\ufeff*(---|\+\+\+)[ \t]*\n(.*?\n|)\1[ \t]*(?:\n|\Z)", re.DOTALL
+)
 
 
 def read_mdx(text: str) -> Content:

@@ -44,7 +44,8 @@ def _joined(lines: object) -> str:
 
 
 def _markdown(text: str) -> Sequence[Block]:
-    return read_markdown(f"\n{text}").pages[0].blocks  # only the first text has a front matter
+    # Only the first text has a front matter.
+    return read_markdown(f"<!-- -->\n\n{text}").pages[0].blocks
 
 
 def _output(output: Mapping[str, Any], left_out: Counter[str]) -> Sequence[Block]:

@@ -17,7 +17,7 @@ from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.save import open_home
+from uec_rag.retrieval.save import LABELS, labels_in, open_home
 from uec_rag.stores.base import Passage, make_passages, restore_dates
 from uec_rag.stores.local.database import read_passages
 
@@ -125,13 +125,22 @@ def replace_files(
 
 
 def add_saved(retriever: Retriever, folder: Path) -> None:
-    """Add the passages of a saved index of any format, with their ids and metadata."""
-    ids, texts, metadatas, dates = zip(*read_passages(folder), strict=True)
+    """Add the passages of a saved index of any format, with ids and metadata, and its labels.
+
+    ValueError if it holds no passages.
+    """
+    if not (rows := [*read_passages(folder)]):
+        raise ValueError(
+            f"FOLDER: {str(folder)!r} holds no passages, as a fit or a gate saved over a store. "
+            "Load it over that store (`UECRetriever.load`, `UECGate.load`), or index documents"
+        )
+    ids, texts, metadatas, dates = zip(*rows, strict=True)
     decoded = [json.loads(metadata) for metadata in metadatas]
     for metadata, keys in zip(decoded, dates, strict=True):
         with suppress(ValueError, TypeError, LookupError):  # other formats had others
             restore_dates(metadata, json.loads(keys or "[]"))
     retriever.add(texts, ids, decoded)
+    retriever._home.change_settings({LABELS: labels_in(folder)})
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:

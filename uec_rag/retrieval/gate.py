@@ -663,7 +663,7 @@ class Gate(NotCopied, Record):
             ) from error
         digest = state.pop(_CHECKSUM, None)
         if digest not in (None, _checksum(state)):
-            raise IndexCorrupted(f"gate: it is damaged or was changed by hand; {mend}")
+            raise IndexCorrupted(f"gate: it is damaged, edited, or of a newer uec-rag; {mend}")
         gate = cls.restore(state)
         return gate if advisor is None else replace(gate, advisor=advisor)
 

@@ -14,7 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
+import msgspec
+
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption, warn
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, refuse_outdated
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import fingerprint, read_fit
@@ -22,11 +24,11 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import STORE, Store
 from uec_rag.stores.local import LocalStore, View
-from uec_rag.stores.local.database import OtherFormat
+from uec_rag.stores.local.database import OtherFormat, read_any
 from uec_rag.stores.local.store import SEGMENTS, copy_view
 
 KIND = "UEC index"
-_LABELS = "labels"  # the setting
+LABELS = "labels"  # the setting
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
@@ -41,15 +43,26 @@ def read_calibration(home: LocalStore) -> CorpusCalibration | None:
 
 def read_labels(home: LocalStore) -> dict[str, set[str]]:
     """Return the labels of an index: the ids of the passages that answer each question."""
-    return {question: {*ids} for question, ids in (home.setting(_LABELS) or {}).items()}
+    return {question: {*ids} for question, ids in (home.setting(LABELS) or {}).items()}
+
+
+def labels_in(folder: Path) -> dict[str, list[str]]:
+    """Return the labels of a saved index of any format; warn if they cannot be read."""
+    sql = f"SELECT value FROM settings WHERE key = '{LABELS}'"
+    try:
+        found = [value for (value,) in read_any(folder, sql, "settings")] or ["null"]
+        return msgspec.json.decode(found[0], type=dict[str, list[str]] | None) or {}
+    except (IndexCorrupted, TypeError, msgspec.MsgspecError):
+        warn(f"the labels of {str(folder)!r} cannot be read and are not kept; label again.")
+        return {}
 
 
 def write_label(home: LocalStore, question: str, ids: Collection[str] | None) -> None:
     """Label a question in place of what it had; None removes its label."""
     with home.changing():
-        labels = home.setting(_LABELS) or {}
+        labels = home.setting(LABELS) or {}
         others = {asked: ids for asked, ids in labels.items() if asked != question}
-        home.change_settings({_LABELS: others | ({} if ids is None else {question: sorted(ids)})})
+        home.change_settings({LABELS: others | ({} if ids is None else {question: sorted(ids)})})
 
 
 def record(home: LocalStore, store: Store, uec: UEC, calibration: CorpusCalibration | None) -> None:
@@ -94,7 +107,7 @@ def save_index(
             if isinstance(store, LocalStore | View):
                 settings = {} if isinstance(store, View) else dict(store.settings)
                 settings["fingerprint"] = uec.fingerprint
-                settings.setdefault(_LABELS, home.setting(_LABELS))
+                settings.setdefault(LABELS, home.setting(LABELS))
                 copy_view(store.snapshot(), home, settings)
             record(home, store, uec, calibration)
     except BaseException:
@@ -111,11 +124,14 @@ def _open_or_replace(path: Path) -> LocalStore:
     try:
         return LocalStore(path)
     except OtherFormat:
+        labels = labels_in(path)
         for file in (path / _ENSEMBLES, path / SEGMENTS):
             shutil.rmtree(file, ignore_errors=True)
         for file in path.glob(f"{DATABASE}*"):
             file.unlink()
-        return LocalStore(path)
+        home = LocalStore(path)
+        home.change_settings({LABELS: labels})
+        return home
 
 
 def open_home(path: Path, *, read_only: bool) -> LocalStore:

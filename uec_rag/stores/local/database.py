@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from uec_rag.base import __version__
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE, open_regular
 
@@ -47,12 +48,17 @@ class EmptyIndex(IndexCorrupted):
 class OtherFormat(IndexCorrupted):
     """Raised for an index that another version of this package has made."""
 
-    def __init__(self, path: Path, version: object) -> None:
-        super().__init__(
-            f"path: {str(path)!r} has format {version}, expected {_FORMAT}: another version of "
-            "uec-rag made it. Make the index again: uec-rag index FOLDER --out INDEX; as FOLDER, "
-            "this index itself gives the passages that it holds."
-        )
+    def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
+        do = "make the index again: uec-rag index FOLDER --out INDEX; as FOLDER, this index itself "
+        do += "gives the passages that it holds."
+        first = "SELECT 1 FROM passages LIMIT 1"
+        if not (_are_tables(connection, ["passages"]) and connection.execute(first).fetchone()):
+            do = "fit again, save that, and make the gate again from its labels: it holds no "
+            do += "passages, as a fit or a gate over a store elsewhere."
+        who = "an earlier version of uec-rag made it; "
+        if version > _FORMAT:
+            who = f"a newer uec-rag than {__version__} made it; pip install --upgrade uec-rag, or "
+        super().__init__(f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {who}{do}")
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
@@ -62,7 +68,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:
-        raise OtherFormat(path, version)
+        raise OtherFormat(connection, path, version)
     if not _has_tables(connection):
         raise EmptyIndex(f"path: {str(path)!r} has no tables: it is no index; build it again.")
     missing = {*_SCHEMA}
@@ -88,7 +94,7 @@ def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
     [(version,)] = connection.execute("PRAGMA user_version")
     [(application,)] = connection.execute("PRAGMA application_id")
     if application == APPLICATION and version < _FORMAT:
-        raise OtherFormat(path, version)
+        raise OtherFormat(connection, path, version)
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
@@ -101,16 +107,26 @@ def read_passages(folder: Path) -> Iterator[tuple[str, str, str, str | None]]:
 
     IndexCorrupted if they are not in a table.
     """
+    living = "row NOT IN (SELECT row FROM dead) ORDER BY row"
+    sql = f"SELECT id, text, metadata, dates FROM passages WHERE {living}"
+    return read_any(folder, sql, "passages", "dead")
+
+
+def read_any(folder: Path, sql: str, *tables: str) -> Iterator[Any]:
+    """Yield the rows that a statement selects from tables of an index of any format."""
     path = folder / DATABASE
     uri = f"{path.as_uri()}?mode=ro"
     with kind_errors(path), open_regular(path), closing(sqlite3.connect(uri, uri=True)) as reader:
         reader.execute("PRAGMA trusted_schema = OFF")
-        plain = "type = 'table' AND sql LIKE 'CREATE TABLE %' AND name IN ('passages', 'dead')"
-        [(count,)] = reader.execute(f"SELECT count(*) FROM sqlite_master WHERE {plain}")
-        if count < 2:
-            raise corruption(path, "holds no passages that can be read; make it from documents.")
-        living = "row NOT IN (SELECT row FROM dead) ORDER BY row"
-        yield from reader.execute(f"SELECT id, text, metadata, dates FROM passages WHERE {living}")
+        if not _are_tables(reader, tables):
+            raise corruption(path, f"holds no {tables[0]} that can be read; index the documents.")
+        yield from reader.execute(sql)
+
+
+def _are_tables(connection: sqlite3.Connection, names: Sequence[str]) -> bool:
+    """Return whether a database of any format has these as tables, not as code."""
+    plain = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE %'"
+    return {*names} <= {name for (name,) in connection.execute(plain)}
 
 
 _live: WeakSet[Database] = WeakSet()
