@@ -290,7 +290,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     """Return an index or a retriever as a source of `count` candidates for each question."""
     if isinstance(theirs, BaseRetriever):
         name = f"the nodes of {type(theirs).__name__}"
-        return source_of_retriever(name, lambda question: _passages(theirs, question))
+        return source_of_retriever(name, lambda question: _passages(theirs, question), theirs)
     store = theirs.vector_store
     collection = getattr(store, "collection_name", None)
     named = f" {collection!r}" if isinstance(collection, str) else ""
@@ -335,6 +335,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         lambda ids: passages_of(nodes_of(ids)),
         sample,
         find_by_vector if store.is_embedding_query else None,
+        theirs=store,
     )
 
 

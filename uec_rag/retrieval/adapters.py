@@ -153,7 +153,8 @@ def load_over(
     """
     known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
     loaded = Retriever.load(path, **{"store": made.store, "encoders": known, **options})
-    learn.remember(made.uec, made.store, loaded.uec.fitted)
+    if isinstance(loaded.store, SourceStore):
+        learn.remember(made.uec, loaded.store, loaded.uec.fitted)
     return loaded
 
 

@@ -70,6 +70,8 @@ class Source:
         The source's own embedding.
     stored : Vectors or None
         Returns the vectors that this embedding made, to compare.
+    theirs : object
+        The store or retriever itself, by which a fit over it is found again.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Source:
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
     own: object = None
     stored: Vectors | None = None
+    theirs: object = None
 
 
 @dataclass(eq=False)
@@ -200,7 +203,9 @@ def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
+def source_of_retriever(
+    name: str, find: Callable[[str], Sequence[Passage]], theirs: object = None
+) -> Source:
     """Make the source of a retriever, which decides itself how many candidates it finds.
 
     With fewer than 30, the search warns.
@@ -215,7 +220,7 @@ def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> 
             )
         return found
 
-    return Source(name, enough)
+    return Source(name, enough, theirs=theirs)
 
 
 class SourceStore(Store):
@@ -363,8 +368,14 @@ class SourceStore(Store):
             matrix[~is_known] = encoder.encode(others, "passage").embedding
         return Encoded(matrix, matrix)
 
-    def learn_words(self, passages: Sequence[Passage]) -> None:
-        """Take the rarity of words from passages, in place of that among each question's hits."""
+    def learn_words(self, passages: Sequence[Passage] | SourceStore) -> None:
+        """Take the rarity of words from passages, in place of that among each question's hits.
+
+        Or take what another store has learned of them.
+        """
+        if isinstance(passages, SourceStore):
+            self.frequencies = passages.frequencies
+            return
         texts = [passage.with_source for passage in passages]
         self.frequencies = [
             Frequencies.from_terms(block)
