@@ -518,6 +518,22 @@ def test_another_over_what_lists_nothing_has_the_fit_that_is_known(kind, store, 
     assert again.report == over.report
 
 
+def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_path):
+    class Renamed(LangChain.Member):
+        """Makes the same vectors."""
+
+    theirs = LangChain()
+    over = theirs.over(theirs.store(LangChain.Member(), LONG)).fit_from()
+    over.save(tmp_path)
+    model, question = Renamed(), LONG[3].split(".")[0]
+    store = theirs.store(model, LONG)
+    with pytest.raises(ValueError, match=r"Same model: encoders=\{'Member': embedding\}"):
+        type(over).load(tmp_path, over=store)
+    again = type(over).load(tmp_path, over=store, encoders={"Member": model}, details=True)
+    assert theirs.hits(again, question) == theirs.hits(over, question)
+    assert theirs.hits(theirs.over(store), question)
+
+
 def test_a_store_of_ours_needs_none(fitted):
     with pytest.raises(TypeError, match="for which there is from_store"):
         langchain.UECRetriever.over(langchain.UECVectorStore(fitted), fitted)

@@ -63,9 +63,7 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     if isinstance(theirs, BaseRetriever):
         retriever = theirs
         return source_of_retriever(
-            f"the documents of {name}",
-            lambda question: passages_of(retriever.invoke(question)),
-            theirs,
+            f"the documents of {name}", lambda question: passages_of(retriever.invoke(question))
         )
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
     kind = next(kinds, _other)(theirs)
@@ -93,7 +91,6 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
         None if type(theirs).get_by_ids is VectorStore.get_by_ids else get,
         list_ids and (lambda most: get(list_ids(most))),
         search(theirs.similarity_search_by_vector) if kind.by_vector else None,
-        theirs=theirs,
     )
 
 

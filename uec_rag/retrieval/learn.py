@@ -135,13 +135,13 @@ def remember(uec: UEC, store: SourceStore, fitted: Fitted) -> None:
     _LOADED.append((key, sources, fitted, store))
 
 
-def recall(uec: UEC, store: SourceStore) -> tuple[UEC, SourceStore] | None:
-    """Return an ensemble with the last fit noted of it over a store, which knows the words."""
+def recall(uec: UEC, store: SourceStore) -> UEC | None:
+    """Return an ensemble with the last fit noted over a store, which gets its words; or None."""
     key, made = _made_of(uec)[1], uec.with_cache()
     for other, _, fitted, known in [*_LOADED][::-1]:
         if other == key and known.source.theirs is store.source.theirs is not None:
-            made.fitted = fitted
-            return made, known
+            made.fitted, store.frequencies = fitted, known.frequencies
+            return made
     return None
 
 

@@ -803,7 +803,7 @@ class Retriever:
         if is_engine or home.read_only or is_calibrated:
             return
         if isinstance(self.store, SourceStore) and (known := learn.recall(self.uec, self.store)):
-            return self._use_fit(known[0], known[1])
+            return self._use_fit(known, ())
         given = learn.sample_passages(self.store)
         if len(given) >= learn.ENOUGH and self.uec.dimension:
             if isinstance(self.store, SourceStore):
@@ -813,15 +813,13 @@ class Retriever:
             except learn.NoFit as error:
                 warn(f"This UEC is not fitted, so its confidence is unreliable. {error}")
 
-    def _use_fit(self, made: UEC, words: Sequence[Passage] | SourceStore) -> None:
-        """Take another fit of the ensemble, with which all passages are scored from now on.
-
-        `words`: the passages, or a store over the same ones, whose words are counted.
-        """
+    def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
+        """Take another fit of the ensemble, with which all passages are scored from now on."""
         home, before = self._home, self.uec
         if isinstance(self.store, SourceStore):  # it encodes what it finds
             source = self.store.with_ensemble(made)
-            source.learn_words(words)
+            if passages:
+                source.learn_words(passages)
             save.record(home, source, made, self.calibration)
             self.store = source
         else:

@@ -203,9 +203,7 @@ def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def source_of_retriever(
-    name: str, find: Callable[[str], Sequence[Passage]], theirs: object = None
-) -> Source:
+def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
     """Make the source of a retriever, which decides itself how many candidates it finds.
 
     With fewer than 30, the search warns.
@@ -220,7 +218,7 @@ def source_of_retriever(
             )
         return found
 
-    return Source(name, enough, theirs=theirs)
+    return Source(name, enough)
 
 
 class SourceStore(Store):
@@ -358,24 +356,18 @@ class SourceStore(Store):
             is_same = float(matrix[is_known][0] @ own.embedding[0]) >= SAME
             if not is_same or not np.array_equal(own.embedding, own.features):
                 raise ValueError(
-                    f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
-                    f"identity as last layer, but that of {known[0].text[:40]!r} differs from "
-                    "what it returns; give the store's embedding as first encoder, or "
-                    "vectors=lambda ids: {} to encode its texts."
+                    f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
+                    f"another model in the store (for {known[0].text[:40]!r}), or of one whose "
+                    "last layer is not the identity. Embed the store's texts again, pass the "
+                    "embedding that made its vectors, or vectors=lambda ids: {} to encode them."
                 )
             self._compared.append(known[0].id)
         if others:
             matrix[~is_known] = encoder.encode(others, "passage").embedding
         return Encoded(matrix, matrix)
 
-    def learn_words(self, passages: Sequence[Passage] | SourceStore) -> None:
-        """Take the rarity of words from passages, in place of that among each question's hits.
-
-        Or take what another store has learned of them.
-        """
-        if isinstance(passages, SourceStore):
-            self.frequencies = passages.frequencies
-            return
+    def learn_words(self, passages: Sequence[Passage]) -> None:
+        """Take the rarity of words from passages, in place of that among each question's hits."""
         texts = [passage.with_source for passage in passages]
         self.frequencies = [
             Frequencies.from_terms(block)
