@@ -527,7 +527,7 @@ def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_
     over.save(tmp_path)
     model, question = Renamed(), LONG[3].split(".")[0]
     store = theirs.store(model, LONG)
-    with pytest.raises(ValueError, match=r"Same model: encoders=\{'Member': embedding\}"):
+    with pytest.raises(ValueError, match=r"Pass those, as encoders=\{'Member': embedding\}"):
         type(over).load(tmp_path, over=store)
     again = type(over).load(tmp_path, over=store, encoders={"Member": model}, details=True)
     assert theirs.hits(again, question) == theirs.hits(over, question)

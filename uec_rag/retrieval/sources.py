@@ -359,7 +359,7 @@ class SourceStore(Store):
                     f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
                     f"another model in the store (for {known[0].text[:40]!r}), or of one whose "
                     "last layer is not the identity. Embed the store's texts again, pass the "
-                    "embedding that made its vectors, or vectors=lambda ids: {} to encode them."
+                    "embedding that made them, or vectors=lambda ids: {} to encode its texts."
                 )
             self._compared.append(known[0].id)
         if others:
