@@ -20,6 +20,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
+from llama_index.vector_stores.chroma import ChromaVectorStore
 from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdrant
 from qdrant_client import QdrantClient, models
 
@@ -170,6 +171,17 @@ class LlamaIndex:
 class LlamaIndexInQdrant(LlamaIndex):
     def store(self, embedding, texts=TEXTS):
         store = LlamaIndexQdrant("nodes", client=QdrantClient(":memory:"))
+        storage = StorageContext.from_defaults(vector_store=store)
+        return super().store(embedding, texts, storage_context=storage)
+
+
+class LlamaIndexInChroma(LlamaIndex):
+    """Whose nodes cannot be listed."""
+
+    def store(self, embedding, texts=TEXTS):
+        client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
+        client.reset()
+        store = ChromaVectorStore(chroma_collection=client.create_collection("nodes"))
         storage = StorageContext.from_defaults(vector_store=store)
         return super().store(embedding, texts, storage_context=storage)
 
@@ -474,6 +486,52 @@ def test_the_first_fit_says_how_many_texts_it_embeds_and_another_filter_needs_no
         where = {"filters": MetadataFilters(filters=[low])}
     assert theirs.hits(theirs.over(store, **where), QUERIES[1])
     assert len(EMBEDDED) <= 3  # the question, one to compare, and one for the dimension
+
+
+def in_chroma():
+    return LlamaIndexInChroma().store(LlamaIndexInChroma.Member(), LONG)
+
+
+def of_documents():
+    return LangChain().store(LangChain.Member(), LONG).as_retriever(search_kwargs={"k": 50})
+
+
+@pytest.mark.parametrize(
+    ("kind", "store", "options"),
+    [(LlamaIndexInChroma, in_chroma, {}), (LangChain, of_documents, {"uec": LangChain.Member()})],
+    ids=["index", "retriever"],
+)
+@pytest.mark.filterwarnings("ignore:.*vectors are missing")
+def test_another_over_what_lists_nothing_has_the_fit_that_is_known(kind, store, options, tmp_path):
+    theirs, store, question = kind(), store(), LONG[3].split(".")[0]
+    over = theirs.over(store, **options)
+    for count in (60, 80):  # the last one counts
+        over.index.fit_from([Passage(f"m{n}", text) for n, text in enumerate(LONG[:count])])
+    expected = theirs.hits(over, question)
+    assert theirs.hits(theirs.over(store, **options), question) == expected
+    over.save(tmp_path)
+    learn._LOADED.clear()  # as in another process
+    arguments = dict(zip(["embedding"], options.values(), strict=False))
+    type(over).load(tmp_path, over=store, fit=False, **arguments)
+    again = theirs.over(store, **options)
+    assert theirs.hits(again, question) == expected
+    assert again.report == over.report
+
+
+def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_path):
+    class Renamed(LangChain.Member):
+        """Makes the same vectors."""
+
+    theirs = LangChain()
+    over = theirs.over(theirs.store(LangChain.Member(), LONG)).fit_from()
+    over.save(tmp_path)
+    model, question = Renamed(), LONG[3].split(".")[0]
+    store = theirs.store(model, LONG)
+    with pytest.raises(ValueError, match=r"Pass those, as encoders=\{'Member': embedding\}"):
+        type(over).load(tmp_path, over=store)
+    again = type(over).load(tmp_path, over=store, encoders={"Member": model}, details=True)
+    assert theirs.hits(again, question) == theirs.hits(over, question)
+    assert theirs.hits(theirs.over(store), question)
 
 
 def test_a_store_of_ours_needs_none(fitted):

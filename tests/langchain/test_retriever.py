@@ -4,11 +4,12 @@ import pickle
 
 import pytest
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.load import dumps, loads
-from langchain_core.vectorstores import VectorStoreRetriever
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStoreRetriever
 
 from tests.helpers import passages, refused
-from uec_rag.langchain import UECRetriever, UECVectorStore
+from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 
 TEXTS = list(dict.fromkeys(passages(30)))
 QUERY = "bafima degopi lumane"
@@ -54,3 +55,25 @@ def test_a_hit_is_serialised_as_any_document(store):
     assert type(back) is Document
     assert back.metadata == dict(hit.metadata)
     assert pickle.loads(pickle.dumps(hit)) == hit
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"filters": {"a": 1}}, r"filters: .* got \{'a': 1\}; did you mean 'filter'\?"),
+        (
+            {"similarity_top_k": 3},
+            "similarity_top_k: expected no such .* got 3; known are .* k,",
+        ),
+    ],
+)
+def test_an_argument_that_it_has_not_is_named_with_those_that_it_has(wrong, message):
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    with pytest.raises(TypeError, match=message):
+        UECRetriever.over(store, **wrong)
+
+
+def test_a_store_in_place_of_a_retriever_is_refused_at_once():
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    with pytest.raises(TypeError, match=r"retriever: .* \(see UECRetriever\.over\), got InMemory"):
+        UECGate(retriever=store)

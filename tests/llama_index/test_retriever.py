@@ -1,9 +1,10 @@
 import pytest
-from llama_index.core import Document
+from llama_index.core import Document, MockEmbedding, VectorStoreIndex
+from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import QueryBundle, TextNode
 
-from uec_rag.llama_index import UECRetriever, UECVectorStore, retriever_tool
+from uec_rag.llama_index import UECQueryEngine, UECRetriever, UECVectorStore, retriever_tool
 
 
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
@@ -43,6 +44,12 @@ def test_no_hits_or_filters_of_others_are_refused_before_anything_is_embedded(co
 
 
 MADE = UECRetriever.from_documents
+
+
+def over_one():
+    return VectorStoreIndex([TextNode(text="a")], embed_model=MockEmbedding(8))
+
+
 REFUSED = {
     r"\[0\]: expected a Document or node of llama_index\.core\.schema, got str;": (
         lambda uec: MADE("ab", uec)
@@ -52,6 +59,16 @@ REFUSED = {
     r"expected a uec_rag\.Retriever, got UEC; for a saved": UECRetriever,
     "k: expected similarity_top_k": lambda uec: UECRetriever.from_texts(["a"], uec, k=3),
     "retriever: expected a retriever of LlamaIndex, got str": lambda uec: retriever_tool("index"),
+    "of LlamaIndex, got UEC": lambda uec: UECQueryEngine.from_args(uec, MockLLM()),
+    r"embed_model: expected no such argument, got UEC.*; known are .* uec,": (
+        lambda uec: UECRetriever.over(over_one(), uec, embed_model=uec)
+    ),
+    r"filter: .* got \{'a': 1\}; did you mean 'filters'": (
+        lambda uec: UECRetriever.over(over_one(), uec, filter={"a": 1})
+    ),
+    "embedding: expected no such argument": (
+        lambda uec: UECRetriever.over(over_one(), uec, embedding=uec)
+    ),
 }
 
 

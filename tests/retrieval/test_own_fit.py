@@ -26,7 +26,7 @@ TEXTS = [
 ]
 ASKED = [text.split(".")[0] for text in TEXTS[:5]]
 FIRSTS, REST = zip(*[text.split(". ", 1) for text in TEXTS], strict=True)
-PLAIN = r"not fitted, so its confidence is unreliable.* call Retriever\.fit_from"
+PLAIN = r"not fitted, so .* Unless fit=False, the first search .* call Retriever\.fit_from"
 
 
 def with_others_firsts(share):

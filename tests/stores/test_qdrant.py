@@ -240,7 +240,9 @@ def test_ones_own_index_is_opened_as_the_error_says(tmp_path):
 
 def test_a_store_is_given_where_there_is_one_and_must_be_one(small, tmp_path):
     small.save(tmp_path / "index")
-    with pytest.raises(ValueError, match="this index stores its own passages; omit store="):
+    with pytest.raises(
+        ValueError, match="expected none: the folder has its own passages; omit store=, over="
+    ):
         Retriever.load(tmp_path / "index", small.uec, store=LocalStore())
     with pytest.raises(TypeError, match=r"store: expected a store, .* got str") as said:
         Retriever.load(tmp_path / "index", small.uec, store="qdrant://me:secret@host/x")

@@ -77,7 +77,7 @@ class CachedEncoder(NotCopied):
                 f"encoder {encoder.name!r} is a black box without a revision: the cache could "
                 "not detect that its model has changed; give revision='model name and version'"
             )
-        self._encoder = encoder
+        self._encoder, self.source = encoder, getattr(encoder, "source", encoder)
         self.waits = bool(getattr(encoder, "waits", False))
         self._recent: dict[bytes, _Row] = {}
         self.path: Path | None = None

@@ -264,7 +264,7 @@ def read_ensemble(
     if unknown := sorted({*given} - {*fitted.names}):
         raise ValueError(
             f"encoders: expected names among {[*fitted.names]}, of which this was made, got "
-            f"{unknown}. Pass those that it was made of, or fit again with yours."
+            f"{unknown}. Pass those, as encoders={{{fitted.names[0]!r}: embedding}}, or fit again."
         )
     models = saved.encoders
     if missing := [m.name for m in models if m.spec is None and m.name not in given]:

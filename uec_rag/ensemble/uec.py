@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 _PLAIN = (
     "This UEC is not fitted, so its confidence is unreliable: all variances are 0, and all "
-    "encoders have the same weight. The first search fits it on 64 passages or more that it can "
-    "list, if 32 have a title, a heading or a second sentence. Else call "
+    "encoders have the same weight. Unless fit=False, the first search fits it on 64 passages or "
+    "more that it can list, if 32 have a title, a heading or a second sentence. Else call "
     "Retriever.fit_from(passages) with others like them, or fit(pairs), with at least 32 (query, "
     "passage) pairs."
 )

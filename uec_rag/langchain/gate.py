@@ -18,6 +18,7 @@ from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, R
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
+from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
@@ -153,6 +154,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        check_type(self.retriever, Runnable, "retriever", "a retriever (see UECRetriever.over)")
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
         gate = self._active_gate or Gate()

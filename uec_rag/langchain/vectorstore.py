@@ -509,7 +509,8 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
             )
         source = source_of(theirs, max(check_k(candidates, "candidates"), check_k(k)))
         own = getattr(theirs, "embeddings", None)
-        made = adapters.call_with(adapters.index_over, kwargs, source, embedding, own)
+        made = adapters.call_with(adapters.index_over, kwargs, source, embedding, own, theirs)
+        adapters.refuse_unknown(kwargs, cls.over, cls)
         return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)
 
     @classmethod

@@ -250,6 +250,7 @@ class UECQueryEngine(BaseQueryEngine):
             Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
             `node_postprocessors`, ...
         """
+        check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, **kwargs)
         return cls(engine, gate)
 

@@ -102,6 +102,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
     ) -> None:
         if "k" in kwargs:
             raise TypeError("k: expected similarity_top_k, LlamaIndex's name for it.")
+        adapters.refuse_unknown(kwargs, self.over, UECRetriever, BaseRetriever)
         instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
         check_k(similarity_top_k)
@@ -250,7 +251,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
             If `theirs` is neither, or is over a `UECVectorStore`, if no embedding is given for a
             retriever, or another argument is invalid.
         """
-        kind = type(getattr(theirs, "vector_store", theirs)).__name__
+        kind = type(below := getattr(theirs, "vector_store", theirs)).__name__
         if not isinstance(theirs, VectorStoreIndex | BaseRetriever) or kind == "UECVectorStore":
             raise TypeError(
                 "theirs: expected a retriever or a VectorStoreIndex over another store than "
@@ -259,7 +260,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
         source = _source_of(theirs, count)
         own = getattr(theirs, "_embed_model", None)
-        made = adapters.call_with(adapters.index_over, kwargs, source, uec, own)
+        made = adapters.call_with(adapters.index_over, kwargs, source, uec, own, below)
         return cls(made, similarity_top_k, **kwargs)
 
     @staticmethod

@@ -12,6 +12,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Self, TypeAlias, TypeVar
 
+from uec_rag.base.checks import did_you_mean
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
@@ -153,25 +154,36 @@ def load_over(
     """
     known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
     loaded = Retriever.load(path, **{"store": made.store, "encoders": known, **options})
-    learn.remember(made.uec, made.store, loaded.uec.fitted)
+    if isinstance(loaded.store, SourceStore):
+        learn.remember(made.uec, loaded.store, loaded.uec.fitted)
     return loaded
 
 
-def take_options(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
-    """Take the arguments of a function out of options."""
-    names = signature(function).parameters
+def take_options(of: Callable[..., Any], options: dict[str, Any], after: int = 0) -> dict[str, Any]:
+    """Take the arguments of a function, after the first ones, out of options."""
+    names = [*signature(of).parameters][after:]
     return {name: options.pop(name) for name in [*options] if name in names}
 
 
 def call_with(function: Callable[..., _T], options: dict[str, Any], *arguments: object) -> _T:
-    """Call a function, also with its arguments among options, which are taken out of them."""
-    return function(*arguments, **take_options(function, options))
+    """Call a function, also with its other arguments among options, which are taken out of them."""
+    return function(*arguments, **take_options(function, options, len(arguments)))
+
+
+def refuse_unknown(given: dict[str, Any], over: Callable[..., Any], *own: type) -> None:
+    """Raise TypeError if no own class has an option; the message names those of `over`, too."""
+    mine = [name for one in own for name in signature(one).parameters if name != "kwargs"]
+    for name in given.keys() - {*mine}:
+        known = dict.fromkeys([*mine, *signature(over).parameters])
+        meant = did_you_mean(name, known) or f"; known are {', '.join(known)}."
+        raise TypeError(f"{name}: expected no such argument, got {given[name]!r:.60}{meant}")
 
 
 def index_over(
     source: Source,
     embedding: object,
     own: object,
+    theirs: object,
     vectors: Vectors | None = None,
     *,
     words: bool = True,
@@ -184,8 +196,8 @@ def index_over(
     source : Source
     embedding : UEC, embedding or None
         Makes the ensemble; by default the source's own.
-    own : embedding or None
-        The source's own, whose vectors are used if it is the first encoder.
+    own, theirs : object
+        The source's embedding or None, used for its vectors if it is the first encoder; the store.
     vectors : Vectors, optional
         Returns vectors that the first encoder made, in place of the source's own.
     words, fit : bool
@@ -207,7 +219,7 @@ def index_over(
         if (by_vector := source.find_by_vector) is not None:  # embeds each question once
             find = lambda text, filter: by_vector(first.query_vector(text), filter)  # noqa: E731
             source = replace(source, find=find)
-    source = replace(source, vectors=vectors, own=own, stored=source.vectors)
+    source = replace(source, vectors=vectors, own=own, stored=source.vectors, theirs=theirs)
     return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 

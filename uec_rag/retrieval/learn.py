@@ -30,6 +30,7 @@ from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Method, rank
+from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Passage, Store
 
 ENOUGH = 64
@@ -43,7 +44,7 @@ _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow,
 _log = logging.getLogger("uec_rag")
 # The last fits, each with what it was made of and the models, for another retriever over one store.
 _LATEST = deque[tuple[list[object], tuple[object, ...], Fitted]](maxlen=4)
-_LOADED = deque[tuple[list[object], tuple[object, ...], Fitted, Store]](maxlen=4)
+_LOADED = deque[tuple[list[object], tuple[object, ...], Fitted, SourceStore]](maxlen=4)
 
 
 def sample_passages(store: Store) -> list[Passage]:
@@ -124,13 +125,24 @@ def _made_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:
     """Return the models of an ensemble, and what a fit of it depends on besides questions."""
     dense = [each for each in uec.encoders if not isinstance(each, TermEncoder)]
     sources = tuple(getattr(encoder, "source", encoder) for encoder in dense)
-    return sources, [*map(id, sources), uec.fitted.names, uec.fitted.options, uec.fitted.rule]
+    rule = replace(uec.fitted.rule, evidence=None)  # which a fit learns
+    return sources, [*map(id, sources), uec.fitted.names, uec.fitted.options, rule]
 
 
-def remember(uec: UEC, store: Store, fitted: Fitted) -> None:
-    """Note the fit that was loaded of an ensemble over a store, for other retrievers over it."""
+def remember(uec: UEC, store: SourceStore, fitted: Fitted) -> None:
+    """Note the fit that an ensemble was given over a store, for other retrievers over it."""
     sources, key = _made_of(uec)
     _LOADED.append((key, sources, fitted, store))
+
+
+def recall(uec: UEC, store: SourceStore) -> UEC | None:
+    """Return an ensemble with the last fit noted over a store, which gets its words; or None."""
+    key, made = _made_of(uec)[1], uec.with_cache()
+    for other, _, fitted, known in [*_LOADED][::-1]:
+        if other == key and known.source.theirs is store.source.theirs is not None:
+            made.fitted, store.frequencies = fitted, known.frequencies
+            return made
+    return None
 
 
 def refit(store: Store, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:

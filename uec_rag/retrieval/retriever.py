@@ -774,7 +774,10 @@ class Retriever:
         instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
         for passage in given:
             check_type(passage, Passage, "passages", "Passage objects", instead)
-        self._use_fit(learn.fit_without_labels(self.uec, given, show_progress=show_progress), given)
+        before = self.uec
+        self._use_fit(learn.fit_without_labels(before, given, show_progress=show_progress), given)
+        if isinstance(self.store, SourceStore) and passages is not None:
+            learn.remember(before, self.store, self.uec.fitted)
         return self
 
     def _fit_once(self) -> None:
@@ -799,6 +802,8 @@ class Retriever:
         is_calibrated = self.calibration is not None or has_own_gate or self.labels
         if is_engine or home.read_only or is_calibrated:
             return
+        if isinstance(self.store, SourceStore) and (known := learn.recall(self.uec, self.store)):
+            return self._use_fit(known, ())
         given = learn.sample_passages(self.store)
         if len(given) >= learn.ENOUGH and self.uec.dimension:
             if isinstance(self.store, SourceStore):
@@ -813,7 +818,8 @@ class Retriever:
         home, before = self._home, self.uec
         if isinstance(self.store, SourceStore):  # it encodes what it finds
             source = self.store.with_ensemble(made)
-            source.learn_words(passages)
+            if passages:
+                source.learn_words(passages)
             save.record(home, source, made, self.calibration)
             self.store = source
         else:

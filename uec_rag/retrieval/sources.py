@@ -70,6 +70,8 @@ class Source:
         The source's own embedding.
     stored : Vectors or None
         Returns the vectors that this embedding made, to compare.
+    theirs : object
+        The store or retriever itself, by which a fit over it is found again.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Source:
     find_by_vector: Callable[[Sequence[float], Filter | None], Sequence[Passage]] | None = None
     own: object = None
     stored: Vectors | None = None
+    theirs: object = None
 
 
 @dataclass(eq=False)
@@ -353,10 +356,10 @@ class SourceStore(Store):
             is_same = float(matrix[is_known][0] @ own.embedding[0]) >= SAME
             if not is_same or not np.array_equal(own.embedding, own.features):
                 raise ValueError(
-                    f"vectors: expected those of the first encoder, {encoder.name!r}, with the "
-                    f"identity as last layer, but that of {known[0].text[:40]!r} differs from "
-                    "what it returns; give the store's embedding as first encoder, or "
-                    "vectors=lambda ids: {} to encode its texts."
+                    f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
+                    f"another model in the store (for {known[0].text[:40]!r}), or of one whose "
+                    "last layer is not the identity. Embed the store's texts again, pass the "
+                    "embedding that made them, or vectors=lambda ids: {} to encode its texts."
                 )
             self._compared.append(known[0].id)
         if others:

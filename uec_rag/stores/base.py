@@ -352,7 +352,9 @@ def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | Non
     check_type(store, Store | None, "store", "a store, such as LocalStore()")
     state = settings.get(STORE)
     if state is None and store is not None:
-        raise ValueError("this index stores its own passages; omit store=")
+        raise ValueError(
+            "store: expected none: the folder has its own passages; omit store=, over=."
+        )
     if state is None:
         return None
     if store is None or not isinstance(state, dict):
