@@ -167,8 +167,15 @@ def test_a_gate_fits_no_index_of_another_calibration(full, texts):
         assert gate.fits(view)
     view.calibrate(*labelled(texts, 60, seed=6))
     assert not gate.fits(view)
-    with pytest.warns(UserWarning, match="another calibration or filter .* Recalibrate it"):
+    with pytest.warns(UserWarning, match="another calibration or filter, .* Make it again from its labels"):
         gate.decide(view.search(queries[:3], 4))
+
+
+def test_a_gate_fits_no_index_of_another_version(full, monkeypatch):
+    gate = Gate(0.5, basis=full._method().basis)
+    assert gate.fits(full)
+    monkeypatch.setattr("uec_rag.retrieval.retriever.__version__", "9.0")
+    assert not gate.fits(full)
 
 
 class TestOfOtherPassages:

@@ -31,7 +31,8 @@ _LONGEST = 4000  # characters that are looked at
 
 
 @cache
-def _evidence() -> dict[str, float]:
+def learned_ratios() -> dict[str, float]:
+    """Return the log likelihood ratio of each kind of first hit, if it is rare."""
     return {name: float(value) for name, value in shipped("counterevidence.json").items()}
 
 
@@ -94,7 +95,7 @@ def log_likelihood_ratio(kind: str, share: float) -> float:
     """
     if kind == "states":
         return 0.0
-    ratio = math.exp(_evidence()[kind])
+    ratio = math.exp(learned_ratios()[kind])
     return math.log(ratio / (ratio * share + 1 - share))
 
 

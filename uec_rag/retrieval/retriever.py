@@ -17,10 +17,12 @@ from typing import Any, Self, TypeAlias, Unpack
 
 import numpy as np
 
+from uec_rag.base import __version__
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, as_matrix
+from uec_rag.confidence.counterevidence import learned_ratios
 from uec_rag.confidence.decision import Decision, with_note
 from uec_rag.confidence.languages import ENGLISH, check_language, sentence
 from uec_rag.confidence.model import JUDGED, shipped_model
@@ -557,7 +559,7 @@ class Retriever:
 
         The model from logits to probabilities is the calibrated, the fitted or the default one. The
         basis is the hash of everything that turns a search's similarities into confidence, except
-        the passages.
+        the passages, and of the version, which may compute it otherwise.
 
         `filter`: the order of its keys is ignored, and of a callable, everything but its type.
         """
@@ -566,7 +568,8 @@ class Retriever:
         model = model or fitted.confidence_model or shipped_model("unfitted")
         weights = fitted.rule.evidence
         filtered = json.dumps(filter, sort_keys=True, default=_as_text)
-        state = model.fingerprint, weights and weights.fingerprint, filtered
+        learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
+        state = *learned, __version__, filtered
         basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
         return Method(fitted, model, basis, calibration is None, check_language(self.language))
 
