@@ -167,7 +167,7 @@ def test_a_gate_fits_no_index_of_another_calibration(full, texts):
         assert gate.fits(view)
     view.calibrate(*labelled(texts, 60, seed=6))
     assert not gate.fits(view)
-    with pytest.warns(UserWarning, match="another calibration or filter, .* Make it again from its labels"):
+    with pytest.warns(UserWarning, match="another calibration or filter, .* Make it again"):
         gate.decide(view.search(queries[:3], 4))
 
 

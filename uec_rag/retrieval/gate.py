@@ -530,8 +530,8 @@ class Gate(NotCopied, Record):
     def _decide(self, known: Sequence[Decision], threshold: float) -> list[Decision]:
         if any(self.basis and one.basis not in ("", self.basis) for one in known):
             warn(
-                "The gate was made with another calibration or filter, or another version, than this "
-                "search: its guarantee does not apply. Make it again from its labels."
+                "The gate was made with another calibration or filter, or another version: its "
+                "guarantee does not apply to this search. Make it again from its labels."
             )
         return [decide_again(decision, threshold) for decision in known]
 
