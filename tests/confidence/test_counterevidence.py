@@ -1,4 +1,4 @@
-"""What speaks against a first hit."""
+"""Counterevidence of first hits."""
 
 import numpy as np
 import pytest

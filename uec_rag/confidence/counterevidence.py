@@ -1,4 +1,4 @@
-"""What speaks against a first hit: that it states nothing, or lacks a name that others have."""
+"""Counterevidence: a first hit that states nothing, or lacks a name that others have."""
 
 from __future__ import annotations
 

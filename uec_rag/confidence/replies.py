@@ -26,14 +26,15 @@ class UnknownReading(ValueError):
     """The error for a chosen reading that the question does not have, or the index no longer."""
 
 
+def _tables() -> list[Mapping[str, Any]]:
+    """Return the words of replies in each language."""
+    return [languages.tables()[code]["replies"] for code in languages.languages()]
+
+
 @cache
 def _courtesies() -> frozenset[tuple[str, ...]]:
-    said = (
-        table["replies"]["courtesies"]
-        for table in languages.tables().values()
-        if "replies" in table
-    )
-    return frozenset(tuple(_SPOKEN.findall(one)) for text in said for one in text.split(","))
+    said = (one for table in _tables() for one in table["courtesies"].split(","))
+    return frozenset(tuple(_SPOKEN.findall(one)) for one in said)
 
 
 @skip_long_texts(False)
@@ -45,14 +46,10 @@ def is_courtesy(text: str) -> bool:
     >>> is_courtesy("OK, thanks a lot!"), is_courtesy("谢谢"), is_courtesy("How do I say thanks?")
     (True, True, False)
     """
-    words = tuple(_SPOKEN.findall(text.casefold()))
-    left = words
-    while left:
-        taken = next((count for count in (3, 2, 1) if left[:count] in _courtesies()), 0)
-        if not taken:
-            return False
+    left = words = tuple(_SPOKEN.findall(text.casefold()))
+    while taken := next((count for count in (3, 2, 1) if left[:count] in _courtesies()), 0):
         left = left[taken:]
-    return bool(words)
+    return bool(words) and not left
 
 
 def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
@@ -194,7 +191,7 @@ def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
     choices: dict[str, slice] = {}
     behind_article: dict[str, slice] = {}
-    for table in (table["replies"] for table in languages.tables().values() if "replies" in table):
+    for table in _tables():
         listed = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
         for text, chosen in (*listed, (table["all"], slice(None)), (table["none"], slice(0, 0))):
             for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):

@@ -146,12 +146,7 @@ def _plain(sentence: str) -> str:
 
 _AUXILIARIES = "am are can could did do does has have is may must should was were will would"
 _NO_ENDS = frozenset(_AUXILIARIES.split())  # "What can and should I do?" is one question
-# What a clause has, and keywords have not, up to what begins a clause below it.
-_CLAUSE = _NO_ENDS | frozenset(["be", "been", "cannot", "he", "i", "she", "they", "we"])
-_BELOW = frozenset(
-    ["after", "although", "as", "because", "before", "if", "since", "that", "unless"]
-)
-_BELOW |= {"until", "when", "where", "which", "while"}
+_CLAUSE = _NO_ENDS | _WORDS["of_clauses"]  # what keywords have not
 _OPENING = 6  # words
 _AND = regex.compile(r"\?\s+(?:and )?|[,;]?\s+(?:and|or)\s+(?:also )?", regex.IGNORECASE)
 # A question that follows "and", which in "which exist and are free" it is not.
@@ -181,18 +176,15 @@ def _two_things(
     text: str, before: regex.Pattern[str], between: regex.Pattern[str]
 ) -> tuple[str, ...]:
     """Return what stands on both sides of `between`, after `before`; () over several sentences."""
-    begin = before.search(text)
-    things = [] if begin is None else between.split(text[begin.end() :].rstrip(" ?.!"), 1)
+    if (begin := before.search(text)) is None:
+        return ()
+    things = between.split(text[begin.end() :].rstrip(" ?.!"), 1)
     plain = [thing.split() for thing in things if thing.strip() and not _SENTENCES.search(thing)]
     if len(plain) != 2:
         return ()
     one, other = plain
-    if (
-        begin
-        and begin.groupdict().get("article")
-        and len(one) == 1 < len(other)
-        and other[0] != "the"
-    ):
+    has_article = begin.groupdict().get("article") is not None
+    if has_article and len(one) == 1 < len(other) and other[0] != "the":
         one = [*one, other[-1]]  # "the European and US approaches"
     return " ".join(one), " ".join(other)
 
@@ -270,7 +262,7 @@ def possible_parts(question: str) -> tuple[str, ...]:
 def _may_ask(side: str) -> bool:
     words = _lower(side)
     asks = bool(words) and words[0] in _WORDS["openings"]
-    main = takewhile(lambda word: word not in _BELOW, words)
+    main = takewhile(lambda word: word not in _WORDS["subordinators"], words)
     is_plain = asks or (_CLAUSE.isdisjoint(main) and words[:1] != ["it"])
     return is_plain and len(_content(side)) >= _FEWEST_WORDS
 

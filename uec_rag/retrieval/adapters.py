@@ -173,7 +173,7 @@ def call_with(function: Callable[..., _T], options: dict[str, Any], *arguments: 
 def refuse_unknown(given: dict[str, Any], over: Callable[..., Any], *own: type) -> None:
     """Raise TypeError if no own class has an option; the message names those of `over`, too."""
     mine = [name for one in own for name in signature(one).parameters if name != "kwargs"]
-    for name in given.keys() - {*mine}:
+    for name in (name for name in given if name not in mine):
         known = dict.fromkeys([*mine, *signature(over).parameters])
         meant = did_you_mean(name, known) or f"; known are {', '.join(known)}."
         raise TypeError(f"{name}: expected no such argument, got {given[name]!r:.60}{meant}")

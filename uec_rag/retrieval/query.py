@@ -147,9 +147,9 @@ class Query:
         else:
             text, before, replies = _parse_turns(said, history)
             replies = replies if within is None else (*replies, within)
-        # A reply that is more text of the question was asked for.
         if text == said and not replies and is_courtesy(text):
             return cls(text, searched_turns(text, before), replies, before, said, asks=False)
+        # A reply that is more text of the question was asked for.
         asked, rest = wording.asking_part(text) if text in (said, *history) else (text, "")
         turns = searched_turns(asked or text, before)
         if not rest:
@@ -183,7 +183,8 @@ class Query:
     def switched(self) -> tuple[str, ...]:
         """The questions before, about what a follow-up goes on to; see `wording.switched`."""
         whole = (turn for turn in reversed(self.turns) if not wording.refers_back(turn))
-        return wording.switched(self.text, next(whole, ""))
+        before = next(whole, "")
+        return wording.switched(self.text, before) if before else ()
 
     @property
     def _meant(self) -> str:

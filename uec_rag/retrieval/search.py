@@ -50,7 +50,7 @@ from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, cover, own_copy
 from uec_rag.retrieval.why import explain
-from uec_rag.retrieval.words import match, missing, name_evidence, word_evidence
+from uec_rag.retrieval.words import Content, match, missing, name_evidence, word_evidence
 from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
@@ -512,10 +512,12 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
         near, query = ranking.first(row, NEAREST).tolist(), ranking.queries[row]
         hits, lacks = [passages[at] for at in near], [0.0] * len(near[:JUDGED])
         if ranking.words is not None:
-            of_hits, idf = [ranking.words[row][at] for at in near], ranking.idf[row]
+            of_hits = [ranking.words[row][at] for at in near]
+            content = Content.of(query, ranking.idf[row])
             texts = [hit.with_source for hit in hits[:JUDGED]]
-            words[row] = word_evidence(query, [*zip(texts, of_hits[:JUDGED], strict=True)], idf)
-            lacks = name_evidence(query, hits, of_hits, idf, ranking.view.corpus_size)
+            first = [*zip(texts, of_hits[:JUDGED], strict=True)]
+            words[row] = word_evidence(query, content, first)
+            lacks = name_evidence(content, hits, of_hits, ranking.view.corpus_size)
         texts = [hit.text for hit in hits]
         against[row] = counterevidence(texts, logits[row] / temperature, lacks)
     variance = slope**2 * sigma2

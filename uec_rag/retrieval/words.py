@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -128,8 +128,40 @@ def missing(query: Query, found: Iterable[Iterable[str]], words: Iterable[str]) 
     return [word for word in content if word not in known and (word in named or not named)]
 
 
+@dataclass(frozen=True)
+class Content:
+    """The content words of a question.
+
+    Attributes
+    ----------
+    rarity : mapping of str to float
+        The idf of each; without those of the turns, which the hits of a question need not have.
+    names : set of str
+        Those that are names, numbers and identifiers.
+    compounds : sequence of (str, list of str)
+        See `lexical.compounds`.
+    """
+
+    rarity: Mapping[str, float]
+    names: Collection[str]
+    compounds: Sequence[tuple[str, list[str]]]
+
+    @classmethod
+    def of(cls, query: Query, rarity: Mapping[str, float]) -> Content:
+        """Choose the content words of a question; `rarity`: the idf of all of its words."""
+        without = function_words(query.language)
+        content = {
+            word: idf_of_word
+            for word, idf_of_word in rarity.items()
+            if not says_little(word, without) and (not query.turns or word in query.text)
+        }
+        if not content:
+            return cls({}, set(), [])
+        return cls(content, _names_of(query, content), lexical.compounds(query.text))
+
+
 def word_evidence(
-    query: Query, hits: Sequence[tuple[str, Collection[str]]], rarity: Mapping[str, float]
+    query: Query, content: Content, hits: Sequence[tuple[str, Collection[str]]]
 ) -> tuple[float, float]:
     """Compute the `WORDS`: the parts of a question's words that its first hits have; 1 is all.
 
@@ -140,21 +172,18 @@ def word_evidence(
     They are NaN, not known, if the question is in another script than the first hit and not in
     Latin letters, or has no content word.
 
-    `hits`: the text of each, and the question's words that it has. `rarity`: the idf of the words.
+    `hits`: the text of each, and the question's words that it has.
     """
-    question = query.text
-    script = lexical.letters_in(question)
+    script, rarity = lexical.letters_in(query.text), content.rarity
     if script != lexical.LATIN and script != lexical.letters_in(hits[0][0]):
         return np.nan, np.nan
-    content = _content(query, rarity)
-    if not content:
+    if not rarity:
         return np.nan, np.nan
-    named = _names_of(query, content) if len(content) > 1 else {*content}
-    compounds, total = lexical.compounds(question), sum(content.values())
-    coverage, has_names = 0.0, False
+    named = {*(content.names if len(rarity) > 1 else rarity)}
+    total, coverage, has_names = sum(rarity.values()), 0.0, False
     for text, matched in hits:
-        known, implied = _known(matched, compounds)
-        having = [content[word] for word in content if word in known]
+        known, implied = _known(matched, content.compounds)
+        having = [rarity[word] for word in rarity if word in known]
         coverage = max(coverage, sum(having) / total)
         if named <= known and not has_names:
             has_names = lexical.has_words(text, named - implied)
@@ -162,11 +191,7 @@ def word_evidence(
 
 
 def name_evidence(
-    query: Query,
-    passages: Sequence[Passage],
-    words: Sequence[Collection[str]],
-    rarity: Mapping[str, float],
-    size: int,
+    content: Content, passages: Sequence[Passage], words: Sequence[Collection[str]], size: int
 ) -> list[float]:
     """Compute what it says of each of the first hits that it lacks a name of the question.
 
@@ -180,25 +205,25 @@ def name_evidence(
     ----------
     passages, words
         The different hits, best first, and the words of the question that each has.
-    rarity, size
-        The idf of the words of the question among so many passages.
+    size
+        The number of passages by which words are rare.
     """
-    content = _content(query, rarity)
-    wanted = content.keys() - words[0]
+    rarity = content.rarity
+    wanted = rarity.keys() - words[0]
     if not wanted:
         return [0.0] * len(words[:JUDGED])
     folders = set[str]().union(*(_folder_words(passage.about.source) for passage in passages))
-    named, compounds = _names_of(query, content), lexical.compounds(query.text)
     costs = dict[str, float]()
     for word in wanted:
-        kind = "outside" if word.casefold() in folders else "unnamed" if word in named else ""
-        if kind:
-            count = (size + 1) * np.exp(-content[word]) - 0.5
+        is_folder = word.casefold() in folders
+        if is_folder or word in content.names:
+            kind = "outside" if is_folder else "unnamed"
+            count = (size + 1) * np.exp(-rarity[word]) - 0.5
             costs[word] = log_likelihood_ratio(kind, 1 - min(max(count / size, 0.0), 1.0))
     found, of_first = list[float](), 0.0
     for passage, matched in zip(passages[:JUDGED], words[:JUDGED], strict=True):
-        known, _ = _known(matched, compounds)
-        said = sum(content[word] for word in content.keys() & known - costs.keys())
+        known, _ = _known(matched, content.compounds)
+        said = sum(rarity[word] for word in rarity.keys() & known - costs.keys())
         if not found:
             of_first = max(said, 1e-9)
         lacks = {w for w in costs.keys() - known if not lexical.has_words(passage.with_source, [w])}
@@ -211,19 +236,6 @@ def name_evidence(
 def _folder_words(source: str) -> frozenset[str]:
     folders = [part.replace("_", " ") for part in PurePath(source).parts[:-1]]
     return frozenset(lexical.split_words(" ".join(folders).casefold()))
-
-
-def _content(query: Query, rarity: Mapping[str, float]) -> dict[str, float]:
-    """Return the content words of a question with their idf.
-
-    The hits of a question need not have the words of its turns.
-    """
-    without = function_words(query.language)
-    return {
-        word: idf_of_word
-        for word, idf_of_word in rarity.items()
-        if not says_little(word, without) and (not query.turns or word in query.text)
-    }
 
 
 def _known(
