@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from itertools import islice
 from operator import attrgetter
 from pathlib import PurePath
 
@@ -560,12 +561,12 @@ def closest_sections(candidates: Candidates, most: int = 3) -> list[Reading]:
     Of those that only list headings, such as a table of contents, there is none beside others.
     """
     groups = candidates.rows_of(range(len(candidates.mass)))
-    stating = [
+    stating = (
         rows
         for rows in groups
         if any(kind_of_text(candidates.texts[row]) != "lists" for row in rows)
-    ]
-    return _named(candidates, (stating or groups)[:most], candidates.mass)
+    )
+    return _named(candidates, [*islice(stating, most)] or groups[:most], candidates.mass)
 
 
 def _named(

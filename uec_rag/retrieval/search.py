@@ -16,8 +16,9 @@ decide        decides, and assembles the `Result` of a question
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, cast
@@ -227,10 +228,11 @@ def run(
         them, and a question would look answered.
     """
     view, whole = store.snapshot(among), None if among is None else store.snapshot(rest)
+    others = None if whole is None else partial(_left_out_of, whole, k)
     # Of an engine, those that a filter selects are not counted.
     size, results = 0 if store.remote and among is not None else len(view), list[Result]()
     flat = [one for query in queries for one in query.views.values()]
-    blocks = rank(method, view, flat, in_context(flat, rows, parts), k, whole)
+    blocks = rank(method, view, flat, in_context(flat, rows, parts), k, others)
     assessments = chain.from_iterable(
         [None] * len(asked) if ranking is None else assess(ranking) for asked, ranking in blocks
     )
@@ -338,13 +340,15 @@ def rank(
     queries: Sequence[Query],
     parts: Sequence[Gaussian],
     k: int,
-    whole: Store | None = None,
+    others: Callable[[Ranking], FloatArray] | None = None,
 ) -> Iterator[tuple[Sequence[Query], Ranking | None]]:
     """Find the hits of queries and their features, from which `calibrate` learns, too.
 
     Yields blocks of queries with their ranking, which is None if there are no passages. A block has
     as many queries as fit in memory. In a remote store, it has one, since the candidates differ
     between queries.
+
+    `others`: computes mu_s of what competes with a few passages (`left_out`).
     """
     fitted, step = method.fitted, 1
     profile = fitted.training_profile if method.check_familiar else None
@@ -377,9 +381,7 @@ def rank(
         ranking = Ranking(
             method, view, asked, some, pi, leading, apart, *found, *matched, unfamiliar
         )
-        rest = None
-        if whole is not None and len(view) < NEAREST:
-            rest = view_for(method, whole, asked, some, k)
+        rest = others(ranking) if others is not None and len(view) < NEAREST else None
         ranking.features = features_of(ranking, store, rest)
         ranking.probabilities = method.model.probabilities(ranking.features)
         yield asked, ranking
@@ -476,7 +478,7 @@ def contribute(
     return to_hits, words, idf_of
 
 
-def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Features:
+def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) -> Features:
     """Compute the features of the first different texts of n questions.
 
     Parameters
@@ -484,8 +486,8 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
     ranking : Ranking
     store : Store
         What was searched.
-    rest : View, optional
-        The passages that compete with the few ones of a filter.
+    rest : array, shape (n, m), optional
+        mu_s of the passages that compete with the few ones of a filter, see `left_out`.
     """
     method, fitted, pi = ranking.method, ranking.method.fitted, ranking.coefficients
     mu, to_hits, positions = ranking.top.mu, ranking.to_hits, ranking.distinct
@@ -504,7 +506,7 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
     if not is_unfitted:
         members = member_evidence(ranking, to_hits[:, :, 0].copy())
     if rest is not None:
-        others = (slope * left_out(ranking, rest) + offset[:, None]).astype(np.float32)
+        others = (slope * rest + offset[:, None]).astype(np.float32)
     temperature = method.model.temperature
     words = np.full((len(mu), len(WORDS)), np.nan, dtype=np.float32)
     against = np.empty(len(mu), dtype=np.float32)
@@ -524,22 +526,36 @@ def features_of(ranking: Ranking, store: Store, rest: View | None = None) -> Fea
     return features(logits, variance, members, temperature, words, others, against)
 
 
-def left_out(ranking: Ranking, whole: View) -> FloatArray:
+def left_out(
+    ranking: Ranking,
+    whole: View,
+    apart: Collection[str] = (),
+    compared: Compared | None = None,
+) -> FloatArray:
     """Return mu_s of the nearest passages that are not in a ranking, shape (n, m).
 
     With the different texts of the ranking, they are `NEAREST`; rows are padded with -inf.
+
+    `apart`: ids of passages that do not count, at most `NEAREST` with those of the ranking.
+    `compared`: the questions with all passages, if that is known.
     """
     fitted, pi = ranking.method.fitted, ranking.coefficients
-    compared, query = compare(fitted, whole, ranking.parts), fitted.combine(ranking.parts, pi)
-    weights = pi * fitted.weights / mean_lengths(ranking)
+    compared = compared or compare(fitted, whole, ranking.parts)
+    query, weights = fitted.combine(ranking.parts, pi), pi * fitted.weights / mean_lengths(ranking)
     top, passages, _, distinct = top_k(fitted, whole, query, compared, weights, 2 * NEAREST)
     others = np.full((len(pi), NEAREST), -np.inf, dtype=np.float32)
     for row, columns in enumerate(distinct.tolist()):
         found = {passage.text for passage in ranking.passages[row]}
-        new = [at for at in columns if at >= 0 and passages[row][at].text not in found]
+        near = [(at, passages[row][at]) for at in columns if at >= 0]
+        new = [at for at, one in near if one.text not in found and one.id not in apart]
         new = new[: max(0, NEAREST - len(found))]
         others[row, : len(new)] = top.mu[row, new]
     return others
+
+
+def _left_out_of(store: Store, k: int, ranking: Ranking) -> FloatArray:
+    view = view_for(ranking.method, store, ranking.queries, ranking.parts, k)
+    return left_out(ranking, view)
 
 
 def mean_lengths(ranking: Ranking) -> FloatArray:
@@ -705,28 +721,25 @@ def _worth_offering(assessed: Assessment) -> tuple[Assessment, list[Reading]]:
     meant = readings.readings(near) if assessed.underspecified >= _WORTH_ASKING else []
     if not assessed.asks(meant) or ranking.method.model.standardised:
         return assessed, meant
-    query = ranking.queries[row]
+    query, parts = ranking.queries[row], [part[row : row + 1] for part in ranking.parts]
+    compared = compare(ranking.method.fitted, ranking.view, parts)
+
+    def is_answered(one: Reading) -> bool:
+        """Search within it: all passages but those of the other readings compete with its own."""
+        apart = {id_ for other in others if other is not one for id_ in other.ids}
+        rest = partial(left_out, whole=ranking.view, apart=apart, compared=compared)
+        among = ranking.view.snapshot({"$id": [*one.ids]})
+        [(_, found)] = rank(ranking.method, among, [query], parts, JUDGED, rest)
+        return found is not None and float(found.probabilities.confidence[0]) > _ANSWERED
+
     worth, others = meant, list[Reading]()
     while len(worth) != len(others):
         others = worth
-        worth = [one for one in others if _is_answered(ranking, row, one, others)]
+        worth = [one for one in others if is_answered(one)]
     if len(worth) < 2 and near.sections:
         unsaid, near = readings.among_sections(query.text, near, assessed.confidence, query.turns)
         return _worth_offering(replace(assessed, underspecified=unsaid, competing=near))
     return assessed, worth if len(worth) > 1 else []
-
-
-def _is_answered(ranking: Ranking, row: int, meant: Reading, others: Sequence[Reading]) -> bool:
-    """Return whether a question would be answered at 0.5, if one of its readings was chosen.
-
-    As in a search within it, all passages but those of the other readings compete with its own.
-    """
-    view, asked = ranking.view, slice(row, row + 1)
-    apart = [id_ for one in others if one is not meant for id_ in one.ids]
-    among, whole = view.snapshot({"$id": [*meant.ids]}), view.snapshot({"$not": {"$id": apart}})
-    parts = [part[asked] for part in ranking.parts]
-    [(_, found)] = rank(ranking.method, among, ranking.queries[asked], parts, JUDGED, whole)
-    return found is not None and float(found.probabilities.confidence[0]) > _ANSWERED
 
 
 def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:

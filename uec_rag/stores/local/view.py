@@ -31,6 +31,7 @@ from uec_rag.stores.filters import matches, parse
 from uec_rag.stores.local.scan import MANY, Compared, Scan
 
 _MANY = 4096  # passages that are read at a time
+_FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
 _LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
 
@@ -514,12 +515,11 @@ class View(Store):
                 found.append(np.zeros((len(block), 0), dtype=np.float32))
                 continue
             if isinstance(block, Terms):
-                product = next(words).similarities(block)
-            else:
-                product, errors[:, place] = self._multiply(block, number)
-            found.append(product if self.selected is None else product[:, self.selected])
-            if number >= 0:
-                require_finite(found[-1:], _LARGEST_PRODUCT)
+                found.append(self._select(next(words).similarities(block)))
+                continue
+            product, errors[:, place] = self._multiply(block, number)
+            found.append(product)
+            require_finite(found[-1:], _LARGEST_PRODUCT)
 
         def compute(place: int, row: int, columns: NDArray[np.int64]) -> FloatArray:
             positions, query = self.positions(columns), cast(FloatArray, blocks[place])[row]
@@ -539,15 +539,25 @@ class View(Store):
     def _multiply(
         self, query: FloatArray, number: int
     ) -> tuple[FloatArray, NDArray[np.float64] | float]:
-        """Multiply queries with a block of all means; return the error, too."""
+        """Multiply queries with a block of the means; return the error, too."""
+        count, selected = int(self.state.edges[-1]), self.selected
+        if selected is not None and _FEW * len(selected) < count and len(selected) <= _MANY:
+            few = np.empty((len(query), len(selected)), dtype=np.float32)
+            for segment, own, places in self.state.split(selected):
+                with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
+                    few[:, places] = query @ segment.means[number][own].T
+            return few, 0.0
         segments = [part.segment for part in self.state.parts]
-        if int(self.state.edges[-1]) < MANY:
-            with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
+        if count < MANY:
+            with np.errstate(invalid="ignore", over="ignore"):
                 products = [query @ segment.means[number].T for segment in segments]
-            return np.concatenate(products, axis=1), 0.0
+            return self._select(np.concatenate(products, axis=1)), 0.0
         scanned = [segment.scans[number].similarities(query) for segment in segments]
         products, errors = map(list, zip(*scanned, strict=True))
-        return np.concatenate(products, axis=1), np.max(errors, axis=0)
+        return self._select(np.concatenate(products, axis=1)), np.max(errors, axis=0)
+
+    def _select(self, similarities: FloatArray) -> FloatArray:
+        return similarities if self.selected is None else similarities[:, self.selected]
 
     def top_k(
         self, query: Gaussian, k: int, *, beta: float, compared: Compared, weights: FloatArray
