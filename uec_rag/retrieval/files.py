@@ -41,7 +41,7 @@ def record_options(folder: Path, options: Mapping[str, Any]) -> None:
 def options_of(folder: Path) -> dict[str, Any]:
     """Return how a saved index was made from a folder; empty for the default or if not known."""
     with closing(open_home(folder, read_only=True)) as home:
-        return dict(home.setting(_OPTIONS) or {})
+        return dict(home.settings.get(_OPTIONS) or {})
 
 
 @dataclass(frozen=True)
