@@ -6,13 +6,7 @@ from typing import Any, Protocol, TypeGuard, cast
 
 from uec_rag.base.checks import check_pickles
 from uec_rag.base.errors import warn
-from uec_rag.encoders.base import (
-    Encoded,
-    IdentityHead,
-    Role,
-    check_vectors,
-    prepare_texts,
-)
+from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_vectors, prepare_texts
 from uec_rag.encoders.sentence_transformer import lost_prompts
 
 ACCEPTED = (

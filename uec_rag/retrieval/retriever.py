@@ -105,12 +105,7 @@ class Retriever:
     """
 
     def __init__(
-        self,
-        uec: UEC,
-        store: Store | None = None,
-        *,
-        language: str | None = None,
-        fit: bool = True,
+        self, uec: UEC, store: Store | None = None, *, language: str | None = None, fit: bool = True
     ) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
