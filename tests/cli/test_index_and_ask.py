@@ -18,7 +18,7 @@ from tests.markdown import ROOT
 from tests.retrieval.test_save import OLDER
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.retrieval.files import update_files
+from uec_rag.retrieval.files import options_of, record_options, update_files
 from uec_rag.retrieval.sources import Source, SourceStore
 
 
@@ -51,12 +51,19 @@ def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_pa
     index.save(tmp_path / "idx")
     index.label("Do keys turn?", ["key", "lock"])
     index.close()
+    record_options(tmp_path / "idx", {"exclude": ["drafts/"], "model": ["bm25"]})
     with database_of(tmp_path / "idx") as database:
         for sql in OLDER:
             database.execute(sql)
     refused = run("ask", "~/idx", "locks", code=2).output
     assert "has format 1, expected 2" in refused
-    run("index", "~/idx", "--out", "~/new", "--model", "bm25")
+    again = ("index", "~/idx", "--out", "~/new")
+    for given, told in (
+        ([], "was made with --model bm25; add that, or another"),
+        (["--chunk-size", "500"], "is an index, whose passages are taken as they are; omit --"),
+    ):
+        assert told in " ".join(run(*again, *given, code=2).stderr.split())
+    run(*again, "--model", "bm25")
     made = Retriever.load(tmp_path / "new")
     assert {one.id: one.text for one in made.passages()} == {
         "lock": "Locks turn.",
@@ -65,6 +72,7 @@ def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_pa
     assert [one.id for one in made.passages({"since": {"$gt": date(2026, 1, 1)}})] == ["lock"]
     assert made.get(["lock"])[0].metadata["source"] == "keys.md"
     assert made.labels == {"Do keys turn?": {"key", "lock"}}
+    assert options_of(tmp_path / "new") == {"exclude": ["drafts/"], "model": ["bm25"]}
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -15,6 +15,7 @@ from uec_rag.confidence.readings import (
     MOST_READINGS,
     Candidates,
     ambiguity,
+    closest_sections,
     features,
     readings,
     shipped_underspecified,
@@ -137,6 +138,27 @@ def test_where_only_the_names_of_files_are_known_there_is_nothing_to_choose():
     files = ["a.md", "b.md"]
     assert labels(files, sources=files) == ["a"]
     assert labels(["a.md", "Fees"], sources=files) == ["a", "Fees"]
+
+
+def test_a_file_is_named_by_a_heading_in_its_text_that_has_a_word_of_the_question():
+    texts = [
+        "None.\n\n## Books\n\nTen.\n\n## Late fees\n\nNone.",
+        "# pay the fee\n./pay",  # a comment in code
+        "Ten.\n\n## Members\n\nAll.",
+    ]
+    files = ["a/loans.md", "b/loans.md", "Prices"]
+    sources = ["a/loans.md", "b/loans.md", "prices.md"]
+    told = labels(files, sources=sources, texts=texts, idf={"fee": 3.0})
+    assert told == ["Late fees", "b/loans", "Prices"]
+
+
+def test_a_table_of_contents_is_no_closest_section_beside_others():
+    contents, fees = "1 Fees\n2 Returns", "A fee is due."
+    titles = ["Contents", "Fees", "Returns"]
+    found = candidates(titles, texts=[contents, fees, "We take it back."])
+    assert [one.title for one in closest_sections(found)] == ["Fees", "Returns"]
+    only = candidates(titles[:1], texts=[contents])
+    assert [one.title for one in closest_sections(only)] == ["Contents"]
 
 
 def test_a_subject_that_has_all_the_question_says_is_a_rival_and_one_that_lacks_a_word_is_not():

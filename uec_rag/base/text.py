@@ -48,6 +48,7 @@ _ASCII_WORD = regex.compile(r"\w+", regex.ASCII)  # equal to WORD for ASCII text
 SENTENCE_END = regex.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
 _HEADING = regex.compile(r"[Hh]eader [1-6]|h[1-6]")
 _MARKDOWN_HEADING = regex.compile(r"\s*+#{1,6}[ \t]++(\S[^\r\n]*)")
+_HEADING_LINE = regex.compile(r"(?m)^#{2,6}[ \t]++(\S[^\r\n]*)")
 _LINK, _MARKS = regex.compile(r"!?\[([^\[\]]*+)\]\([^()]*+\)"), regex.compile("[`*~]+")
 ATTRIBUTES = regex.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
 """The attributes at the end of a heading in Markdown: "{#fees}", "{: .no_toc}"."""
@@ -351,6 +352,21 @@ def _heading_of(metadata: Mapping[str, Any], text: str) -> str:
         text = rest.lstrip("\n") if line.partition(": ")[0] in metadata else text
     begins = _MARKDOWN_HEADING.match(text)
     return _without_markup(begins[1]) if begins else ""
+
+
+def headings_in(source: str, text: str) -> list[str]:
+    r"""List the Markdown headings of sections in a passage that was cut without regard to them.
+
+    Examples
+    --------
+    >>> headings_in("loans.md", "None.\n\n## Fees\n\nNone.\n\n## `Books`\n\n10")
+    ['Fees', 'Books']
+    >>> headings_in("loans.sh", "# Copyright")
+    []
+    """
+    if _suffix(source) not in ("", *MARKDOWN):  # in a script, it would be a comment
+        return []
+    return [_without_markup(heading) for heading in _HEADING_LINE.findall(text)]
 
 
 def _without_markup(heading: str) -> str:

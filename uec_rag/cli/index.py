@@ -46,7 +46,7 @@ def index(
     ----------
     folder
         Folder of documents: text, Markdown, CSV, and others with the extra 'documents'. Or an
-        index, also of another version, whose passages are taken as they are.
+        index, also of another version, whose passages, labels and options are taken as they are.
     to
         Output folder. An existing index is overwritten.
     model
@@ -104,6 +104,8 @@ def _make(
     from uec_rag.retrieval.learn import NoFit
 
     is_saved_index = is_index(folder)
+    if is_saved_index:
+        _check_made_with(folder, model, options)
     found = Folder(folder) if is_saved_index else list_made_with(folder, options)
     retriever = Retriever(ensemble := build_ensemble(model))
     say(f"Reading {folder} ...")
@@ -122,5 +124,23 @@ def _make(
         except NoFit as error:
             note(f"the ensemble is not fitted, so that confidence is unreliable. {error}")
     retriever.save(to)
-    record_options(to, options)
+    record_options(to, {**options, "model": [*model]} if model else options)
     return retriever, found
+
+
+def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:
+    """Raise ValueError if an index is made from another one with options that do not apply."""
+    from uec_rag.retrieval.save import MADE_WITH, settings_in
+
+    if options:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
+        raise ValueError(
+            f"FOLDER: {str(folder)!r} is an index, whose passages are taken as they are; omit "
+            f"{given}, or index the documents"
+        )
+    if not model and (before := settings_in(folder)[MADE_WITH].get("model")):
+        same = " ".join(f"--model {name}" for name in before)
+        raise ValueError(
+            f"FOLDER: {str(folder)!r} was made with {same}; add that, or another model, or "
+            "--model english for UEC()"
+        )

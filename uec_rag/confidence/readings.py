@@ -31,12 +31,14 @@ from uec_rag.base.text import (
     FUNCTION_WORDS,
     HAS_SPACELESS,
     About,
+    headings_in,
     is_index,
     singular_and_plural,
     split_words,
     stems,
     without_number,
 )
+from uec_rag.confidence.counterevidence import kind_of_text
 from uec_rag.confidence.model import Calibrator, shipped
 from uec_rag.confidence.wording import extract_concept, lacks_referent, refers_back
 
@@ -553,9 +555,17 @@ def readings(candidates: Candidates) -> list[Reading]:
 
 
 def closest_sections(candidates: Candidates, most: int = 3) -> list[Reading]:
-    """Name the first different subjects of the hits, for a question that none answers."""
-    count = min(most, len(candidates.mass))
-    return _named(candidates, candidates.rows_of(range(count)), candidates.mass)
+    """Name the first different subjects of the hits, for a question that none answers.
+
+    Of those that only list headings, such as a table of contents, there is none beside others.
+    """
+    groups = candidates.rows_of(range(len(candidates.mass)))
+    stating = [
+        rows
+        for rows in groups
+        if any(kind_of_text(candidates.texts[row]) != "lists" for row in rows)
+    ]
+    return _named(candidates, (stating or groups)[:most], candidates.mass)
 
 
 def _named(
@@ -599,6 +609,8 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         if title and len(alike) > 1 and (apart := _tell_apart(about, pages, alike)):
             source, is_apart = apart[alike.index(rows[0])], True
         is_file = one.subject in (one.source, PurePath(one.source).name)
+        if is_file and (heading := _heading_about(candidates, rows[0])):
+            title, is_file = heading, False
         says_little = title.isupper() or bool(_PAGE.fullmatch(title)) or is_file
         says_little |= max(bearers[_plain(title)], candidates.bearers[_plain(one.subject)]) > 1
         is_only = len(bearers) == 1 < len(groups) and not is_apart
@@ -613,6 +625,17 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         number = int(candidates.subject[rows[0]]) + 1
         titles.append(f"{title} ({number})" if title in titles else title)
     return titles
+
+
+def _heading_about(candidates: Candidates, row: int) -> str:
+    """Return the heading in a hit's text that says most of the question; "" if none says any."""
+
+    def says(heading: str) -> float:
+        return sum(candidates.stems.get(stem, 0.0) for stem in stems(heading))
+
+    headings = headings_in(candidates.labelled[row].source, candidates.texts[row])
+    best = max(headings, key=says, default="")
+    return best if says(best) else ""
 
 
 def _is_said(name: str, title: str) -> bool:

@@ -17,11 +17,10 @@ from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.save import LABELS, labels_in, open_home
+from uec_rag.retrieval.save import MADE_WITH, open_home, settings_in
 from uec_rag.stores.base import Passage, make_passages, restore_dates
 from uec_rag.stores.local.database import read_passages
 
-_OPTIONS = "made_with"  # the setting of an index
 _SELECTION = ("exclude", "include")
 _PATIENCE = 60.0  # seconds that an update waits for others
 
@@ -33,15 +32,15 @@ def file_of(passage: Passage) -> str | None:
 
 
 def record_options(folder: Path, options: Mapping[str, Any]) -> None:
-    """Record in a saved index how it was made from a folder, for `options_of`."""
+    """Record in a saved index how it was made, beside what is recorded, for `options_of`."""
     with closing(open_home(folder, read_only=False)) as home:
-        home.change_settings({_OPTIONS: dict(options)})
+        home.change_settings({MADE_WITH: {**(home.settings.get(MADE_WITH) or {}), **options}})
 
 
 def options_of(folder: Path) -> dict[str, Any]:
     """Return how a saved index was made from a folder; empty for the default or if not known."""
     with closing(open_home(folder, read_only=True)) as home:
-        return dict(home.settings.get(_OPTIONS) or {})
+        return dict(home.settings.get(MADE_WITH) or {})
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ def replace_files(
 
 
 def add_saved(retriever: Retriever, folder: Path) -> None:
-    """Add the passages of a saved index of any format, with ids and metadata, and its labels.
+    """Add the passages of a saved index of any format, its labels, and how it was made.
 
     ValueError if it holds no passages.
     """
@@ -140,7 +139,7 @@ def add_saved(retriever: Retriever, folder: Path) -> None:
         with suppress(ValueError, TypeError, LookupError):  # other formats had others
             restore_dates(metadata, json.loads(keys or "[]"))
     retriever.add(texts, ids, decoded)
-    retriever._home.change_settings({LABELS: labels_in(folder)})
+    retriever._home.change_settings(settings_in(folder))
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,11 @@ from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.database import OtherFormat, read_any
 from uec_rag.stores.local.store import SEGMENTS, copy_view
 
-LABELS = "labels"  # the setting
+LABELS, MADE_WITH = "labels", "made_with"  # the settings
+_LASTING: Mapping[str, tuple[Any, str, str]] = {
+    LABELS: (dict[str, list[str]] | None, "labels", "label again"),
+    MADE_WITH: (dict[str, list[str] | int] | None, "options", "give them again"),
+}
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
@@ -45,15 +49,22 @@ def read_labels(home: LocalStore) -> dict[str, set[str]]:
     return {question: {*ids} for question, ids in (home.settings.get(LABELS) or {}).items()}
 
 
-def labels_in(folder: Path) -> dict[str, list[str]]:
-    """Return the labels of a saved index of any format; warn if they cannot be read."""
-    sql = f"SELECT value FROM settings WHERE key = '{LABELS}'"
-    try:
-        found = [value for (value,) in read_any(folder, sql, "settings")] or ["null"]
-        return msgspec.json.decode(found[0], type=dict[str, list[str]] | None) or {}
-    except (IndexCorrupted, TypeError, msgspec.MsgspecError):
-        warn(f"the labels of {str(folder)!r} cannot be read and are not kept; label again.")
-        return {}
+def settings_in(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what a saved index of any format holds beside passages and a fit.
+
+    They are its `LABELS`, and how it was made from a folder (`MADE_WITH`). Warns if they cannot be
+    read.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, (kind, what, do) in _LASTING.items():
+        sql = f"SELECT value FROM settings WHERE key = '{name}'"
+        try:
+            values = [value for (value,) in read_any(folder, sql, "settings")] or ["null"]
+            found[name] = msgspec.json.decode(values[0], type=kind) or {}
+        except (IndexCorrupted, TypeError, msgspec.MsgspecError):
+            warn(f"the {what} of {str(folder)!r} cannot be read and are not kept; {do}.")
+            found[name] = {}
+    return found
 
 
 def write_label(home: LocalStore, question: str, ids: Collection[str] | None) -> None:
@@ -123,7 +134,7 @@ def _open_or_replace(path: Path) -> LocalStore:
     try:
         return LocalStore(path)
     except OtherFormat:
-        labels = labels_in(path)
+        labels = settings_in(path)[LABELS]
         for file in (path / _ENSEMBLES, path / SEGMENTS):
             shutil.rmtree(file, ignore_errors=True)
         for file in path.glob(f"{DATABASE}*"):

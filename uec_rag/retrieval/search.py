@@ -696,16 +696,20 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
 
 
 def _worth_offering(assessed: Assessment) -> tuple[Assessment, list[Reading]]:
-    """Choose the readings that are worth offering: the first hit's, and those with an answer.
+    """Choose the readings that are worth offering: those with an answer, if there are several.
 
+    Without one of them, its passages compete with the others, which may have no answer then.
     Returns the assessment that they are of, too: of sections, if one product alone answers.
     """
     ranking, row, near = assessed.ranking, assessed.row, assessed.competing
     meant = readings.readings(near) if assessed.underspecified >= _WORTH_ASKING else []
     if not assessed.asks(meant) or ranking.method.model.standardised:
         return assessed, meant
-    first, query = near.ids[0], ranking.queries[row]
-    worth = [one for one in meant if first in one.ids or _is_answered(ranking, row, one, meant)]
+    query = ranking.queries[row]
+    worth, others = meant, list[Reading]()
+    while len(worth) != len(others):
+        others = worth
+        worth = [one for one in others if _is_answered(ranking, row, one, others)]
     if len(worth) < 2 and near.sections:
         unsaid, near = readings.among_sections(query.text, near, assessed.confidence, query.turns)
         return _worth_offering(replace(assessed, underspecified=unsaid, competing=near))
