@@ -101,7 +101,8 @@ def fit_without_labels(
             "the passages longer, or fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
     sources, models = _made_of(uec)
-    for known in [*_KNOWN]:
+    # Of a store, which knows no questions yet, some passages have to be read: it is asked last.
+    for known in sorted(_KNOWN, key=lambda one: one.store is not None):
         if known.models == models and known.questions == pairs:
             fitted.fitted = known.fitted
             return fitted

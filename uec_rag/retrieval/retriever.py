@@ -422,9 +422,8 @@ class Retriever:
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         result, pending = await asyncio.to_thread(self._begin, queries, k, options)
-        result = (
-            result if pending is None else calls.settled_result(pending, await pending.afinish(), k)
-        )
+        if pending is not None:
+            result = calls.settled_result(pending, await pending.afinish(), k)
         log_decisions(result)
         return result
 
