@@ -141,24 +141,6 @@ async def test_one_that_is_cancelled_does_not_cancel_the_search():
     assert reply.said == "it failed with CancelledError"
 
 
-async def test_a_search_that_is_cancelled_cancels_its_advisor():
-    begun, ended = asyncio.Event(), asyncio.Event()
-
-    async def advisor(question, texts):
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    search = asyncio.create_task(ask_advisor(advisor, [Case("why?", ["a"])], 60))
-    await begun.wait()
-    search.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await search
-    await asyncio.wait_for(ended.wait(), 600)
-
-
 @pytest.mark.parametrize("is_asynchronous", [True, False])
 def test_one_that_asks_itself_is_not_asked_again(is_asynchronous):
     calls, within = [], []

@@ -245,8 +245,7 @@ def doubled(root):
 
 
 @pytest.mark.parametrize(
-    ("make", "sources"),
-    [(linked, ["fees.md", "more/times.md"]), (doubled, ["new/fees.md"])],
+    ("make", "sources"), [(linked, ["fees.md", "more/times.md"]), (doubled, ["new/fees.md"])]
 )
 def test_links_that_stay_within_the_folder_are_read_each_file_once(tmp_path, make, sources):
     make(tmp_path)

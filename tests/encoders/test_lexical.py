@@ -56,11 +56,7 @@ def test_an_identifier_is_a_term_beside_its_words(text, identifiers):
 
 
 def test_parts_of_words_and_identifiers_weigh_less():
-    keys = [
-        lexical.key_of("network"),
-        lexical.key_of("~netw"),
-        lexical.key_of("~a.b"),
-    ]
+    keys = [lexical.key_of("network"), lexical.key_of("~netw"), lexical.key_of("~a.b")]
     weights = lexical.weights_of(np.array(keys, dtype=np.uint64), np.zeros(3, dtype=bool))
     assert weights.tolist() == [1.0, 0.25, 0.5]
 

@@ -10,14 +10,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 from tests.cli.conftest import make_model
-from tests.helpers import (
-    LinearHead,
-    assert_close,
-    bag_of_words,
-    by_name,
-    data_of,
-    made_up,
-)
+from tests.helpers import LinearHead, assert_close, bag_of_words, by_name, data_of, made_up
 from tests.tiny_bert import save_bert
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted
 from uec_rag.encoders import sentence_transformer

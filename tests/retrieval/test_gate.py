@@ -174,7 +174,7 @@ def test_a_gate_fits_no_index_of_another_calibration(full, texts):
 def test_a_gate_fits_no_index_of_another_version(full, monkeypatch):
     gate = Gate(0.5, basis=full._method().basis)
     assert gate.fits(full)
-    monkeypatch.setattr("uec_rag.retrieval.retriever.__version__", "9.0")
+    monkeypatch.setattr("uec_rag.retrieval.calls.__version__", "9.0")
     assert not gate.fits(full)
 
 

@@ -24,6 +24,13 @@ from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores import LocalStore
 
 
+@pytest.fixture
+def path(small, tmp_path):
+    """The folder of `small`, which has ten passages."""
+    small.save(tmp_path / "index")
+    return tmp_path / "index"
+
+
 def test_an_index_comes_back_with_the_same_hits(full, queries, tmp_path):
     full.save(tmp_path / "index")
     for loaded in (
@@ -39,19 +46,18 @@ def test_an_index_comes_back_with_the_same_hits(full, queries, tmp_path):
         )
 
 
-def test_a_loaded_index_can_be_written_to_and_saved_over_itself(small, texts, tmp_path):
-    small.save(tmp_path / "index")
-    loaded = load_index(tmp_path / "index", small.uec)
+def test_a_loaded_index_can_be_written_to_and_saved_over_itself(small, texts, path):
+    loaded = load_index(path, small.uec)
     loaded.delete(["p0"])
     loaded.add(["tavone tavone"], ids=["new"])
-    loaded.save(tmp_path / "index")
-    again = load_index(tmp_path / "index", small.uec)
+    loaded.save(path)
+    again = load_index(path, small.uec)
     assert [p.id for p in again.passages()] == [*(f"p{i}" for i in range(1, 10)), "new"]
     assert again.search(["tavone"], k=1).ids == loaded.search(["tavone"], k=1).ids == [["new"]]
-    assert small.folder == tmp_path / "index"
+    assert small.folder == path
     assert len(small) == 10  # it has that folder since it was saved, and sees what others write
     again.clear()
-    assert len(load_index(tmp_path / "index", small.uec)) == len(small) == 0
+    assert len(load_index(path, small.uec)) == len(small) == 0
 
 
 def test_another_ensemble_is_refused(full, encoders, fit_pairs, tmp_path):
@@ -80,20 +86,18 @@ def test_an_ensemble_is_no_index(fitted, tmp_path):
         Retriever(fitted).save(tmp_path / "uec")
 
 
-def test_what_a_call_returned_is_on_disk_and_seen_by_others(small, tmp_path):
-    small.save(tmp_path / "index")
-    other = load_index(tmp_path / "index", small.uec)
+def test_what_a_call_returned_is_on_disk_and_seen_by_others(small, path, tmp_path):
+    other = load_index(path, small.uec)
     small.add(["tavone golugo"], ids=["new"])
     assert other.search(["tavone golugo"], k=1).ids == [["new"]]
     other.delete(["new"])
     assert small.get(["new"]) == []
-    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    shutil.copytree(path, tmp_path / "copy")
     assert len(load_index(tmp_path / "copy", small.uec)) == 10
 
 
-def test_several_calls_are_one_transaction(small, tmp_path):
-    small.save(tmp_path / "index")
-    other = load_index(tmp_path / "index", small.uec)
+def test_several_calls_are_one_transaction(small, path):
+    other = load_index(path, small.uec)
     with small.changing():
         small.add(["tavone"], ids=["new"])
         small.delete(["p0", "p1"])
@@ -128,13 +132,12 @@ def test_a_save_replaces_an_index_at_once_for_those_who_have_it_open(full, small
 
 
 def test_another_ensemble_in_the_folder_is_loaded_by_those_who_loaded_theirs(
-    small, encoders, fit_pairs, texts, tmp_path
+    small, encoders, fit_pairs, texts, path
 ):
-    small.save(tmp_path / "index")
-    own = load_index(tmp_path / "index", small.uec)
-    given = Retriever.load(tmp_path / "index", small.uec)
+    own = load_index(path, small.uec)
+    given = Retriever.load(path, small.uec)
     other = UEC(encoders, seed=1).fit(fit_pairs)
-    index_of(other, texts[:20]).save(tmp_path / "index")
+    index_of(other, texts[:20]).save(path)
     assert own.search(["tavone"], k=20).scores.shape == (1, 20)
     assert own.uec.fingerprint == other.fingerprint
     with pytest.raises(FingerprintMismatch, match="load it again"):
@@ -154,9 +157,8 @@ def test_a_calibration_is_recorded_and_read_by_others(texts, with_words, tmp_pat
     )
 
 
-def test_what_is_only_read_is_not_written_to(small, tmp_path):
-    small.save(tmp_path / "index")
-    loaded = load_index(tmp_path / "index", small.uec, read_only=True)
+def test_what_is_only_read_is_not_written_to(small, path):
+    loaded = load_index(path, small.uec, read_only=True)
     for change in (
         lambda: loaded.add(["x"]),
         lambda: loaded.delete(["p0"]),
@@ -168,9 +170,8 @@ def test_what_is_only_read_is_not_written_to(small, tmp_path):
     assert len(loaded) == 9
 
 
-def test_a_folder_that_was_deleted_is_searched_and_not_written_to(small, tmp_path):
-    small.save(tmp_path / "index")
-    shutil.rmtree(tmp_path / "index")
+def test_a_folder_that_was_deleted_is_searched_and_not_written_to(small, path, tmp_path):
+    shutil.rmtree(path)
     assert len(small.search(["tavone"], k=3).ids[0]) == 3
     with pytest.raises(FileNotFoundError, match="was deleted or replaced"):
         small.add(["tavone"])
@@ -194,10 +195,8 @@ def renamed(path, index):
 @pytest.mark.parametrize("replace", [remade, renamed])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_an_index_that_takes_the_place_of_another_is_searched_next(
-    small, encoders, fit_pairs, tmp_path, replace, read_only
+    small, encoders, fit_pairs, path, replace, read_only
 ):
-    path = tmp_path / "index"
-    small.save(path)
     reader = load_index(path, small.uec, read_only=read_only)
     given = Retriever.load(path, small.uec, read_only=read_only)
     store, snapshot = LocalStore(path, read_only=read_only), reader.snapshot()
@@ -217,9 +216,7 @@ def test_an_index_that_takes_the_place_of_another_is_searched_next(
         assert {passage.id for passage in load_index(path, other).passages()} == {"new", "more"}
 
 
-def test_until_an_index_in_the_place_of_another_was_written_the_first_one_answers(small, tmp_path):
-    path = tmp_path / "index"
-    small.save(path)
+def test_until_an_index_in_the_place_of_another_was_written_the_first_one_answers(small, path):
     reader = load_index(path, small.uec)
     shutil.rmtree(path)
     path.mkdir()
@@ -256,36 +253,35 @@ OLDER = (
 
 
 @pytest.mark.parametrize("settings", [False, True])
-def test_an_index_of_another_version_is_refused_with_what_to_do(small, tmp_path, settings):
-    small.save(tmp_path / "index")
+def test_an_index_of_another_version_is_refused_with_what_to_do(small, path, tmp_path, settings):
     small.label("Who?", ["p1"])
     small.close()
-    with database_of(tmp_path / "index") as database:
+    with database_of(path) as database:
         for sql in OLDER[2:] if settings else OLDER:
             database.execute(sql)
         if settings:  # such as a number where an array is now
             change_setting(database, "schema", f'{{"widths": [8], "words": {[0.5] * 500}}}')
     said = r"has format 1, expected 2: an earlier version .* uec-rag index FOLDER --out INDEX"
     with pytest.raises(IndexCorrupted, match=said):
-        Retriever.load(tmp_path / "index")
+        Retriever.load(path)
     (tmp_path / "old" / "generations").mkdir(parents=True)
     (tmp_path / "old" / "manifest.json").write_text("{}")
     with pytest.raises(IndexCorrupted, match=r"has a format without a number, .* uec-rag index F"):
         Retriever.load(tmp_path / "old")
-    index_of(small.uec, ["tavone"]).save(tmp_path / "index")
-    made = load_index(tmp_path / "index", small.uec)
+    index_of(small.uec, ["tavone"]).save(path)
+    made = load_index(path, small.uec)
     assert (len(made), made.labels) == (1, {"Who?": {"p1"}})
 
 
 @pytest.mark.parametrize("sql", [("labels", "[3]"), "DROP TABLE settings"])
-def test_labels_of_another_version_that_cannot_be_read_are_said(small, tmp_path, sql):
-    small.save(tmp_path / "index")
+def test_labels_of_another_version_that_cannot_be_read_are_said(small, path, sql):
     small.close()
-    with database_of(tmp_path / "index") as database:
+    with database_of(path) as database:
         change_setting(database, *sql) if isinstance(sql, tuple) else database.execute(sql)
         database.execute("PRAGMA user_version = 3")
-    with pytest.warns(UserWarning, match="labels of .*index' cannot be read"):
-        index_of(small.uec, ["tavone"]).save(tmp_path / "index")
+    with pytest.warns(UserWarning, match="cannot be read") as told:  # of other settings, too
+        index_of(small.uec, ["tavone"]).save(path)
+    assert re.search(r"the labels of '.*index' cannot be read", str(told[0].message))
 
 
 @pytest.mark.parametrize(("version", "said"), [(1, "earlier"), (3, "newer")])
@@ -302,12 +298,11 @@ def test_a_fit_over_a_store_of_another_version_is_to_be_made_again(small, tmp_pa
     assert "uec-rag index" not in str(error.value)
 
 
-def test_tables_of_now_with_the_number_of_the_day_before_are_read(small, tmp_path):
-    small.save(tmp_path / "index")
+def test_tables_of_now_with_the_number_of_the_day_before_are_read(small, path):
     small.close()
-    with database_of(tmp_path / "index") as database:
+    with database_of(path) as database:
         database.execute("PRAGMA user_version = 1")
-    assert len(load_index(tmp_path / "index", small.uec)) == 10
+    assert len(load_index(path, small.uec)) == 10
 
 
 def changed(column, value):
@@ -336,13 +331,12 @@ def changed(column, value):
         ("DELETE FROM segments", "holds 10 passages, and vectors of 0"),
     ],
 )
-def test_a_database_that_was_made_up_is_said_to_be_corrupted(small, tmp_path, sql, message):
-    small.save(tmp_path / "index")
+def test_a_database_that_was_made_up_is_said_to_be_corrupted(small, path, sql, message):
     small.close()
-    with database_of(tmp_path / "index") as database:
+    with database_of(path) as database:
         change_setting(database, *sql) if isinstance(sql, tuple) else database.execute(sql)
     with pytest.raises(IndexCorrupted, match=re.escape(message)):
-        load_index(tmp_path / "index", small.uec).check()
+        load_index(path, small.uec).check()
 
 
 @pytest.mark.parametrize(
@@ -359,12 +353,9 @@ def test_a_database_that_was_made_up_is_said_to_be_corrupted(small, tmp_path, sq
         ("text", "x'61'", "its id or its text is no text"),
     ],
 )
-def test_a_passage_that_no_addition_makes_is_said_to_be_corrupted(
-    small, tmp_path, column, value, said
-):
-    small.save(tmp_path / "index")
+def test_a_passage_that_no_addition_makes_is_said_to_be_corrupted(small, path, column, value, said):
     small.close()
-    with database_of(tmp_path / "index") as database:
+    with database_of(path) as database:
         database.execute(changed(column, value))
         if "checksum" not in said:
             names = "id, metadata, dates, text"
@@ -372,26 +363,25 @@ def test_a_passage_that_no_addition_makes_is_said_to_be_corrupted(
             stored = (one if isinstance(one, bytes) else (one or "").encode() for one in row)
             sum_ = zlib.crc32(b"\0".join(stored))
             database.execute(changed("sum", sum_))
-    loaded = load_index(tmp_path / "index", small.uec)
+    loaded = load_index(path, small.uec)
     with pytest.raises(IndexCorrupted, match=re.escape(said)):
         [*loaded.passages()]
     with pytest.raises(IndexCorrupted, match=re.escape(said)):
         loaded.check()
 
 
-def test_a_file_that_is_no_database_is_said_to_be_corrupted(small, tmp_path):
-    small.save(tmp_path / "index")
+def test_a_file_that_is_no_database_is_said_to_be_corrupted(small, path):
     small.close()
-    file = tmp_path / "index" / DATABASE
+    file = path / DATABASE
     whole = file.read_bytes()
     for content in (b"", b"x" * 5000, whole[:100] + b"x" * 16_284, whole[: len(whole) // 2]):
         file.write_bytes(content)
         with pytest.raises(IndexCorrupted, match="again"):
-            load_index(tmp_path / "index", small.uec).check()
+            load_index(path, small.uec).check()
     file.unlink()
     os.mkfifo(file)
     with pytest.raises(IndexCorrupted, match="is no regular file"):
-        load_index(tmp_path / "index", small.uec)
+        load_index(path, small.uec)
 
 
 @pytest.mark.parametrize("damage", ["cut", "bit", "link", "gone"])
@@ -411,10 +401,9 @@ def test_a_damaged_segment_is_named(fitted, texts, tmp_path, damage):
         load_index(tmp_path / "index", fitted).check()
 
 
-def test_what_is_no_ensemble_is_refused(small, tmp_path):
-    small.save(tmp_path / "index")
+def test_what_is_no_ensemble_is_refused(small, path):
     with pytest.raises(TypeError, match="uec: expected a UEC or None, got str"):
-        Retriever.load(tmp_path / "index", "uec")
+        Retriever.load(path, "uec")
 
 
 def test_nothing_is_pickled(full, tmp_path):

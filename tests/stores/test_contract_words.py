@@ -106,10 +106,7 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
 @every_store
 def test_terms_of_another_fit_are_refused_and_change_nothing(store):
     store.add(numbered(range(5)), with_words(0, 5))
-    for given_ in (
-        gaussians(1, 1),
-        with_words(1, 1, scale=0.5),
-    ):
+    for given_ in (gaussians(1, 1), with_words(1, 1, scale=0.5)):
         with pytest.raises(ValueError, match=r"(gaussians|terms): expected"):
             store.add(numbered([7]), given_)
     assert len(store) == 5

@@ -136,11 +136,7 @@ class Counts:
 
     @classmethod
     def _sorted(
-        cls,
-        keys: NDArray[np.uint64],
-        rows: NDArray[Any],
-        counts: NDArray[Any],
-        lengths: FloatArray,
+        cls, keys: NDArray[np.uint64], rows: NDArray[Any], counts: NDArray[Any], lengths: FloatArray
     ) -> Self:
         order = np.argsort(keys, kind="stable")  # which keeps rows ascending within a term
         keys = keys[order]

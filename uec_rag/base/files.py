@@ -65,28 +65,21 @@ class NotRegularError(OSError, ValueError):
     """Raised if a path is not a regular file."""
 
 
-def open_regular(path: str | Path, *, follow_symlinks: bool = False) -> BufferedReader:
+def open_regular(path: str | Path) -> BufferedReader:
     """Open a regular file for reading; never blocks, even if the file is replaced meanwhile.
-
-    Parameters
-    ----------
-    path
-    follow_symlinks
-        Open the target of a link, if it is a regular file.
 
     Raises
     ------
     NotRegularError
-        If `path` is not a regular file.
+        If `path` is not a regular file, but a link, for example.
     OSError
         If there is no such file, or it cannot be read.
     """
-    state = os.stat(path, follow_symlinks=follow_symlinks)
-    _check_regular(state, path)  # even opening a pipe or a tape has side effects
+    _check_regular(os.lstat(path), path)  # even opening a pipe or a tape has side effects
     # In case the file is replaced: do not wait for the other end of a pipe, nor follow a link.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    if not follow_symlinks:
-        flags |= getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_RDONLY
+    for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY"):  # which not every system has
+        flags |= getattr(os, name, 0)
     handle = os.open(path, flags)
     try:
         _check_regular(os.fstat(handle), path)

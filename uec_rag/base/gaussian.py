@@ -84,11 +84,7 @@ class Terms:
         positions = np.repeat(self.starts[chosen] - starts[:-1], sizes) + np.arange(starts[-1])
         labels = None if self.labels is None else [self.labels[row] for row in chosen.tolist()]
         return Terms(
-            starts,
-            self.keys[positions],
-            self.weights[positions],
-            self.scale[chosen],
-            labels,
+            starts, self.keys[positions], self.weights[positions], self.scale[chosen], labels
         )
 
     def scale_by(self, factor: FloatArray | np.float32) -> Terms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from uec_rag.documents.text import tidy_lines
+from uec_rag.documents.text import shown_of_role, tidy_lines
 
 _BLOCK_OF_CODE = r"^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
 # Code, which stays, and beside it: statements, to the line that closes their bracket or to a blank
@@ -121,7 +121,9 @@ def without_myst(text: str) -> str:
             kept += shown
             is_head = found[2] is not None
         elif not _LABEL.fullmatch(line):
-            kept.append(_CODE_OR_ROLE.sub(_role, line))
+            kept.append(
+                _CODE_OR_ROLE.sub(lambda found: found[1] or shown_of_role(found[3].strip()), line)
+            )
     return tidy_lines("\n".join(kept))
 
 
@@ -139,12 +141,3 @@ def _opened(
     name = "" if kind in _CAPTIONED.split() else kind.capitalize()
     title = "" if kind in _UNTITLED.split() else rest or name
     return _Directive(fence), ["", title, ""]
-
-
-def _role(found: re.Match[str]) -> str:
-    """Return what is shown of a role: "run" of "~Task.run", "here" of "here <target>"."""
-    if found[1]:
-        return found[1]
-    text = found[3].strip()
-    text = (text.rpartition(" <")[0] if text.endswith(">") else "") or text
-    return text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!")

@@ -17,7 +17,7 @@ from markdownify import MarkdownConverter
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
 from uec_rag.documents.notes import move_notes
 from uec_rag.documents.shown import HEADINGS, write_shown
-from uec_rag.documents.text import decode, fenced, has_words, tidy_lines
+from uec_rag.documents.text import decode, fenced, has_words, tidy_lines, to_integer
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A[\s\ufeff]*---\n.*?\n---\n", re.DOTALL)  # of site generators
@@ -265,6 +265,5 @@ def _text(tag: Tag) -> str:
 
 def _span(cell: Tag, name: str) -> int:
     """Return how many rows or columns a cell spans."""
-    value = str(cell.get(name, "1")).strip()
-    most = _WIDEST if name == "colspan" else 10**6
-    return min(max(int(value), 1), most) if value.isdecimal() and len(value) < 6 else 1
+    count = to_integer(str(cell.get(name, "1")).strip(), 1)
+    return max(1, min(count, _WIDEST) if name == "colspan" else count)

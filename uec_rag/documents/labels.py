@@ -56,9 +56,7 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
 
 
 def find_labels(
-    asked: Mapping[str, Collection[str]],
-    passages: Iterable[Passage],
-    where: str,
+    asked: Mapping[str, Collection[str]], passages: Iterable[Passage], where: str
 ) -> dict[str, set[str]]:
     """Find the passages that labels name by id, by file, or as "file#Heading".
 

@@ -1,15 +1,19 @@
-"""Reading of mail: the texts of a message, the messages in it, and invitations."""
+"""Reading of mail: the texts of a message, the messages in it, and invitations; mailboxes."""
 
 from __future__ import annotations
 
+import mailbox
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from uec_rag.documents.document import Block, Content, Heading, Page
+from uec_rag.documents.document import Block, Content, Heading, Page, deeper
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.text import decode
 
@@ -40,6 +44,29 @@ def read_email(data: bytes) -> Content:
             blocks.append(block)  # some calendars send the same invitation twice
     left_out = {f"attachment ({', '.join(attached)})": len(attached)} if attached else {}
     return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
+
+
+def read_mailbox(data: bytes) -> Content:
+    """Read the messages of a mailbox in the format mbox, each headed by its subject."""
+    blocks, left_out = list[Block](), Counter[str]()
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "mbox")  # the standard library reads no bytes
+        path.write_bytes(data)
+        box = mailbox.mbox(path, create=False)
+        for key in box.iterkeys():
+            try:
+                content = read_email(box.get_bytes(key).replace(b"\n>From ", b"\nFrom "))
+            except ValueError:
+                left_out["message that cannot be read"] += 1
+                continue
+            blocks.append(Heading(content.title or "(no subject)", 2))
+            blocks += [part for page in content.pages for part in deeper(page.blocks, 2)]
+            for noun, count in content.left_out.items():  # without the names of attachments
+                left_out[noun.partition(" (")[0]] += count
+        box.close()
+    if not blocks and data.strip():
+        raise ValueError("it holds no messages")
+    return Content([Page(blocks)], left_out=left_out)
 
 
 def _said(message: Message) -> dict[str, str]:

@@ -8,6 +8,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from uec_rag.documents.archive import Element, W
+from uec_rag.documents.text import to_integer
 
 _ROMAN = {
     "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90,
@@ -114,13 +115,13 @@ class Numbering:
             own = value_of(self._numbers.get(linked), f"{W}abstractNumId")
         definition, counters = self._definitions.get(own), self._counters[own]
         defined = [] if definition is None else definition.iterfind(f"{W}lvl")
-        levels = {_integer(level.get(f"{W}ilvl")): _level(level) for level in defined}
+        levels = {to_integer(level.get(f"{W}ilvl")): _level(level) for level in defined}
         for override in element.iterfind(f"{W}lvlOverride"):
-            at, level = _integer(override.get(f"{W}ilvl")), override.find(f"{W}lvl")
+            at, level = to_integer(override.get(f"{W}ilvl")), override.find(f"{W}lvl")
             if level is not None:
                 levels[at] = _level(level)
             if (start := value_of(override, f"{W}startOverride")) and at in levels:
-                levels[at] = levels[at]._replace(start=_integer(start))
+                levels[at] = levels[at]._replace(start=to_integer(start))
                 counters.pop(at, None)
         return _List(counters, levels)
 
@@ -151,10 +152,10 @@ def _level(element: Element) -> _Level:
     shapes = [one.get(f"{W}val") for one in element.iter(f"{W}numFmt")]
     restart, legal = value_of(element, f"{W}lvlRestart"), element.find(f"{W}isLgl")
     return _Level(
-        _integer(value_of(element, f"{W}start")),
+        to_integer(value_of(element, f"{W}start")),
         shapes[-1] if shapes else "decimal",
         value_of(element, f"{W}lvlText"),
-        _integer(restart) if restart else None,
+        to_integer(restart) if restart else None,
         legal is not None and legal.get(f"{W}val") not in ("0", "false"),
         value_of(element, f"{W}pStyle"),
     )
@@ -169,14 +170,10 @@ def _by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
 def _numbered(element: Element) -> tuple[str, int | None]:
     """Return the list and the level that a paragraph or a style names."""
     level = value_of(element, f"{W}pPr/{W}numPr/{W}ilvl")
-    return value_of(element, f"{W}pPr/{W}numPr/{W}numId"), _integer(level) if level else None
+    return value_of(element, f"{W}pPr/{W}numPr/{W}numId"), to_integer(level) if level else None
 
 
 def value_of(element: Element, path: str) -> str:
     """Return the value of an element below another one; "" if there is none."""
     found = None if element is None else element.find(path)
     return "" if found is None else found.get(f"{W}val", "")
-
-
-def _integer(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() and len(text) < 6 else 0

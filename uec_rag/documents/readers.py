@@ -133,7 +133,7 @@ READERS = {
     ".docm": "word:read_docx",
     ".pptm": "slides:read_pptx",
     ".xlsm": "workbook:read_xlsx",
-    ".mbox": "mailboxes:read_mailbox",
+    ".mbox": "mail:read_mailbox",
     ".vtt": "subtitles:read_subtitles:vtt",
     ".srt": "subtitles:read_subtitles:srt",
     **dict.fromkeys(_INTERFACES, "openapi:read_openapi"),
@@ -145,7 +145,7 @@ READERS = {
 }
 """The module and the function that read files, by their suffix in lower case, and its argument."""
 
-_OF_BYTES = ("epub", "html", "mail", "mailboxes", "pandoc", "pdf", "slides", "word", "workbook")
+_OF_BYTES = ("epub", "html", "mail", "pandoc", "pdf", "slides", "word", "workbook")
 """The modules whose readers decode a file themselves."""
 
 LIBRARIES = {"pandoc": "pypandoc", "subtitles": "webvtt"}

@@ -15,6 +15,7 @@ from docutils.parsers.rst.languages import en
 
 from uec_rag.documents.document import Content, Page
 from uec_rag.documents.html import html_blocks
+from uec_rag.documents.text import shown_of_role
 
 _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)
@@ -80,10 +81,8 @@ class _Shown(Directive):
 def _role(
     name: str, rawtext: str, text: str, *_: object, **__: object
 ) -> tuple[list[Any], list[Any]]:
-    """Return what Sphinx shows for a role: "run" for "~Task.run", "here" for "here <target>"."""
-    text = " ".join(text.replace("\0", "").split())
-    text = (text.rpartition(" <")[0] if text.endswith(">") else "") or text
-    shown = text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!@")
+    """Show a role as Sphinx does."""
+    shown = shown_of_role(" ".join(text.replace("\0", "").split()))
     return [nodes.inline(rawtext, shown)], []
 
 

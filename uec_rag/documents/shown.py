@@ -12,7 +12,7 @@ from bs4.element import NavigableString, PageElement
 
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.numbering import write_number
-from uec_rag.documents.text import raised
+from uec_rag.documents.text import raised, to_integer
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 OWN_NUMBER = "\ue002"
@@ -160,14 +160,9 @@ def _write_numbers(items: Tag) -> None:
     """Write the letters of a list, and numbers that go another way than from one to the next."""
     children, shape = items.find_all("li", recursive=False), _SHAPES.get(str(items.get("type", "")))
     step = -1 if items.has_attr("reversed") else 1
-    number = _integer(items.get("start"), 1 if step > 0 else len(children))
+    number = to_integer(items.get("start"), 1 if step > 0 else len(children))
     for item in children:
-        number = _integer(item.get("value"), number)
+        number = to_integer(item.get("value"), number)
         if shape or step < 0 or item.has_attr("value"):
             item.insert(0, f"{OWN_NUMBER}{write_number(number, shape or 'decimal')}. ")
         number += step
-
-
-def _integer(value: object, usual: int) -> int:
-    text = str(value)
-    return int(text) if text.isdecimal() and len(text) < 6 else usual

@@ -136,6 +136,18 @@ def has_words(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
+def to_integer(value: object, usual: int = 0) -> int:
+    """Return a whole number of up to five digits that a text is; the usual one if it is none."""
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < 6 else usual
+
+
+def shown_of_role(text: str) -> str:
+    """Return what Sphinx shows for a role: "run" for "~Task.run", "here" for "here <target>"."""
+    text = (text.rpartition(" <")[0] if text.endswith(">") else "") or text
+    return text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!@")
+
+
 def fenced(code: str) -> str:
     """Return code as a block of Markdown; "" if there is none."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))

@@ -2,17 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, Protocol, TypeGuard, cast, runtime_checkable
 
 from uec_rag.base.checks import check_pickles
 from uec_rag.base.errors import warn
-from uec_rag.encoders.base import (
-    Encoded,
-    IdentityHead,
-    Role,
-    check_vectors,
-    prepare_texts,
-)
+from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_vectors, prepare_texts
 from uec_rag.encoders.sentence_transformer import lost_prompts
 
 ACCEPTED = (
@@ -21,12 +15,10 @@ ACCEPTED = (
 )
 """The kinds of objects that `load_encoder` takes, for messages."""
 
-# The methods of embeddings: of passages, and of a question.
-_OF_LANGCHAIN = ("embed_documents", "embed_query")
-_OF_LLAMA_INDEX = ("get_text_embedding_batch", "get_query_embedding")
 _RECENT = 64  # questions whose vectors are remembered
 
 
+@runtime_checkable
 class LangChainEmbeddings(Protocol):
     """The two methods that make an object a LangChain `Embeddings`."""
 
@@ -37,6 +29,7 @@ class LangChainEmbeddings(Protocol):
         """Embed one query."""
 
 
+@runtime_checkable
 class LlamaIndexEmbedding(Protocol):
     """The two methods that make an object a LlamaIndex `BaseEmbedding`."""
 
@@ -49,18 +42,12 @@ class LlamaIndexEmbedding(Protocol):
 
 def is_langchain(value: object) -> TypeGuard[LangChainEmbeddings]:
     """Return whether a value has the methods of LangChain's `Embeddings`."""
-    return _has_methods(value, *_OF_LANGCHAIN)
+    return isinstance(value, LangChainEmbeddings) and not isinstance(value, type)
 
 
 def is_llama_index(value: object) -> TypeGuard[LlamaIndexEmbedding]:
     """Return whether a value has the methods of LlamaIndex's `BaseEmbedding`."""
-    return _has_methods(value, *_OF_LLAMA_INDEX)
-
-
-def _has_methods(value: object, *names: str) -> bool:
-    return not isinstance(value, type) and all(
-        callable(getattr(value, name, None)) for name in names
-    )
+    return isinstance(value, LlamaIndexEmbedding) and not isinstance(value, type)
 
 
 class BlackBoxEncoder(IdentityHead):
@@ -169,12 +156,11 @@ def _name_of(source: object) -> str:
 
 def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
     """Return the functions that embed queries and passages."""
-    for passages, query in (_OF_LANGCHAIN, _OF_LLAMA_INDEX):
-        if _has_methods(source, passages, query):
-            return {
-                "passage": getattr(source, passages),
-                "query": _one_by_one(getattr(source, query)),
-            }
+    if is_langchain(source):
+        return {"passage": source.embed_documents, "query": _one_by_one(source.embed_query)}
+    if is_llama_index(source):
+        embed_query = _one_by_one(source.get_query_embedding)
+        return {"passage": source.get_text_embedding_batch, "query": embed_query}
     if callable(source) and not isinstance(source, type):
         return dict.fromkeys(("passage", "query"), source)
     raise TypeError(

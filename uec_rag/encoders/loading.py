@@ -55,10 +55,7 @@ def load_encoders(
 
 
 def load_encoder(
-    spec: EncoderLike,
-    *,
-    last_layer: LastLayer = "projection",
-    fetch: bool = True,
+    spec: EncoderLike, *, last_layer: LastLayer = "projection", fetch: bool = True
 ) -> Encoder:
     """Load an encoder from a name, a folder, a model or a callable.
 

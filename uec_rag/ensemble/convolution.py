@@ -252,9 +252,7 @@ _STANDARD_RANGE = 6.0
 
 
 def corpus_evidence(
-    similarities: Sequence[FloatArray],
-    slopes: Sequence[float],
-    intercepts: Sequence[float],
+    similarities: Sequence[FloatArray], slopes: Sequence[float], intercepts: Sequence[float]
 ) -> FloatArray:
     """Compute the evidence on every encoder for every query.
 

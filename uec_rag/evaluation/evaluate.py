@@ -22,10 +22,7 @@ _DRAWS = 2_000
 
 
 def evaluate(
-    retriever: Retriever,
-    labels: Mapping[str, Collection[str]],
-    *,
-    k: int = 10,
+    retriever: Retriever, labels: Mapping[str, Collection[str]], *, k: int = 10
 ) -> dict[str, Any]:
     """Evaluate an index.
 

@@ -223,9 +223,7 @@ def index_over(
     return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 
-def judge(
-    uec: UEC, question: str, passages: Sequence[Passage], turns: Sequence[str] = ()
-) -> SearchResult:
+def judge(uec: UEC, question: str, passages: Sequence[Passage]) -> SearchResult:
     """Judge the passages that another retriever has found for a question, in its order.
 
     The question and the passages are encoded, those of late only once. Confidence is unreliable if
@@ -239,7 +237,7 @@ def judge(
     """
     source = Source("what another retriever found", lambda *_: passages)
     index = Retriever(uec, SourceStore(uec, source), fit=False)
-    [found] = index.search([question], max(len(passages), 1), history=[turns])
+    [found] = index.search([question], max(len(passages), 1))
     place = {passage.id: at for at, passage in enumerate(passages)}
     order = sorted(range(len(found.ids)), key=lambda at: place[found.ids[at]])
     return SearchResult([found.select(order)])

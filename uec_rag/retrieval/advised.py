@@ -14,14 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.confidence.advice import (
-    Advice,
-    Advisor,
-    Reply,
-    ask_advisor,
-    ask_rewriter,
-    run_to_end,
-)
+from uec_rag.confidence.advice import Advice, Advisor, Reply, ask_advisor, ask_rewriter, run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.opinion import READ, Case, Opinion, auroc, shipped_opinion_model
 from uec_rag.confidence.risk import advised_thresholds, lowest_threshold

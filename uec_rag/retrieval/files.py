@@ -34,13 +34,13 @@ def file_of(passage: Passage) -> str | None:
 def record_options(folder: Path, options: Mapping[str, Any]) -> None:
     """Record in a saved index how it was made, beside what is recorded, for `options_of`."""
     with closing(open_home(folder, read_only=False)) as home:
-        home.change_settings({MADE_WITH: {**(home.setting(MADE_WITH) or {}), **options}})
+        home.change_settings({MADE_WITH: {**(home.settings.get(MADE_WITH) or {}), **options}})
 
 
 def options_of(folder: Path) -> dict[str, Any]:
     """Return how a saved index was made from a folder; empty for the default or if not known."""
     with closing(open_home(folder, read_only=True)) as home:
-        return dict(home.setting(MADE_WITH) or {})
+        return dict(home.settings.get(MADE_WITH) or {})
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,18 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
+from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
-from uec_rag.encoders.base import Encoded, TermEncoder
+from uec_rag.encoders.base import Encoded, Encoder, TermEncoder
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
@@ -32,6 +34,7 @@ from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Method, rank
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.local import LocalStore
 
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
@@ -42,9 +45,10 @@ _AT_ONCE = 4096  # passages in memory at a time
 _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
 
 _log = logging.getLogger("uec_rag")
-# The last fits, each with what it was made of and the models, for another retriever over one store.
-_LATEST = deque[tuple[list[object], tuple[object, ...], Fitted]](maxlen=4)
-_LOADED = deque[tuple[list[object], tuple[object, ...], Fitted, SourceStore]](maxlen=4)
+
+
+class NoFit(ValueError):
+    """Raised if an ensemble cannot be fitted on some passages without labels."""
 
 
 def sample_passages(store: Store) -> list[Passage]:
@@ -55,8 +59,23 @@ def sample_passages(store: Store) -> list[Passage]:
     return store.examples(_MOST_READ if store.can_list else _MOST_LISTED)
 
 
-class NoFit(ValueError):
-    """Raised if an ensemble cannot be fitted on some passages without labels."""
+def fit_own(uec: UEC, store: Store) -> tuple[UEC, Sequence[Passage]] | None:
+    """Return a fit of an ensemble on the passages of its store, and these; None without one.
+
+    If a fit over the same store is known, it is taken without passages.
+    """
+    if isinstance(store, SourceStore) and (known := _known_over(uec, store)):
+        return known, ()
+    given = sample_passages(store)
+    if len(given) < ENOUGH or not uec.dimension:
+        return None
+    if isinstance(store, SourceStore):
+        store.encode(given[:1])  # vectors of another model are refused before the work
+    try:
+        return fit_without_labels(uec, given), given
+    except NoFit as error:
+        warn(f"This UEC is not fitted, so its confidence is unreliable. {error}")
+        return None
 
 
 def fit_without_labels(
@@ -81,20 +100,13 @@ def fit_without_labels(
             "heading, or the first sentence of a passage that goes on after it: give titles, make "
             "the passages longer, or fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
-    sources, plainly = _made_of(uec)
-    key = [*plainly, pairs]
-    latest = (known for other, _, known in [*_LATEST] if other == key)
-    loaded = (
-        known
-        for other, _, known, store in [*_LOADED]
-        if other == plainly and pairs_from_passages(sample_passages(store)) == pairs
-    )
-    if (known := next(chain(latest, loaded), None)) is not None:
-        fitted.fitted = known
-        return fitted
-    probes = [encoder.encode([pairs[0][1]], "passage") for encoder in dense]
-    plain = [np.array_equal(probe.embedding, probe.features) for probe in probes]
-    if not dense or not all(plain) or not uec.fitted.is_direct:
+    sources, models = _made_of(uec)
+    # Of a store, which knows no questions yet, some passages have to be read: it is asked last.
+    for known in sorted(_KNOWN, key=lambda one: one.store is not None):
+        if known.models == models and known.questions == pairs:
+            fitted.fitted = known.fitted
+            return fitted
+    if not dense or not _are_plain(dense, pairs[0][1]) or not uec.fitted.is_direct:
         raise NoFit(
             "uec: expected a model whose last layer is the identity, in a direct sum, got "
             f"{', '.join(uec.names)}; fit it on pairs of your own with UEC.fit(pairs)."
@@ -116,9 +128,15 @@ def fit_without_labels(
             "first sentence of a passage: cut the passages at headings or between sentences, or "
             "fit the ensemble on pairs of your own with UEC.fit(pairs)."
         )
-    _LATEST.append((key, sources, fitted.fitted))
+    _KNOWN.append(_Known(models, sources, fitted.fitted, pairs))
     _log.warning("uec_rag: fitted in %.0f s.", time.perf_counter() - start)
     return fitted
+
+
+def _are_plain(encoders: Sequence[Encoder], text: str) -> bool:
+    """Return whether the last layer of all encoders is the identity, as they encode a text."""
+    made = [encoder.encode([text], "passage") for encoder in encoders]
+    return all(np.array_equal(one.embedding, one.features) for one in made)
 
 
 def _made_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:
@@ -129,20 +147,59 @@ def _made_of(uec: UEC) -> tuple[tuple[object, ...], list[object]]:
     return sources, [*map(id, sources), uec.fitted.names, uec.fitted.options, rule]
 
 
+class _Known(NamedTuple):
+    """A recent fit, for another retriever with its models: over its store, or on its questions."""
+
+    models: list[object]
+    sources: tuple[object, ...]  # kept, so that no other model gets the identity of one
+    fitted: Fitted
+    pairs: Sequence[tuple[str, str]] = ()
+    store: SourceStore | None = None
+
+    @property
+    def questions(self) -> Sequence[tuple[str, str]]:
+        """The questions that it was made of, or that are made of its store."""
+        own = self.store
+        return self.pairs if own is None else pairs_from_passages(sample_passages(own))
+
+
+_KNOWN = deque[_Known](maxlen=8)
+
+
 def remember(uec: UEC, store: SourceStore, fitted: Fitted) -> None:
     """Note the fit that an ensemble was given over a store, for other retrievers over it."""
-    sources, key = _made_of(uec)
-    _LOADED.append((key, sources, fitted, store))
+    sources, models = _made_of(uec)
+    _KNOWN.append(_Known(models, sources, fitted, store=store))
 
 
-def recall(uec: UEC, store: SourceStore) -> UEC | None:
+def _known_over(uec: UEC, store: SourceStore) -> UEC | None:
     """Return an ensemble with the last fit noted over a store, which gets its words; or None."""
-    key, made = _made_of(uec)[1], uec.with_cache()
-    for other, _, fitted, known in [*_LOADED][::-1]:
-        if other == key and known.source.theirs is store.source.theirs is not None:
-            made.fitted, store.frequencies = fitted, known.frequencies
+    (_, models), theirs = _made_of(uec), store.source.theirs
+    for known in [*_KNOWN][::-1] if theirs is not None else ():
+        before = known.store
+        if before is not None and before.source.theirs is theirs and known.models == models:
+            made, store.frequencies = uec.with_cache(), before.frequencies
+            made.fitted = known.fitted
             return made
     return None
+
+
+def passages_to_count(uec: UEC, store: Store, home: LocalStore) -> list[Passage]:
+    """Return passages of which words are counted again, once the stemmer has changed.
+
+    FingerprintMismatch if they cannot be, and a warning if they can.
+    """
+    said = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
+    if home.read_only:
+        raise FingerprintMismatch(f"{said}; open it once to write, which counts them again.")
+    given = sample_passages(store)
+    is_known = bool(given)
+    if not isinstance(store, SourceStore):
+        is_known = not store.remote and _are_plain(uec.encoders, "probe")
+    if not is_known:
+        raise FingerprintMismatch(f"{said}, and its passages cannot be read; build it again.")
+    warn(f"{said}; they are counted again, once.")
+    return given
 
 
 def refit(store: Store, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:

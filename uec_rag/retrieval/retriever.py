@@ -3,53 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any, Self, Unpack
 
-import numpy as np
-
-from uec_rag.base import __version__
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.files import as_path
-from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.confidence.counterevidence import learned_ratios
-from uec_rag.confidence.decision import Decision, with_note
-from uec_rag.confidence.languages import ENGLISH, check_language, sentence
-from uec_rag.confidence.model import JUDGED, shipped_model
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import UnknownReading, Within, find_readings
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.confidence.languages import ENGLISH, check_language
+from uec_rag.confidence.replies import Within
 from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval import learn, save
+from uec_rag.retrieval import calls, learn, save
 from uec_rag.retrieval.gate import GATE_FILE, OTHER_MODEL, OUTDATED, Gate, Pending, check_gate
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
-from uec_rag.retrieval.result import Result, SearchResult, diversify, without_findings
-from uec_rag.retrieval.search import Method, run
+from uec_rag.retrieval.result import Result, SearchResult, without_findings
+from uec_rag.retrieval.search import Method
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.retrieval.words import spell
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
-from uec_rag.stores.filters import all_of, parse
+from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
-
-_Search: TypeAlias = Callable[..., list[Result]]
 
 
 class Passages(Sized, Iterable[Passage]):
@@ -116,12 +105,7 @@ class Retriever:
     """
 
     def __init__(
-        self,
-        uec: UEC,
-        store: Store | None = None,
-        *,
-        language: str | None = None,
-        fit: bool = True,
+        self, uec: UEC, store: Store | None = None, *, language: str | None = None, fit: bool = True
     ) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
@@ -152,7 +136,7 @@ class Retriever:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         state = self.__dict__ | {"_settings": None, "_known_corpus": {}}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
-            home, labels = LocalStore(), self._home.setting("labels")
+            home, labels = LocalStore(), self._home.settings.get("labels")
             home.change_settings({"labels": labels})
             state |= {"_home": home, "_gate": (self.gate,), "_reload": None}
         return state
@@ -201,7 +185,7 @@ class Retriever:
             return self.store.corpus()
         if self.store.remote or len(self) > _MOST_COMPARED:
             return f"{len(self)} passages"
-        changes = self.changes, getattr(self.store, "origin", None)
+        changes = self.changes, self.store.origin
         known = self._known_corpus.get(changes)
         if known is None:
             known = self.store.corpus()
@@ -245,8 +229,7 @@ class Retriever:
     @property
     def changes(self) -> int:
         """The number of additions and removals so far by all processes; 0 for an engine."""
-        changes: int = getattr(self.store, "changes", 0)
-        return changes
+        return self.store.changes
 
     def add(
         self,
@@ -354,8 +337,7 @@ class Retriever:
         ...     index.delete(["cats"])
         1
         """
-        block: AbstractContextManager[object] = getattr(self.store, "changing", nullcontext)()
-        with block:
+        with self.store.changing():
             yield self
 
     def delete(self, ids: Sequence[str]) -> int:
@@ -430,7 +412,8 @@ class Retriever:
         """
         options = Options(filter=filter, history=history, within=within, diversity=diversity)
         result, pending = self._begin(queries, k, options)
-        result = result if pending is None else _joined(pending, pending.finish(), k)
+        if pending is not None:
+            result = calls.settled_result(pending, pending.finish(), k)
         log_decisions(result)
         return result
 
@@ -439,7 +422,8 @@ class Retriever:
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         result, pending = await asyncio.to_thread(self._begin, queries, k, options)
-        result = result if pending is None else _joined(pending, await pending.afinish(), k)
+        if pending is not None:
+            result = calls.settled_result(pending, await pending.afinish(), k)
         log_decisions(result)
         return result
 
@@ -475,103 +459,14 @@ class Retriever:
         return result, gate.pending(result, [query.lines for query in asked], search)
 
     def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
-        """Search for questions, each among the readings that were chosen, if there are any."""
-        where, within = options.get("filter"), options.get("within")
-        diversity = options.get("diversity")
-        most = k if diversity is None else max(k, diversity.fetch_k)
+        """Search for questions; see `calls.search_queries`."""
         self._check_fit()
-        views = [view for query in queries for view in query.views.values()]
-        texts = [view.text for view in views] + [turn for view in views for turn in view.turns]
-        rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        parts, method = self.uec.encode([*rows], "query"), self._method(where)
-
-        def search(
-            some: Sequence[Query], among: Filter | None, rest: Filter | None = None
-        ) -> list[Result]:
-            found = run(method, self.store, some, rows, parts, most, among, rest)
-            is_filtered = among is not None and among is where
-            return [self._note_few(one, most) for one in found] if is_filtered else found
-
-        if not any(query.replies for query in queries):
-            results = search(queries, where)
-        else:
-            chosen = partial(self._run_chosen, search, where, isinstance(within, str))
-            results = [*map(chosen, queries)]
-        if not (within is None or isinstance(within, str) or any(one.passages for one in results)):
-            raise UnknownReading(
-                "within: none of the passages with these ids is in the index, or matches the "
-                "filter; the index may have changed since it asked back: ask again without within."
-            )
-        found = SearchResult(results)
-        if diversity is None:
-            return found
-        return diversify(self.vectors, found, k, diversity.lambda_mult)
-
-    def _run_chosen(
-        self, search: _Search, where: Filter | None, is_label: bool, query: Query
-    ) -> Result:
-        """Search for a question among the chosen readings.
-
-        All passages but those of the readings that were not chosen compete with the hits, so that a
-        question that the corpus does not answer does not look answered. If a reply names none of
-        the readings that the index has now, the question is asked back again; a label passed as
-        `within` raises UnknownReading.
-        """
-        among, ruled_out, named = where, list[str](), list[Reading]()
-        for choice in query.replies:
-            [first] = search([query], among)
-            offered = first.decision.readings
-            try:
-                named = _choose(choice, offered)
-            except UnknownReading:
-                if is_label:
-                    raise
-                return first
-            ids = choice
-            if isinstance(choice, str):
-                ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
-            condition: dict[str, Any] = {"$id": [*ids]}
-            if not named and isinstance(choice, str):
-                condition = {"$not": condition}
-            among = all_of(condition, among)
-            ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
-        [result] = search([query], among, {"$not": {"$id": ruled_out}} if ruled_out else None)
-        if not query.replies:
-            return result
-        # A reading is part of the corpus that a gate was made for, not another corpus.
-        decision = replace(result.decision, size=0)
-        if len(named) > 1:  # asking back would repeat the same question
-            clear = replace(decision, underspecified=0.0, readings=())
-            decision = replace(result, decision=clear).decide(decision.threshold)
-        return replace(result, decision=decision)
-
-    def _note_few(self, result: Result, k: int) -> Result:
-        """Note in the reason that a filter left fewer passages than are asked for and judged."""
-        count, decision = len(result.passages), result.decision
-        if not 0 < count < min(k, JUDGED):
-            return result
-        key = "few_candidates" if self.store.remote else "few_match"
-        note = sentence(key, decision.language, count=str(count))
-        return replace(result, decision=with_note(decision, note))
+        method = self._method(options.get("filter"))
+        return calls.search_queries(self.uec, self.store, method, queries, k, options)
 
     def _method(self, filter: Filter | None = None) -> Method:
-        """Return the method of a search: the ensemble and what was learned from the corpus.
-
-        The model from logits to probabilities is the calibrated, the fitted or the default one. The
-        basis is the hash of everything that turns a search's similarities into confidence, except
-        the passages, and of the version, which may compute it otherwise.
-
-        `filter`: the order of its keys is ignored, and of a callable, everything but its type.
-        """
-        fitted, calibration = self.uec.fitted, self.calibration
-        model = None if calibration is None else calibration.model
-        model = model or fitted.confidence_model or shipped_model("unfitted")
-        weights = fitted.rule.evidence
-        filtered = json.dumps(filter, sort_keys=True, default=_as_text)
-        learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
-        state = *learned, __version__, filtered
-        basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-        return Method(fitted, model, basis, calibration is None, check_language(self.language))
+        """Return the method of a search, of which a gate keeps the basis."""
+        return calls.method_of(self.uec.fitted, self.calibration, self.language, filter)
 
     def search_vector(
         self,
@@ -603,35 +498,10 @@ class Retriever:
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         self._follow()
-        k = check_k(k)
-        mean = as_matrix([embedding], "embedding")
-        if mean.shape[1] != self.uec.dimension:
-            raise ValueError(
-                f"embedding: expected {self.uec.dimension} numbers, the ensemble's dimension, "
-                f"got {mean.shape[1]}."
-            )
-        length = float(np.linalg.norm(mean))
-        if not length:
-            raise ValueError("embedding: expected a vector with a direction, got zeros.")
-        fitted, language = self.uec.fitted, check_language(self.language) or ENGLISH
-        if len(fitted.weights) == 1:
-            mean = mean / np.float32(length)
-        query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
-        most = k if diversity is None else max(k, diversity.fetch_k)
+        k, language = check_k(k), check_language(self.language) or ENGLISH
         store = self.store if diversity is None else self.store.snapshot()
-        hits = store.search(query, most, beta=fitted.options.beta, filter=filter)
-        mu, pi = hits.mu[0], np.full((1, count), 1 / count, dtype=np.float32)
-        chance = np.clip(mu, 0, 1)
-        best = float(chance.max(initial=0.0))
-        told = Decision("answer", sentence("vector", language), (), best, best, language=language)
-        found, at_k = [*map(without_findings, hits.passages[0])], np.maximum.accumulate(chance)
-        numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
-        shares = fitted.shares(pi)[0]
-        made = Result("", told, fitted.names, pi[0], shares, found, *numbers, hits.exact, False)
-        one = SearchResult([made])
-        if diversity is None:
-            return one
-        return diversify(store.vectors, one, k, diversity.lambda_mult)
+        options = Options(filter=filter, diversity=diversity)
+        return calls.search_vector(self.uec, store, embedding, k, options, language)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
@@ -793,28 +663,20 @@ class Retriever:
         if isinstance(self.store, LocalStore) and len(self) < learn.ENOUGH:
             return  # there may be more later
         with _FITTING:
-            if self._may_fit:
-                self._fit_own()
-                self._may_fit = False
+            may_fit = self._may_fit and not self._must_stay
+            found = learn.fit_own(self.uec, self.store) if may_fit else None
+            if found is not None:
+                self._use_fit(*found)
+            self._may_fit = False
 
-    def _fit_own(self) -> None:
-        """Fit the ensemble on its own passages, unless something was made for it as it is."""
-        home, gate = self._home, self.gate
+    @property
+    def _must_stay(self) -> bool:
+        """True if something was made with the ensemble as it is."""
+        gate = self.gate
         is_engine = self.store.remote and self.store.can_list
         has_own_gate = gate is not None and gate.max_wrong is None
-        is_calibrated = self.calibration is not None or has_own_gate or self.labels
-        if is_engine or home.read_only or is_calibrated:
-            return
-        if isinstance(self.store, SourceStore) and (known := learn.recall(self.uec, self.store)):
-            return self._use_fit(known, ())
-        given = learn.sample_passages(self.store)
-        if len(given) >= learn.ENOUGH and self.uec.dimension:
-            if isinstance(self.store, SourceStore):
-                self.store.encode(given[:1])  # vectors of another model are refused before the work
-            try:
-                self._use_fit(learn.fit_without_labels(self.uec, given), given)
-            except learn.NoFit as error:
-                warn(f"This UEC is not fitted, so its confidence is unreliable. {error}")
+        is_calibrated = self.calibration is not None or has_own_gate or bool(self.labels)
+        return is_engine or self._home.read_only or is_calibrated
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""
@@ -835,22 +697,6 @@ class Retriever:
                 save.record_ensemble(home, made)
         self.uec, self._posteriors = made, made.fitted.posteriors
         self._settings = home.settings
-
-    def _count_again(self) -> None:
-        """Count the words of all passages again, after the stemmer has changed."""
-        said = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
-        if self._home.read_only:
-            raise FingerprintMismatch(f"{said}; open it once to write, which counts them again.")
-        given = learn.sample_passages(self.store)
-        is_known = bool(given)
-        if not isinstance(self.store, SourceStore):
-            probes = [each.encode(["probe"], "passage") for each in self.uec.encoders]
-            plain = all(np.array_equal(probe.embedding, probe.features) for probe in probes)
-            is_known = plain and not self.store.remote
-        if not is_known:
-            raise FingerprintMismatch(f"{said}, and its passages cannot be read; build it again.")
-        warn(f"{said}; they are counted again, once.")
-        self._use_fit(self.uec, given)
 
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
@@ -1010,7 +856,7 @@ class Retriever:
             retriever._reload = load if uec is None else None
             retriever.calibration = save.read_calibration(home)
             if have_other_stems:
-                retriever._count_again()
+                retriever._use_fit(own, learn.passages_to_count(own, retriever.store, home))
         except BaseException:
             home.close()
             raise
@@ -1021,35 +867,4 @@ class Retriever:
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
         for store in {id(one): one for one in (self._home, self.store)}.values():
-            getattr(store, "close", lambda: None)()
-
-
-def _joined(
-    pending: Pending[Result], settled: Sequence[tuple[Decision, Result]], k: int
-) -> SearchResult:
-    """Return the first k hits of each question, or of its rewrite, with the final decisions."""
-    most, results = pending.gate.hits_needed(k), list[Result]()
-    rows = zip(pending.decisions, pending.found, settled, strict=True)
-    for before, asked, (decision, found) in rows:
-        one = replace(found, query=asked.query, decision=decision).first(most)
-        if decision.advice_probability is not None:
-            one = one.scaled(decision.confidence / max(before.confidence, 1e-7))
-        results.append(one)
-    return SearchResult(results)
-
-
-def _choose(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Reading]:
-    """Return the readings that a reply names, or those with one of the chosen ids.
-
-    UnknownReading if a reply names none, and does not decline all.
-    """
-    if isinstance(choice, str):
-        return find_readings(choice, offered)
-    return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
-
-
-def _as_text(value: object) -> object:
-    """Convert a part of a filter to what JSON writes the same way in every process."""
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
-    return type(value).__name__ if callable(value) else repr(value)
+            store.close()

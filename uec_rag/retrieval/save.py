@@ -27,7 +27,6 @@ from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.database import OtherFormat, read_any
 from uec_rag.stores.local.store import SEGMENTS, copy_view
 
-KIND = "UEC index"
 LABELS, MADE_WITH = "labels", "made_with"  # the settings
 _LASTING: Mapping[str, tuple[Any, str, str]] = {
     LABELS: (dict[str, list[str]] | None, "labels", "label again"),
@@ -38,7 +37,7 @@ _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the
 
 def read_calibration(home: LocalStore) -> CorpusCalibration | None:
     """Return the calibration among the settings of an index, if there is one."""
-    state = home.setting("calibration")
+    state = home.settings.get("calibration")
     if state is None:
         return None
     with as_corrupted((home.folder or Path()) / DATABASE):
@@ -47,7 +46,7 @@ def read_calibration(home: LocalStore) -> CorpusCalibration | None:
 
 def read_labels(home: LocalStore) -> dict[str, set[str]]:
     """Return the labels of an index: the ids of the passages that answer each question."""
-    return {question: {*ids} for question, ids in (home.setting(LABELS) or {}).items()}
+    return {question: {*ids} for question, ids in (home.settings.get(LABELS) or {}).items()}
 
 
 def settings_in(folder: Path) -> dict[str, dict[str, Any]]:
@@ -71,7 +70,7 @@ def settings_in(folder: Path) -> dict[str, dict[str, Any]]:
 def write_label(home: LocalStore, question: str, ids: Collection[str] | None) -> None:
     """Label a question in place of what it had; None removes its label."""
     with home.changing():
-        labels = home.setting(LABELS) or {}
+        labels = home.settings.get(LABELS) or {}
         others = {asked: ids for asked, ids in labels.items() if asked != question}
         home.change_settings({LABELS: others | ({} if ids is None else {question: sorted(ids)})})
 
@@ -104,7 +103,7 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
             raise
     with suppress(OSError):  # another process may be removing the same ones
         for other in ensembles.iterdir():
-            if other.name != index.setting("ensemble"):
+            if other.name != index.settings.get("ensemble"):
                 shutil.rmtree(other, ignore_errors=True)
 
 
@@ -118,7 +117,7 @@ def save_index(
             if isinstance(store, LocalStore | View):
                 settings = {} if isinstance(store, View) else dict(store.settings)
                 settings["fingerprint"] = uec.fingerprint
-                settings.setdefault(LABELS, home.setting(LABELS))
+                settings.setdefault(LABELS, home.settings.get(LABELS))
                 copy_view(store.snapshot(), home, settings)
             record(home, store, uec, calibration)
     except BaseException:
@@ -150,9 +149,9 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     if not (path / DATABASE).exists():
         refuse_outdated(path)
         if (path / ENSEMBLE).is_file():
-            raise corruption(path, f"holds a saved UEC ensemble, expected a saved {KIND}.")
+            raise corruption(path, "holds a saved UEC ensemble, expected a saved UEC index.")
         raise FileNotFoundError(
-            f"path: no saved {KIND} at {str(path)!r}; expected {DATABASE} there."
+            f"path: no saved UEC index at {str(path)!r}; expected {DATABASE} there."
         )
     return LocalStore(path, read_only=read_only)
 
@@ -160,7 +159,7 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
 def load_ensemble(home: LocalStore, **options: Any) -> UEC:
     """Load the ensemble of an index. `options`: as in `UEC.load`, as are the errors."""
     assert home.folder is not None
-    name = home.setting("ensemble")
+    name = home.settings.get("ensemble")
     if not isinstance(name, str) or not name.isalnum():
         raise corruption(
             home.folder / DATABASE,
@@ -183,7 +182,7 @@ def check_index(path: Path) -> int:
 
 def check_ensemble(home: LocalStore) -> None:
     """Verify the checksums of the ensemble of an index; IndexCorrupted if they differ."""
-    name = home.setting("ensemble")
+    name = home.settings.get("ensemble")
     if home.folder is not None and name is not None:
         read_fit(home.folder / _ENSEMBLES / name)
 
@@ -193,10 +192,10 @@ def check_made_with(home: LocalStore, uec: UEC) -> bool:
 
     FingerprintMismatch if it differs otherwise.
     """
-    expected = home.setting("ensemble_fingerprint") or home.setting("fingerprint")
+    expected = home.settings.get("ensemble_fingerprint") or home.settings.get("fingerprint")
     if expected in (None, uec.fingerprint):
         return False
-    if home.folder is not None and (name := home.setting("ensemble")) is not None:
+    if home.folder is not None and (name := home.settings.get("ensemble")) is not None:
         saved = {one.name: one for one in read_fit(home.folder / _ENSEMBLES / name)[0].encoders}
         before = [
             saved.get(each.name, each) if isinstance(each, TermEncoder) else each

@@ -14,11 +14,12 @@ import json
 import math
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import PurePath
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
+from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,14 +173,8 @@ class Schema(Record):
             )
 
 
-class Candidates(Sized, Protocol):
-    """A view of passages that queries are compared with; its columns are the passages."""
-
-    def rank(self, query: Gaussian, k: int, *, beta: float) -> Top:
-        """Find the columns with the k highest s_hat, or all if there are fewer."""
-
-    def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """Return the passages of columns (n, k), which must not be changed."""
+View: TypeAlias = Any
+"""A `uec_rag.stores.local.View`, whose module imports this one."""
 
 
 class Store(ABC):
@@ -229,6 +224,16 @@ class Store(ABC):
         """A description of the contents."""
         return f"{len(self)} passages"
 
+    @property
+    def changes(self) -> int:
+        """The number of additions and deletions so far by all processes; 0 if it is not known."""
+        return 0
+
+    @property
+    def origin(self) -> object:
+        """The contents that `changes` counts for; None if that is not known."""
+        return None
+
     def corpus(self) -> str:
         """Hash every passage's id and text, in any order, since engines have orders of their own.
 
@@ -255,6 +260,13 @@ class Store(ABC):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take what it learned from what `describe` returned."""
         del state  # most learn nothing
+
+    def changing(self) -> AbstractContextManager[object]:
+        """Make several calls one transaction, where there are any; see `Retriever.changing`."""
+        return nullcontext()
+
+    def close(self) -> None:  # noqa: B027
+        """Close the files or the connection, if there are any; the store cannot be used after."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -295,7 +307,7 @@ class Store(ABC):
         """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
         return self.snapshot().sample(count)
 
-    def fetch(self, question: str, query: Gaussian, count: int) -> Candidates:
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
         """Return the view that queries are compared with: of all passages, or of candidates.
 
         Parameters
@@ -307,7 +319,7 @@ class Store(ABC):
         count : int
             The smallest number of candidates.
         """
-        return cast(Candidates, self.snapshot())
+        return self.snapshot()
 
     def search(
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
@@ -326,7 +338,7 @@ class Store(ABC):
         k = check_k(k)
         store = self.snapshot(filter)
         view = store.fetch("", query, 4 * k)
-        top = view.rank(query, k, beta=beta)
+        top: Top = view.rank(query, k, beta=beta)
         passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
         is_whole = not self.remote or (filter is None and len(view) >= len(store))
         return StoreHits(passages, *top[1:], exact=is_whole)

@@ -48,17 +48,19 @@ class EmptyIndex(IndexCorrupted):
 class OtherFormat(IndexCorrupted):
     """Raised for an index that another version of this package has made."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, version: int) -> None:
-        do = "make the index again: uec-rag index FOLDER --out INDEX; as FOLDER, this index itself "
-        do += "gives the passages that it holds."
-        first = "SELECT 1 FROM passages LIMIT 1"
-        if not (_are_tables(connection, ["passages"]) and connection.execute(first).fetchone()):
-            do = "fit again, save that, and make the gate again from its labels: it holds no "
-            do += "passages, as a fit or a gate over a store elsewhere."
-        who = "an earlier version of uec-rag made it; "
-        if version > _FORMAT:
-            who = f"a newer uec-rag than {__version__} made it; pip install --upgrade uec-rag, or "
-        super().__init__(f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {who}{do}")
+
+def _other_format(connection: sqlite3.Connection, path: Path, version: int) -> OtherFormat:
+    """Make the error for an index of another version, which says what to do with what it holds."""
+    do = "make the index again: uec-rag index FOLDER --out INDEX; as FOLDER, this index itself "
+    do += "gives the passages that it holds."
+    first = "SELECT 1 FROM passages LIMIT 1"
+    if not (_are_tables(connection, ["passages"]) and connection.execute(first).fetchone()):
+        do = "fit again, save that, and make the gate again from its labels: it holds no "
+        do += "passages, as a fit or a gate over a store elsewhere."
+    who = "an earlier version of uec-rag made it; "
+    if version > _FORMAT:
+        who = f"a newer uec-rag than {__version__} made it; pip install --upgrade uec-rag, or "
+    return OtherFormat(f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {who}{do}")
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
@@ -68,7 +70,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:
-        raise OtherFormat(connection, path, version)
+        raise _other_format(connection, path, version)
     if not _has_tables(connection):
         raise EmptyIndex(f"path: {str(path)!r} has no tables: it is no index; build it again.")
     missing = {*_SCHEMA}
@@ -94,7 +96,7 @@ def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
     [(version,)] = connection.execute("PRAGMA user_version")
     [(application,)] = connection.execute("PRAGMA application_id")
     if application == APPLICATION and version < _FORMAT:
-        raise OtherFormat(connection, path, version)
+        raise _other_format(connection, path, version)
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:

@@ -432,10 +432,6 @@ class LocalStore(Store):
         """The settings of the index, the same object until something is written."""
         return self._current()[1]
 
-    def setting(self, key: str) -> Any:  # noqa: ANN401
-        """Return a setting of the index; None if it has none of this name."""
-        return self._current()[1].get(key)
-
     def change_settings(self, settings: Mapping[str, Any]) -> None:
         """Record settings of the index: values of JSON, or bytes."""
         with self._step() as (connection, _):
@@ -631,11 +627,11 @@ class LocalStore(Store):
         FingerprintMismatch
             If the stored passages are of another ensemble.
         """
-        if self.setting("fingerprint") == fingerprint:
+        if self.settings.get("fingerprint") == fingerprint:
             return
         with self.changing():
             if len(self):
-                check_same(self.setting("fingerprint"), fingerprint)
+                check_same(self.settings.get("fingerprint"), fingerprint)
             self.change_settings({"fingerprint": fingerprint})
 
     def add(self, passages: Sequence[Passage], gaussians: Gaussian) -> None:
