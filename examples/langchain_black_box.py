@@ -7,6 +7,11 @@ Of an API only the vectors are seen. That is enough: its last layer is taken to 
 its output, so it gets a posterior, a slope and a weight like a model whose weights are at hand,
 and its vectors may be of another length. Without a key a stand-in takes the API's place, which
 counts letters; it is weak on purpose, to show what the fit makes of a weak member.
+
+It prints what was fitted: each model's slope (how much a difference of its cosine says), its prior
+and scale (how wide its posterior is), and the error on pairs that were kept apart (NLL, the lower
+the better). Then a question: what a cosine of each model counts for it (its slope, beside the
+others', times its weight), and the passages with score and variance.
 """
 
 import os

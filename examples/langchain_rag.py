@@ -5,7 +5,8 @@
 
 It knows the documentation of Python's standard library. Any chat model of LangChain's works: the
 name is for `langchain.chat_models.init_chat_model` (pip install langchain langchain-openai). With
-no model it quotes the best passage in place of an answer.
+no model it quotes the best passage in place of an answer. Each passage has its score, and how
+uncertain that is: its variance.
 """
 
 import argparse

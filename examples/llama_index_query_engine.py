@@ -5,6 +5,7 @@
 
 It knows the documentation of Python's standard library. Any LLM of LlamaIndex's works in place of
 OpenAI's (pip install llama-index-llms-openai). With none, the passages stand in for the answer.
+Each passage has its score, and how uncertain that is: its variance.
 """
 
 import argparse
@@ -78,8 +79,8 @@ def main() -> None:
         for source in response.source_nodes:
             m = source.metadata
             print(f"  {m['uec_score']:.3f} (variance {m['uec_sigma2']:.1e})  {m['source']}")
-        for line in beginning(str(response)).splitlines():
-            print(textwrap.fill(line, 90, initial_indent="  > ", subsequent_indent="  > "))
+        filled = (textwrap.fill(line, 86) for line in beginning(str(response)).splitlines())
+        print(textwrap.indent("\n".join(filled), "  > ", lambda line: True))
 
 
 if __name__ == "__main__":

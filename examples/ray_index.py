@@ -7,6 +7,7 @@
 `num_gpus=0.25` to `map_batches`, so that four workers share one.
 """
 
+import logging
 import pickle
 from collections.abc import Sequence
 
@@ -40,7 +41,7 @@ def index_passages(retriever: Retriever, passages: Sequence[Passage], workers: i
         Encode,
         fn_constructor_args=(retriever.uec,),
         batch_size=BATCH,
-        concurrency=workers,
+        compute=ray.data.ActorPoolStrategy(size=workers),
         num_cpus=0.5,  # reading takes a processor, too
     )
     for batch in encoded.iter_rows():
@@ -49,7 +50,8 @@ def index_passages(retriever: Retriever, passages: Sequence[Passage], workers: i
 
 
 def main() -> None:
-    ray.init(include_dashboard=False, log_to_driver=False)
+    ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    logging.getLogger("ray.data").setLevel("ERROR")
     passages = passages_of(gather_corpus(500), size=CHUNK_SIZE)
     retriever = Retriever(UEC())
     index_passages(retriever, passages)

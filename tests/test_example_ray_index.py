@@ -1,6 +1,7 @@
 """The example that indexes on Ray, on a cluster of this machine."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,14 @@ def cluster(monkeypatch):
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+def test_it_indexes_all_passages_and_answers(monkeypatch, capsys):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
+    ray_index.main()
+    ray.shutdown()
+    printed = capsys.readouterr().out
+    assert re.search(r"^(\d+) of \1 passages indexed\nanswer from textwrap\.dedent$", printed, re.M)
 
 
 def test_what_workers_encode_is_what_one_process_indexes(cluster):

@@ -16,7 +16,8 @@ ROOMS = ["langchain", "llama_index", "retrieval", "confidence", "encoders", "sto
 def site(tmp_path_factory):
     to = tmp_path_factory.mktemp("site")
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", to],
+        # not with -q, under which it counts no warning
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", to],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -46,3 +47,4 @@ def test_pictures_are_described_and_nothing_is_loaded_from_elsewhere(site):
         assert [image for image in images if not re.search(r'alt="[^"]+', image)] == []
         loaded = re.findall(r'<(?:script|img)[^>]*src="([^"]+)"|<link[^>]*stylesheet[^>]*', text)
         assert [url for url in loaded if url.startswith(("http:", "https:", "//"))] == []
+        assert 'data-md-component="source"' not in text  # its script asks GitHub for stars

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from tests.helpers import index_of
+from uec_rag import Gate
 from uec_rag.confidence.model import log_odds
 
 
@@ -20,6 +21,7 @@ def test_what_each_feature_adds_sums_to_the_log_odds_and_names_what_is_missing(w
         assert sum(last_numbers(one.why)) == pytest.approx(
             float(log_odds(one.decision.in_corpus)), abs=0.4
         )
+        assert not any(line.endswith("-0.0") for line in one.why)
     assert any("names: Dunville and 1912 are in no hit: -" in line for line in one.why)
     assert one.metadata(0, details=True)["uec_why"] == [*one.why]
     assert "uec_why" not in one.metadata(0)
@@ -38,6 +40,15 @@ def test_a_question_is_a_line_of_the_log_if_its_level_asks_for_it(with_words, ca
         assert line["searched_as"] == one.decision.searched_as
         assert line["confidence"] == one.decision.confidence
         assert line["why"] == [*one.why]
+
+
+def test_a_line_of_the_log_has_what_an_advisor_said(with_words, caplog):
+    index = index_of(with_words, ["Ada led the Elkins mine."])
+    index.gate = Gate(0.5, advisor=lambda question, texts: 0.1)
+    with caplog.at_level(logging.INFO, "uec_rag.decisions"):
+        index.search(["Who led the mine?", "mine", "Is Ada old?", "Who led Dunville?"])
+    advised = [line for line in map(json.loads, caplog.messages) if "advice" in line]
+    assert {round(line["advice_probability"], 6) for line in advised} == {0.1}
 
 
 def test_no_question_is_logged_by_an_application_that_logs_at_info(with_words, caplog):

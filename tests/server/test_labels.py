@@ -57,13 +57,14 @@ def test_the_questions_that_teach_most_are_those_asked_and_headings_without_a_la
     assert far == sorted(far)
 
 
-def test_what_is_suggested_are_questions_and_headings_and_no_statements(index):
+def test_what_is_suggested_are_questions_and_headings_and_no_statements_or_code(index):
     below = "It grinds for the baker of this small town every day, whatever the wind and the water."
     titles = [
         "We're almost done!",
         "Wer hat den Schlüssel\uff1f",
         "How to grind corn",
         "Note well:",
+        "```python from mill import grind and_weigh```",
     ]
     texts = [f"{title}\n\n{n} {below}" for n, title in enumerate(titles)]
     known = Retriever.load(index)

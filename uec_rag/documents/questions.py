@@ -80,12 +80,12 @@ def questions_of(passages: Sequence[Passage], most: int) -> dict[str, list[str]]
     made = {
         question: [id_ for id_, _ in pairs]
         for question, pairs in _questions(shuffled, len(shuffled)).items()
-        if not _is_code(question)
+        if not is_code(question)
     }
     return dict(islice(made.items(), most))
 
 
-def _is_code(question: str) -> bool:
+def is_code(question: str) -> bool:
     """Return whether a question is code, or a drawing in letters and lines."""
     symbols = len(_SYMBOL.findall(question))
     return question.startswith("```") or symbols > _SYMBOLS * len(question)

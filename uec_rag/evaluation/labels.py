@@ -12,7 +12,7 @@ import numpy as np
 from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability
 from uec_rag.documents.labels import find_labels, read_questions
-from uec_rag.documents.questions import make_questions
+from uec_rag.documents.questions import is_code, make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.result import Result
@@ -63,10 +63,10 @@ def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int
 
 
 def questions_to_ask(retriever: Retriever) -> list[str]:
-    """List questions to ask an index: what has a question mark, then headings, not statements."""
+    """List questions to ask an index: those with a question mark, then headings; no code."""
     passages = [*islice(retriever.passages(), _LOOKED_AT)]
     made = make_questions(passages, len(passages))
-    asked = [one_line(question.replace("`", "")) for question in made]
+    asked = [one_line(one.replace("`", "")) for one in made if not is_code(one)]
     asked = [question for question in asked if not question.endswith(_STATES)]
     return sorted(asked, key=lambda question: not question.endswith(("?", "\uff1f", "\u061f")))
 

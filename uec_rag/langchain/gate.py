@@ -101,8 +101,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         The retriever to gate. It may also be a LangChain retriever over a `UECRetriever`
         (history-aware, `MultiQueryRetriever`, `EnsembleRetriever`,
         `ContextualCompressionRetriever`, ...), in which case the decision with the highest
-        confidence among its documents is used, `k` and `filter` are not supported, and a gate must
-        be given. With `embedding`, it may be any retriever.
+        confidence among its documents is used, and `k` and `filter` are not supported. With
+        `embedding`, it may be any retriever.
     embedding : UEC or Embeddings, optional
         Judges the documents of any other retriever, in its order; it is asked for thirty, of which
         as many as it returns otherwise are handed on. Confidence is unreliable if the ensemble is

@@ -581,7 +581,9 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
     def _options(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
         given = {name: value for name, value in call.items() if value is not None}
-        return {"k": self.k, "filter": self.filter, **self.search_kwargs, **given}
+        options = {"k": self.k, "filter": self.filter, **self.search_kwargs, **given}
+        adapters.refuse_unknown(options, self._arguments, self._arguments)
+        return options
 
     def _arguments(
         self,

@@ -170,8 +170,8 @@ def call_with(function: Callable[..., _T], options: dict[str, Any], *arguments: 
     return function(*arguments, **take_options(function, options, len(arguments)))
 
 
-def refuse_unknown(given: dict[str, Any], over: Callable[..., Any], *own: type) -> None:
-    """Raise TypeError if no own class has an option; the message names those of `over`, too."""
+def refuse_unknown(given: dict[str, Any], over: Callable[..., Any], *own: Any) -> None:
+    """Raise TypeError if no own callable has an option; the message also names those of `over`."""
     mine = [name for one in own for name in signature(one).parameters if name != "kwargs"]
     for name in (name for name in given if name not in mine):
         known = dict.fromkeys([*mine, *signature(over).parameters])

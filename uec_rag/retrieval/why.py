@@ -42,11 +42,11 @@ def explain(
         f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
         named if names >= 0 else "",
     ]
-    lines = [f"{text}: {value:+.1f}" for text, value in zip(said, added, strict=True) if text]
-    if against := float(features.against[row]):
+    lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
+    if against := round(model.slope * float(features.against[row]), 1):
         told = "against it: the first hit states nothing, or lacks a name that others have"
-        lines.append(f"{told}: {model.slope * against:+.1f}")
-    return (f"usual question: {base:+.1f}", *lines)
+        lines.append(f"{told}: {against:+.1f}")
+    return (f"usual question: {base:+z.1f}", *lines)
 
 
 def log_decisions(result: SearchResult) -> None:
@@ -54,8 +54,6 @@ def log_decisions(result: SearchResult) -> None:
     if not LOG.isEnabledFor(logging.INFO):
         return
     for one in result:
-        told = one.decision.metadata()
-        kept = ("decision", "reason_code", "confidence", "threshold", "in_corpus", "underspecified")
         line = {"question": one.query, "searched_as": one.decision.searched_as}
-        line |= {key: told[key] for key in kept} | {"why": [*one.why]}
+        line |= one.decision.metadata() | {"why": [*one.why]}
         LOG.info("%s", json.dumps(line, ensure_ascii=False))

@@ -121,14 +121,15 @@ function marked(text, words) {
   return text.split(any).map((part, at) => (at % 2 ? h("mark", {}, part) : part));
 }
 
-// Markdown as nodes. What may be none (one star, an underscore) is left as it is; a link is its text.
-const INLINE = /(`{1,2})([^`]{1,500})\1|\*\*([^*]{1,500})\*\*|!?\[([^[\]]{1,500})\]\(([^()\s]{1,1000})\)/g;
+// Markdown as nodes. What may be none (a star beside a blank or in a word, an underscore) is left as it is; a link is its text.
+const INLINE = /(`{1,2})([^`]{1,500})\1|\*\*(?!\s)([^*]{1,500})(?<!\s)\*\*|!?\[([^[\]]{1,500})\]\(([^()\s]{1,1000})\)|(?<![\w*/.])\*(?! )([^*\n]{1,500})(?<! )\*(?![\w*/.])/g;
 function inline(text, words) {
   const nodes = [];
   let at = 0;
-  for (const { 0: whole, 2: code, 3: bold, 4: link, 5: title, index } of text.matchAll(INLINE)) {
-    const tag = code ? "code" : bold ? "b" : "span";
-    nodes.push(...marked(text.slice(at, index), words), h(tag, link ? { title } : {}, marked(code ?? bold ?? link, words)));
+  for (const { 0: whole, 2: code, 3: bold, 4: link, 5: title, 6: slanted, index } of text.matchAll(INLINE)) {
+    const tag = code ? "code" : bold ? "b" : slanted ? "i" : "span";
+    const inside = code ? marked(code, words) : inline(bold ?? link ?? slanted, words);
+    nodes.push(...marked(text.slice(at, index), words), h(tag, link ? { title } : {}, inside));
     at = index + whole.length;
   }
   return [...nodes, ...marked(text.slice(at), words)];
