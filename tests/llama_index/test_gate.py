@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -78,3 +80,12 @@ async def test_the_tool_says_the_decision_first_and_hands_a_program_the_rest(act
     shown = '[1] ("docs/a.md") "a"' in output.content
     assert shown == (action != "clarify")
     assert ('- "the printer"' in output.content) == (action == "clarify")
+
+
+def test_no_gate_is_lost_on_the_way_through_json():
+    data = json.loads(UECGatePostprocessor(gate=Gate(0.9)).to_json())
+    with pytest.raises(ValueError, match=r"gate: .* as in from_dict\(data, gate=\.\.\.\)"):
+        UECGatePostprocessor.from_dict(data)
+    assert UECGatePostprocessor.from_dict(data, gate=Gate(0.8)).gate.threshold == 0.8
+    plain = UECGatePostprocessor.from_json(UECGatePostprocessor().to_json())
+    assert plain.gate is plain.embedding is None

@@ -153,6 +153,8 @@ def test_it_is_made_again_from_its_dict_and_its_ensemble(fitted):
     back = UECEmbedding.from_dict(data, uec=fitted)
     assert back.uec is fitted
     assert back.embed_batch_size == 3
+    with pytest.raises(ValueError, match=r"uec: .* as in from_dict\(data, uec=\.\.\.\)"):
+        UECEmbedding.from_dict(data)
 
 
 def test_what_is_pickled_or_copied_is_whole_or_refused(nodes, texts):

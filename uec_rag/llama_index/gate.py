@@ -25,7 +25,7 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, field_serializer
 
 from uec_rag.base.checks import check_type, quote
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
@@ -96,12 +96,12 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
     Parameters
     ----------
     gate : Gate, optional
-        The gate that decides instead of the search, in which that of the index has decided; it is
-        not serialised. Rewrites of its advisor are not searched for, since a postprocessor does not
-        search; `UECQueryEngine` does.
+        The gate that decides instead of the search, in which that of the index has decided.
+        `to_dict` leaves it out: pass it to `from_dict`, as the next one. Rewrites of its advisor
+        are not searched for, since a postprocessor does not search; `UECQueryEngine` does.
     embedding : UEC or LlamaIndex embedding, optional
-        Judges nodes that any other retriever found, in its order; it is not serialised. Let that
-        retrieve thirty: with fewer, and without a fit of the ensemble, confidence is unreliable.
+        Judges nodes that any other retriever found, in its order. Let that retrieve thirty: with
+        fewer, and without a fit of the ensemble, confidence is unreliable.
     **kwargs
         The parameters of every LlamaIndex postprocessor.
 
@@ -119,10 +119,14 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
     this with enough certainty."
     """
 
-    gate: Annotated[Gate | None, BeforeValidator(check_gate)] = Field(default=None, exclude=True)
-    embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = Field(default=None, exclude=True)
+    gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
+    embedding: Annotated[UEC | None, BeforeValidator(as_judge)] = None
 
     _own = "gate", "embedding"
+
+    @field_serializer("gate", "embedding")
+    def _mark(self, part: Gate | UEC | None) -> str | None:
+        return None if part is None else type(part).__name__
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 from llama_index.core.llms import ChatMessage
 from llama_index.core.schema import (
@@ -176,13 +176,23 @@ def turns(history: object) -> list[str]:
 
 
 class Whole(BaseComponent):
-    """A component that is pickled whole, or not at all.
+    """A component that is pickled and serialised whole, or not at all.
 
     LlamaIndex leaves out what does not pickle, so that another ensemble, or no gate, would take its
-    place.
+    place. JSON has a mark of it.
     """
 
     _own: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """Make a component again; ValueError without a part of it that `to_dict` leaves out."""
+        for name in cls._own:
+            if data.get(name) is not None and name not in kwargs:
+                raise ValueError(
+                    f"{name}: expected what to_dict leaves out, as in from_dict(data, {name}=...)."
+                )
+        return super().from_dict(data, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         before = {**self.__dict__}
