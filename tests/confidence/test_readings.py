@@ -142,8 +142,8 @@ def test_where_only_the_names_of_files_are_known_there_is_nothing_to_choose():
 
 def test_a_file_is_named_by_a_heading_in_its_text_that_has_a_word_of_the_question():
     texts = [
-        "None.\n\n## Books\n\nTen.\n\n## Late fees\n\nNone.",
-        "# pay the fee\n./pay",  # a comment in code
+        "./pay\n\n## The fee\nFEE = 1\n\n## Books\n\nTen.\n\n## Late fees\n\nNone.",
+        "# pay the fee\nfee = 3",  # comments in code
         "Ten.\n\n## Members\n\nAll.",
     ]
     files = ["a/loans.md", "b/loans.md", "Prices"]
@@ -313,6 +313,14 @@ def test_the_subject_of_the_first_hit_is_among_the_readings():
     titles = ["lockf", *(f"open {number}" for number in range(5))]
     found = candidates(titles, [("open",)] * 6, [1, 1, 0.9, 0.8, 0.7, 0.6], {"open": 3.0})
     assert labels_of(found) == ["open 0", "open 1", "open 2", "lockf"]
+
+
+def test_a_first_hit_whose_title_says_nothing_has_the_place_of_its_probability():
+    titles = ["Next steps", "Backup files", "Backup server"]
+    texts = ["Store it elsewhere.", "Backup of files.", "Backup of a server."]
+    words = [("backup",)] * 3
+    found = candidates(titles, words, [3.6, 1.2, 1.0], {"backup": 3.0}, texts=texts)
+    assert labels_of(found) == ["Next steps", "Backup files"]
 
 
 def test_what_says_nothing_of_the_question_first_is_no_reading_beside_two_that_do():

@@ -45,8 +45,9 @@ def test_documents_come_in_the_order_of_their_paths_and_hidden_ones_and_indexes_
 
 @pytest.mark.parametrize(("options", "sources"), data_of("patterns.json"))
 def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path, options, sources):
-    (tmp_path / "de").mkdir()
-    for name in ("a.md", "de/a.md", "de/b.txt", "Changelog.md", "de/LICENCE.txt", "licensing.md"):
+    names = ["a.md", "de/a.md", "de/b.txt", "Changelog.md", "de/LICENCE.txt", "licensing.md"]
+    for name in (*names, "Licences and prices/c.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(PROSE)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -36,3 +36,9 @@ def test_no_language_says_of_the_documents_that_they_have_no_answer():
     assert all(said["uncertain"] != said["no_answer"] for said in TRANSLATIONS.values())
     english = [TRANSLATIONS["en"][code] for code in ("uncertain", "no_answer")]
     assert all(said.startswith("Nothing found") for said in english)
+
+
+def test_what_asks_nothing_is_replied_to_without_passages():
+    reply = tool_reply("abstain", "no_question", "There is none.", [{"title": "Cats"}], HITS)
+    assert reply.endswith(what_to_do("abstain", "no_question"))
+    assert "Reply to what was said, in kind." in reply

@@ -381,12 +381,24 @@ def test_a_part_is_never_invented(question):
 
 
 @pytest.mark.parametrize(
-    "text", ["thanks!", "OK, thank you very much!", "yes", "Hallo", "谢谢!", "да"]
+    "text",
+    [
+        *("thanks!", "OK, thank you very much!", "yes", "Hallo", "谢谢!", "да", "thx", "bye"),
+        *("That helped.", "Perfect, that solved it!", "never mind", "Das hat geholfen, danke!"),
+        *("I have no more questions, thanks", "Merci, ça marche.", "もう大丈夫です"),
+    ],
 )
 @pytest.mark.parametrize("history", [[], [SHOP["questions"][0][0]]])
 def test_a_courtesy_asks_nothing(shop, text, history):
     [found] = shop.search([text], history=[history])
     assert (found.decision.action, found.decision.code) == ("abstain", "no_question")
+    assert "searched as" not in found.decision.reason
+
+
+@pytest.mark.parametrize("text", ["thanks, where is my parcel", "that works with batteries", "no"])
+def test_more_than_a_courtesy_asks_something(text):
+    history = ["Where is it?", "Do you mean A or B?"] if text == "no" else []
+    assert Query.parse(text, history).asks
 
 
 @pytest.mark.parametrize(("message", "asked"), data_of("messages.json"))

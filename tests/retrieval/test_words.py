@@ -15,7 +15,9 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
-from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.query import Diversity, Query
+from uec_rag.retrieval.words import Content, name_evidence
+from uec_rag.stores.base import Passage
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
 TEXTS = [*(passage for _, passage in pairs(40, seed=3)), *passages(120, seed=4)]
@@ -128,3 +130,24 @@ def test_a_code_that_vectors_miss_is_found_by_its_letters():
     retriever.add(texts, ids=codes, metadatas=[{"even": True}] * len(codes))
     found = retriever.search([f"badefi {code.lower()}" for code in codes], k=1)
     assert [ids[0] for ids in found.ids] == codes
+
+
+@pytest.mark.parametrize(
+    ("question", "lacks"),
+    [
+        ("install it on borg", True),  # the name of a folder, in any case
+        ("How do I install Web?", True),  # a name
+        ("a web clipper for it", True),
+        ("point it at a web address", False),  # of "Web clipper", one word
+        ("change the guide", False),  # a folder where the paths do not differ yet
+    ],
+)
+def test_a_hit_lacks_the_name_of_a_folder_that_a_question_says_whole(question, lacks):
+    sources = [f"guide/{name}/start.md" for name in ("restic", "borg", "Web clipper")]
+    passages = [
+        Passage(str(place), "It starts.", {"source": source})
+        for place, source in enumerate(sources)
+    ]
+    rarity = dict.fromkeys(question.rstrip("?").split(), 3.0)
+    content = Content.of(Query(question), rarity)
+    assert (name_evidence(content, passages, [set()] * 3, 100)[0] < -1) == lacks

@@ -47,8 +47,12 @@ _ASCII_WORD = regex.compile(r"\w+", regex.ASCII)  # equal to WORD for ASCII text
 # A mark before white space or, in Chinese and Japanese, before anything; or a blank line.
 SENTENCE_END = regex.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
 _HEADING = regex.compile(r"[Hh]eader [1-6]|h[1-6]")
-_MARKDOWN_HEADING = regex.compile(r"\s*+#{1,6}[ \t]++(\S[^\r\n]*)")
-_HEADING_LINE = regex.compile(r"(?m)^#{2,6}[ \t]++(\S[^\r\n]*)")
+# A comment in code stands above another one, or what it is on.
+_COMMENTS = r"(?!\r?\n(?:\1[ \t]|[\w.'\"\[\]-]++\s*+=))"
+_MARKDOWN_HEADING = regex.compile(r"\s*+(#{1,6})[ \t]++(\S[^\r\n]*+)" + _COMMENTS)
+_HEADING_LINE = regex.compile(
+    r"\n[ \t\r]*+\n#{2,6}[ \t]++(\S[^\r\n]*+)(?=\s*+\Z|\r?\n[ \t]*+\r?\n)"
+)
 _LINK, _MARKS = regex.compile(r"!?\[([^\[\]]*+)\]\([^()]*+\)"), regex.compile("[`*~]+")
 ATTRIBUTES = regex.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
 """The attributes at the end of a heading in Markdown: "{#fees}", "{: .no_toc}"."""
@@ -351,7 +355,7 @@ def _heading_of(metadata: Mapping[str, Any], text: str) -> str:
         line, _, rest = text.partition("\n")
         text = rest.lstrip("\n") if line.partition(": ")[0] in metadata else text
     begins = _MARKDOWN_HEADING.match(text)
-    return _without_markup(begins[1]) if begins else ""
+    return _without_markup(begins[2]) if begins else ""
 
 
 def headings_in(source: str, text: str) -> list[str]:

@@ -549,17 +549,18 @@ def readings(candidates: Candidates) -> list[Reading]:
     is_one = mass.max() > certain or (only_files and not _shared_statement(candidates))
     if is_one or _asks_for_unknown(candidates):
         chosen = chosen[:1]
-    elif 0 not in chosen:
-        chosen[-1] = 0  # the subject of the first hit
+    elif 0 not in chosen:  # the subject of the first hit
+        chosen = sorted([*chosen[:-1], 0], key=mass.tolist().__getitem__, reverse=True)
     groups = candidates.rows_of(chosen)
     return _named(candidates, groups, mass)
 
 
 def closest_sections(candidates: Candidates, most: int = 3) -> list[Reading]:
-    """Name the first different subjects of the hits, for a question that none answers.
+    """Name the first different sections of the hits, for a question that none answers.
 
     Of those that only list headings, such as a table of contents, there is none beside others.
     """
+    candidates = candidates.sections or candidates
     groups = candidates.rows_of(range(len(candidates.mass)))
     stating = (
         rows
@@ -596,9 +597,10 @@ def _asks_for_unknown(candidates: Candidates) -> bool:
 def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str]:
     """Name each group of hits by its title, with what tells it apart if the title says little."""
     about, pages, titles = candidates.labelled, candidates.pages, list[str]()
-    # The best section of a product names it, and sections of one file nothing but the file.
-    most = None if candidates.sections is None else 1
-    heads = [{pages[row][0] for row in rows[:most]} for rows in groups]
+    # A section of a product names it, and sections of one file nothing but the file.
+    if candidates.sections is not None:
+        groups = [[_telling_row(candidates, rows)] for rows in groups]
+    heads = [{pages[row][0] for row in rows} for rows in groups]
     own = [without_number(one.pop()) if len(one) == 1 else "" for one in heads]
     bearers = Counter(map(_plain, own))
     sources = _source_titles(about)
@@ -626,6 +628,17 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         number = int(candidates.subject[rows[0]]) + 1
         titles.append(f"{title} ({number})" if title in titles else title)
     return titles
+
+
+def _telling_row(candidates: Candidates, rows: Sequence[int]) -> int:
+    """Return the first of some hits whose titles say a word of the question, else the first."""
+    about, texts = candidates.labelled, candidates.texts
+    for row in rows:
+        titles = map(stems, headings_in(about[row].source, texts[row]))
+        said = {*about[row].subject_stems.split(), *about[row].source_stems.split()}.union(*titles)
+        if not said.isdisjoint(candidates.stems):
+            return row
+    return rows[0]
 
 
 def _heading_about(candidates: Candidates, row: int) -> str:

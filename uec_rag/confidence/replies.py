@@ -15,6 +15,7 @@ from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 _SPOKEN = regex.compile(r"[\p{L}\p{M}\p{N}'’]+")
+_LONGEST_PHRASE = 6  # words
 _LONGEST_LIST = MOST_READINGS * (LONGEST_LABEL + 10)
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
@@ -39,15 +40,16 @@ def _courtesies() -> frozenset[tuple[str, ...]]:
 
 @skip_long_texts(False)
 def is_courtesy(text: str) -> bool:
-    """Return whether a text is thanks, a greeting, a plain yes or no, or several of these.
+    """Return whether a text is thanks, a greeting, a closing remark, or several of these.
 
     Examples
     --------
-    >>> is_courtesy("OK, thanks a lot!"), is_courtesy("谢谢"), is_courtesy("How do I say thanks?")
+    >>> is_courtesy("OK, thanks, that helped!"), is_courtesy("谢谢"), is_courtesy("Say thanks?")
     (True, True, False)
     """
     left = words = tuple(_SPOKEN.findall(text.casefold()))
-    while taken := next((count for count in (3, 2, 1) if left[:count] in _courtesies()), 0):
+    counts = range(_LONGEST_PHRASE, 0, -1)
+    while taken := next((count for count in counts if left[:count] in _courtesies()), 0):
         left = left[taken:]
     return bool(words) and not left
 

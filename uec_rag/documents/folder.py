@@ -49,7 +49,8 @@ _SEEN = 2**24  # bytes of a file that are looked at to see whether it is of a ki
 _NAMED = 3  # files that a message names
 _TOLD = 20  # files of which it is told line by line what of them was left out
 # They share words with every question and answer few. Patterns tell capitals from small letters.
-_RARELY = "changelog.* changelogs/ changes.* copying.* licence.* licences* license.* licenses*"
+_RARELY = "changelog.* changelogs/ changes.* copying.* "
+_RARELY += "licence.* licences.* licences/ license.* licenses.* licenses/"
 _RARELY_ANSWER = re.sub("[a-z]", lambda one: f"[{one[0]}{one[0].upper()}]", _RARELY).split()
 
 

@@ -35,6 +35,7 @@ _WHAT_TO_DO: dict[str, str] = {
     "abstain": "Do not answer from these passages or from memory: nothing found seems to be near "
     "the question. Search once more in other words, or with another filter if there is one, if it "
     "is about the documents, or say that you did not find it.",
+    "no_question": "Reply to what was said, in kind. Search with the question, if there is one.",
 }
 
 
@@ -42,14 +43,14 @@ def what_to_do(action: Action, code: str = "") -> str:
     """Return the instruction for a language model.
 
     There are three levels: passages that answer, passages that are near but uncertain, which it is
-    to read, and nothing near.
+    to read, and nothing near. What asks nothing needs no passages.
 
     Parameters
     ----------
     action, code
         Of the decision.
     """
-    return _WHAT_TO_DO["uncertain" if code == "uncertain" else action]
+    return _WHAT_TO_DO[code if code in _WHAT_TO_DO else action]
 
 
 _WHAT_FOLLOWS = (
@@ -81,6 +82,8 @@ def tool_reply(
         The text of each hit, and its metadata.
     """
     lines = [f"Decision: {action}. Reason: {quote(reason)} {what_to_do(action, code)}"]
+    if code == "no_question":
+        return lines[0]
     if readings:
         titles = [f"- {quote(reading['title'])}" for reading in readings]
         return "\n\n".join([*lines, _WHAT_IS_MEANT, *titles])

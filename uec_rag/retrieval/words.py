@@ -58,14 +58,14 @@ def spell(queries: Sequence[Query], store: Store, rarity: Rarity | None = None) 
     """Note how the words of questions are written in a store, where it has them in another way.
 
     For a word that no passage has, the nearest one is taken if it is likely meant, but never for a
-    name. Of a date, the day that passages have is spelled out.
+    name. Of a date, the day that passages have is spelled out. What asks nothing stays as it is.
 
     `rarity`: see `UEC.rarity`.
     """
     if store.remote or not len(store):
         return [*queries]
     view = cast(View, store.snapshot())
-    return [_spell(query, view, rarity) for query in queries]
+    return [_spell(query, view, rarity) if query.asks else query for query in queries]
 
 
 def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
@@ -195,9 +195,9 @@ def name_evidence(
 ) -> list[float]:
     """Compute what it says of each of the first hits that it lacks a name of the question.
 
-    The more passages have a name, the less a hit lacks it by chance. A word of any case that is the
-    name of a folder is a name, too, as of a product: who asks for it means what is in there. It is
-    a log likelihood ratio, that of the name which tells the most; 0 if no name is missing. Of a
+    The more passages have a name, the less a hit lacks it by chance. A product's folder is a name
+    in any case: who asks for it means what is in there. It is a log likelihood ratio, that of the
+    name which tells the most; 0 if no name is missing. Of a
     later hit with all names, it is the part of the first one's by which it has less of the other
     words.
 
@@ -212,7 +212,7 @@ def name_evidence(
     wanted = rarity.keys() - words[0]
     if not wanted:
         return [0.0] * len(words[:JUDGED])
-    folders = set[str]().union(*(_folder_words(passage.about.source) for passage in passages))
+    folders = _folder_names([passage.about.source for passage in passages], content)
     costs = dict[str, float]()
     for word in wanted:
         is_folder = word.casefold() in folders
@@ -232,10 +232,24 @@ def name_evidence(
     return found
 
 
+def _folder_names(sources: Sequence[str], content: Content) -> set[str]:
+    """Return the words by which a question names a folder, where the paths first differ.
+
+    In small letters, it has all of the folder's words: the web is not "Web clipper".
+    """
+    paths = [PurePath(source).parts[:-1] for source in {*sources}]
+    levels = ({*parts} for parts in zip(*paths, strict=False))
+    folders = next((parts for parts in levels if len(parts) > 1), set[str]())
+    said, names = ({*map(str.casefold, words)} for words in (content.rarity, content.names))
+    found = set[str]()
+    for words in map(_folder_words, folders):
+        found |= words if words <= said else words & names
+    return found
+
+
 @lru_cache(4096)
-def _folder_words(source: str) -> frozenset[str]:
-    folders = [part.replace("_", " ") for part in PurePath(source).parts[:-1]]
-    return frozenset(lexical.split_words(" ".join(folders).casefold()))
+def _folder_words(name: str) -> frozenset[str]:
+    return frozenset(lexical.split_words(name.replace("_", " ").casefold()))
 
 
 def _known(
