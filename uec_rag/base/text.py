@@ -84,6 +84,16 @@ ENGLISH = frozenset(_ENGLISH.split())
 FUNCTION_WORDS = ENGLISH | frozenset(_FURTHER.split())
 """English words that say little about the subject of a question."""
 
+_GENERAL = (
+    "about|before you begin|background|conclusion|contents|details|example|examples|faq|"
+    "further reading|general|getting started|how it works|important|introduction|learn more|links|"
+    "more information|next steps|note|notes|options|other options|overview|prerequisites|"
+    "quick start|reference|related|requirements|resources|see also|settings|steps|summary|"
+    "table of contents|tips|troubleshooting|usage|what's next|where to go next"
+)
+GENERAL_TITLES = frozenset(_GENERAL.split("|"))
+"""Titles of sections of any document, which do not tell what it is about."""
+
 
 ADDRESS = regex.compile(
     r"(?:https?://|www\.)\S+|(?<![\w.+-])[\w.+-]++@[\w-]++\.[\w.-]+"

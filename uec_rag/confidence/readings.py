@@ -30,6 +30,7 @@ from uec_rag.base.properties import cached_property
 from uec_rag.base.text import (
     DOCUMENTS,
     FUNCTION_WORDS,
+    GENERAL_TITLES,
     HAS_SPACELESS,
     About,
     headings_in,
@@ -614,12 +615,14 @@ def _titles(candidates: Candidates, groups: Sequence[Sequence[int]]) -> list[str
         is_file = one.subject in (one.source, PurePath(one.source).name)
         if is_file and (heading := _heading_about(candidates, rows[0])):
             title, is_file = heading, False
-        says_little = title.isupper() or bool(_PAGE.fullmatch(title)) or is_file
+        is_general = title.isupper() or _plain(title) in GENERAL_TITLES
+        says_little = is_general or bool(_PAGE.fullmatch(title)) or is_file
         says_little |= max(bearers[_plain(title)], candidates.bearers[_plain(one.subject)]) > 1
         is_only = len(bearers) == 1 < len(groups) and not is_apart
         if source and (not title or is_file or is_only):
             title, source = source, ""
         if len(products) > 1:
+            title = f"{source}: {title}" if source and is_general else title
             source, says_little = candidates.products[rows[0]], True
             title = title.removeprefix(f"{source}/")
         if source and says_little and not _is_said(source, title):
