@@ -52,7 +52,7 @@ def refuse_outdated(folder: Path) -> None:
         raise corruption(
             folder,
             "has a format without a number, which another version of uec-rag made. Make the index "
-            "again: uec-rag index FOLDER --out INDEX",
+            "again, elsewhere or after removing this: uec-rag index FOLDER --out INDEX",
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption, warn
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, refuse_outdated
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, refuse_outdated, replace_file
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
@@ -137,8 +137,9 @@ def _open_or_replace(path: Path) -> LocalStore:
         labels = settings_in(path)[LABELS]
         for file in (path / _ENSEMBLES, path / SEGMENTS):
             shutil.rmtree(file, ignore_errors=True)
-        for file in path.glob(f"{DATABASE}*"):
+        for file in path.glob(f"{DATABASE}-*"):
             file.unlink()
+        replace_file(path / DATABASE, b"")  # so that the folder stays that of an index
         home = LocalStore(path)
         home.change_settings({LABELS: labels})
         return home
