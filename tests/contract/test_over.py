@@ -524,7 +524,9 @@ def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_
 
     theirs = LangChain()
     over = theirs.over(theirs.store(LangChain.Member(), LONG)).fit_from()
-    over.save(tmp_path)
+    asked, answers = [text.split(".")[0] for text in LONG[:24]], [[id_] for id_ in IDS[:24]]
+    gate = Gate.from_labels(over.index, asked, answers, max_wrong=0.2)
+    langchain.UECGate(retriever=over, gate=gate).save(tmp_path)
     model, question = Renamed(), LONG[3].split(".")[0]
     store = theirs.store(model, LONG)
     with pytest.raises(ValueError, match=r"Pass those, as encoders=\{'Member': embedding\}"):
@@ -532,6 +534,28 @@ def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_
     again = type(over).load(tmp_path, over=store, encoders={"Member": model}, details=True)
     assert theirs.hits(again, question) == theirs.hits(over, question)
     assert theirs.hits(theirs.over(store), question)
+    load = langchain.UECGate.load
+    with pytest.raises(ValueError, match=r"as encoders=\{'Member': embedding\} of this `load`"):
+        load(tmp_path, theirs.over(store))
+    for gated in (
+        load(tmp_path, theirs.over(store), encoders={"Member": model}),
+        load(tmp_path, again),
+    ):
+        assert gated.gate.fits(gated.retriever.index)
+        assert gated.invoke(question)["documents"]
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_a_store_in_place_of_an_embedding_and_no_path_are_refused(theirs, fitted, tmp_path):
+    store = theirs.store(theirs.Member())
+    over = theirs.over(store, fitted)
+    over.save(tmp_path)
+    for given in (store, store.as_retriever()):
+        with pytest.raises(TypeError, match=f"embedding: .*, got {type(given).__name__}. .* over="):
+            type(over).load(tmp_path, given)
+    for call in (over.save, type(over).load, Gate().save, Gate.load, fitted.save, UEC.load):
+        with pytest.raises(TypeError, match="path: expected a str or a path, got NoneType"):
+            call(None)
 
 
 def test_a_store_of_ours_needs_none(fitted):

@@ -135,12 +135,22 @@ def load_index(
         What the index was made with, if it cannot be loaded by its name.
     options : dict
         Those of `Retriever.load`, as are the errors, are taken out of it.
+
+    Raises
+    ------
+    TypeError
+        If `embedding` is none, such as a store.
     """
     own = take_options(Retriever.load, options)
     uec = getattr(embedding, "uec", embedding)
     if uec is None or isinstance(uec, UEC):
         return Retriever.load(path, uec, **own)
-    encoder = BlackBoxEncoder(embedding)  # type: ignore[arg-type]
+    if not (is_langchain(embedding) or is_llama_index(embedding) or callable(embedding)):
+        raise TypeError(
+            f"embedding: expected a UEC or an embedding, got {type(embedding).__name__}. Pass a "
+            "store, an index or a retriever that it was made over as over=."
+        )
+    encoder = BlackBoxEncoder(embedding)
     encoders = {encoder.name: encoder} | own.get("encoders", {})
     return Retriever.load(path, **own | {"encoders": encoders})
 
