@@ -220,7 +220,6 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         path: str | os.PathLike[str],
         retriever: UECRetriever | Runnable[Any, Any],
         advisor: BaseChatModel | Advisor | None = None,
-        *,
         encoders: Mapping[str, EncoderLike] | None = None,
     ) -> Self:
         """Load a gate from a folder that `save` has written.

@@ -146,10 +146,8 @@ def load_index(
     if uec is None or isinstance(uec, UEC):
         return Retriever.load(path, uec, **own)
     if not (is_langchain(embedding) or is_llama_index(embedding) or callable(embedding)):
-        raise TypeError(
-            f"embedding: expected a UEC or an embedding, got {type(embedding).__name__}. Pass a "
-            "store, an index or a retriever that it was made over as over=."
-        )
+        kind = type(embedding).__name__
+        raise TypeError(f"embedding: expected an embedding, got {kind}; pass a store as over=.")
     encoder = BlackBoxEncoder(embedding)
     encoders = {encoder.name: encoder} | own.get("encoders", {})
     return Retriever.load(path, **own | {"encoders": encoders})
