@@ -16,7 +16,7 @@ import pytest
 from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
 from tests.retrieval.test_save import OLDER
-from uec_rag import UEC, Retriever
+from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.files import options_of, record_options, update_files
 from uec_rag.retrieval.sources import Source, SourceStore
@@ -73,6 +73,43 @@ def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_pa
     assert made.get(["lock"])[0].metadata["source"] == "keys.md"
     assert made.labels == {"Do keys turn?": {"key", "lock"}}
     assert options_of(tmp_path / "new") == {"exclude": ["drafts/"], "model": ["bm25"]}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("given", ["idx", "./idx", "../here/idx", "."])
+def test_an_index_is_made_again_from_a_relative_path_in_place(
+    run, tmp_path, monkeypatch, given, version
+):
+    (tmp_path / "here").mkdir()
+    index = Retriever(UEC(["bm25"]))
+    index.add(["Locks turn."], ["lock"])
+    index.save(tmp_path / "here/idx")
+    index.label("Do locks turn?", ["lock"])
+    index.close()
+    record_options(tmp_path / "here/idx", {"model": ["bm25"]})
+    (tmp_path / "here/idx/.update.lock").touch()  # as an earlier `--update` leaves it
+    with database_of(tmp_path / "here/idx") as database:
+        database.execute(f"PRAGMA user_version = {version}")
+    monkeypatch.chdir(tmp_path / ("here/idx" if given == "." else "here"))
+    refused = run("index", given, "--out", given, code=2)
+    assert "was made with --model bm25; add that" in " ".join(refused.output.split())
+    run("index", given, "--out", given, "--model", "bm25")
+    made = Retriever.load(given)
+    assert [one.text for one in made.passages()] == ["Locks turn."]
+    assert made.labels == {"Do locks turn?": {"lock"}}
+
+
+def test_an_index_without_a_format_number_is_said_to_be_one_where_it_would_be_replaced(
+    run, few, tmp_path
+):
+    (old := tmp_path / "old").mkdir()
+    (old / "generations").mkdir()
+    (old / "manifest.json").write_text("{}")
+    said = "old' has a format without a number, which another version of uec-rag made"
+    refused = run("index", few, "--out", old, "--model", "bm25", code=2)
+    assert said in " ".join(refused.output.split())
+    with pytest.raises(IndexCorrupted, match=said):
+        Retriever(UEC(["bm25"])).save(old)
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -1,6 +1,7 @@
 """A retriever over vector stores of others: in memory, Chroma, FAISS, Qdrant and PostgreSQL."""
 
 import re
+import warnings
 from collections import deque
 
 import chromadb
@@ -323,6 +324,79 @@ def test_labels_make_a_gate_and_a_calibration_over_any_store(theirs, fitted):
     assert [len(row) for row in diverse.ids] == [4] * len(QUERIES)
 
 
+def lost_of(*changed):
+    """Texts of which those at some places are others."""
+    return [f"tavone {text}" if place in changed else text for place, text in enumerate(TEXTS)]
+
+
+@pytest.mark.parametrize("theirs", [*KINDS, LlamaIndexInChroma], indirect=True)
+def test_a_gate_knows_the_passages_of_any_store_again(theirs, fitted, tmp_path):
+    def over(texts):
+        return theirs.over(theirs.store(theirs.Member(), texts), fitted, candidates=20).index
+
+    first, labels = over(TEXTS[:60]), [[IDS[place]] for place in range(24)]
+    asked = [" ".join(TEXTS[place].split()[2:8]) for place in range(24)]
+    Gate.from_labels(first, asked, labels, max_wrong=0.2).save(tmp_path / "gate.json")
+    gate = Gate.load(tmp_path / "gate.json")
+    assert 16 <= len(gate.passages) <= 32
+    size = len(gate.passages)
+    for texts, lost in (
+        (TEXTS[:60], 0),
+        (TEXTS, 0),  # it has grown
+        (lost_of(7), 0),  # a few change
+        (lost_of(*range(0, 24, 2)), 3),
+        (TEXTS[24:] + TEXTS[:24], size),
+        (TEXTS[60:], size),  # fewer, and others
+    ):
+        index = over(texts)
+        index.gate = gate
+        with warnings.catch_warnings(record=True, action="always") as told:
+            for query in QUERIES[:2]:
+                index.search([query])
+        said = [
+            str(one.message)
+            for one in told
+            if "compared passages that the gate was made" in str(one.message)
+        ]
+        assert [int(one.split()[0]) >= lost for one in said] == [True] * bool(lost)
+        assert gate.fits(index) is not bool(lost)
+    old = {name: value for name, value in gate.metadata().items() if name != "passages"}
+    assert Gate.restore(old).fits(index)
+    with pytest.raises(ValueError, match="Gate: expected the fields of a saved Gate"):
+        Gate.restore(old | {"passages": [["id", 3]]})
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_a_gate_does_not_fit_another_filter_which_is_said_once(theirs, fitted, tmp_path):
+    store = theirs.store(theirs.Member())
+    over = theirs.over(store, fitted, candidates=20)
+    labels = [[IDS[place]] for place in range(24)]
+    asked = [" ".join(TEXTS[place].split()[2:8]) for place in range(24)]
+    over.index.gate = Gate.from_labels(over.index, asked, labels, max_wrong=0.2)
+    over.save(tmp_path)
+    known = MetadataFilters(filters=[MetadataFilter(key="place", value=48, operator="<")])
+    low = (
+        {"filter": {"place": {"$lt": 48}}} if isinstance(theirs, LangChain) else {"filters": known}
+    )
+    plain = type(over).load(tmp_path, fitted, over=store, candidates=20)
+    some = type(over).load(tmp_path, fitted, over=store, candidates=20, **low)
+    told = []
+    for retriever in (plain, some, some):
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            for query in QUERIES:
+                theirs.hits(retriever, query)
+        told.append(sum("another calibration or filter" in str(one.message) for one in caught))
+    assert told == [0, 1, 0]
+    assert plain.index.gate.fits(plain.index)
+    assert not some.index.gate.fits(some.index)
+    again = theirs.over(store, fitted, candidates=20, **low)
+    assert again.index.gate is None
+    again.index.gate = Gate.from_labels(again.index, asked, labels, max_wrong=0.2)
+    with warnings.catch_warnings(action="error"):
+        theirs.hits(again, QUERIES[0])
+    assert again.index.gate.fits(again.index)
+
+
 def test_labelled_passages_that_are_not_found_are_counted(theirs, fitted):
     over = theirs.over(theirs.store(theirs.Member()), fitted, candidates=1).index
     far = [[IDS[-1 - place]] for place in range(20)]
@@ -524,7 +598,9 @@ def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_
 
     theirs = LangChain()
     over = theirs.over(theirs.store(LangChain.Member(), LONG)).fit_from()
-    over.save(tmp_path)
+    asked, answers = [text.split(".")[0] for text in LONG[:24]], [[id_] for id_ in IDS[:24]]
+    gate = Gate.from_labels(over.index, asked, answers, max_wrong=0.2)
+    langchain.UECGate(retriever=over, gate=gate).save(tmp_path)
     model, question = Renamed(), LONG[3].split(".")[0]
     store = theirs.store(model, LONG)
     with pytest.raises(ValueError, match=r"Pass those, as encoders=\{'Member': embedding\}"):
@@ -532,6 +608,28 @@ def test_the_same_model_by_another_name_is_taken_by_the_name_that_was_saved(tmp_
     again = type(over).load(tmp_path, over=store, encoders={"Member": model}, details=True)
     assert theirs.hits(again, question) == theirs.hits(over, question)
     assert theirs.hits(theirs.over(store), question)
+    load = langchain.UECGate.load
+    with pytest.raises(ValueError, match=r"as encoders=\{'Member': embedding\} of this `load`"):
+        load(tmp_path, theirs.over(store))
+    for gated in (
+        load(tmp_path, theirs.over(store), encoders={"Member": model}),
+        load(tmp_path, again),
+    ):
+        assert gated.gate.fits(gated.retriever.index)
+        assert gated.invoke(question)["documents"]
+
+
+@pytest.mark.parametrize("theirs", [LangChain, LlamaIndex], indirect=True)
+def test_a_store_in_place_of_an_embedding_and_no_path_are_refused(theirs, fitted, tmp_path):
+    store = theirs.store(theirs.Member())
+    over = theirs.over(store, fitted)
+    over.save(tmp_path)
+    for given in (store, store.as_retriever()):
+        with pytest.raises(TypeError, match=f"embedding: .*, got {type(given).__name__}; .* over="):
+            type(over).load(tmp_path, given)
+    for call in (over.save, type(over).load, Gate().save, Gate.load, fitted.save, UEC.load):
+        with pytest.raises(TypeError, match="path: expected a str or a path, got NoneType"):
+            call(None)
 
 
 def test_a_store_of_ours_needs_none(fitted):

@@ -12,10 +12,11 @@ from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
+from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
 from tests.llama_index.conftest import Saying, always
 from uec_rag import Advice
-from uec_rag.llama_index import UECQueryBundle, UECQueryEngine, UECRetriever
+from uec_rag.llama_index import UECQueryBundle, UECQueryEngine, UECRetriever, retriever_tool
 from uec_rag.retrieval.gate import Gate
 
 ANSWER = "text text text"
@@ -67,6 +68,19 @@ def test_an_abstention_has_the_nodes_that_are_near_and_no_others(retriever, llm,
     found = [[hit.node_id for hit in one.source_nodes] for one in (near, far)]
     assert found == [[hit.node_id for hit in retriever.retrieve(question)], []]
     assert llm.calls == 0
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\n"])
+async def test_a_blank_question_is_none_and_not_one_that_nothing_is_found_for(
+    retriever, llm, blank
+):
+    engine, tool = UECQueryEngine.from_args(retriever, llm), retriever_tool(retriever)
+    told = [engine.query(blank), await engine.aquery(blank)]
+    assert {one.metadata["uec_reason_code"] for one in told} == {"no_question"}
+    assert tool.call(blank).raw_output["reason_code"] == "no_question"
+    retriever.filters = MetadataFilters(filters=[MetadataFilter(key="lang", value="none")])
+    assert engine.query("Is it?").metadata["uec_reason_code"] == "nothing_found"
+    assert tool.call("Is it?").raw_output["reason_code"] == "nothing_found"
 
 
 def test_in_a_chosen_reading_no_rewrite_is_retrieved(retriever, llm, question):

@@ -21,6 +21,7 @@ from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.query import Diversity
 from uec_rag.retrieval.result import SearchResult
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.qdrant import QdrantStore
 
 RISK = 0.25
 
@@ -200,16 +201,30 @@ class TestOfOtherPassages:
         yield lambda: view.search([VAGUE])
         yield lambda: replace(gate).search(index, [VAGUE])
 
-    def test_a_search_after_a_change_says_so_once_a_line(self, index, gate, texts):
+    @pytest.mark.parametrize("way", range(5))
+    def test_a_search_after_a_change_says_so_once(self, index, gate, texts, way):
         index.gate = gate
         with warnings.catch_warnings(action="error"):
             index.search([VAGUE])
+        ways = [*self.ways(index, gate)]
         self.replace_all(index, texts)
-        for way in self.ways(index, gate):
-            with warnings.catch_warnings(record=True, action="default") as told:
-                for _ in range(3):
-                    way()
-            assert len([one for one in told if "made for other passages" in str(one.message)]) == 1
+        with warnings.catch_warnings(record=True, action="always") as told:
+            for one in (ways[way], *self.ways(index, gate)):
+                one()
+        assert len([one for one in told if "made for other passages" in str(one.message)]) == 1
+
+    def test_as_many_others_in_an_engine_are_noticed_by_those_that_it_was_made_with(
+        self, fitted, texts
+    ):
+        index = index_of(fitted, texts[:60], store=QdrantStore(location=":memory:"))
+        gate = Gate.from_labels(index, *labelled(texts[:60], 40), max_wrong=0.3)
+        assert gate.fits(index)
+        self.replace_all(index, texts)
+        assert not gate.fits(index)  # which looks them up again
+        with pytest.warns(
+            UserWarning, match=r"\d+ of the \d+ compared passages that the gate was made with"
+        ):
+            gate.search(index, [VAGUE])
 
     def test_a_saved_index_says_so_when_its_gate_is_loaded(self, index, gate, texts, tmp_path):
         self.replace_all(index, texts)

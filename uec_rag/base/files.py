@@ -17,6 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from uec_rag.base.checks import check_type
 from uec_rag.base.errors import as_corrupted, corruption
 
 DATABASE = "index.db"
@@ -32,7 +33,11 @@ _POLL = 0.01  # seconds between two attempts at a lock, which others hold for te
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """Return an absolute path; "~" is the user's folder, also where no shell has expanded it."""
+    """Return an absolute path; "~" is the user's folder, also where no shell has expanded it.
+
+    TypeError if it is none.
+    """
+    check_type(path, str | os.PathLike, "path", "a str or a path")
     return Path(os.path.expanduser(path)).absolute()
 
 
@@ -52,7 +57,7 @@ def refuse_outdated(folder: Path) -> None:
         raise corruption(
             folder,
             "has a format without a number, which another version of uec-rag made. Make the index "
-            "again: uec-rag index FOLDER --out INDEX",
+            "again, elsewhere or after removing this: uec-rag index FOLDER --out INDEX",
         )
 
 

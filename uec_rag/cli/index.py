@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uec_rag.base.checks import pluralize
-from uec_rag.base.files import is_index, is_saved
+from uec_rag.base.files import is_index, is_saved, refuse_outdated
 from uec_rag.cli.console import Json, build_ensemble, note, open_index, print_json, print_text, say
 from uec_rag.documents.folder import Folder, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
@@ -69,6 +69,7 @@ def index(
             "--exclude, --include and --chunk-size, or make the index again without --update"
         )
     if to.exists() and not (to.is_dir() and (is_saved(to) or not any(to.iterdir()))):
+        refuse_outdated(to)
         raise FileExistsError(
             f"--out: {str(to)!r} exists and was not made by uec-rag; choose another path"
         )
@@ -110,7 +111,7 @@ def _make(
     retriever = Retriever(ensemble := build_ensemble(model))
     say(f"Reading {folder} ...")
     if is_saved_index:
-        add_saved(retriever, folder.absolute())
+        add_saved(retriever, folder)
     elif not any(document.sections for document in found.read().documents):
         files = list_first(found.sources)
         raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")

@@ -264,7 +264,8 @@ def read_ensemble(
     if unknown := sorted({*given} - {*fitted.names}):
         raise ValueError(
             f"encoders: expected names among {[*fitted.names]}, of which this was made, got "
-            f"{unknown}. Pass those, as encoders={{{fitted.names[0]!r}: embedding}}, or fit again."
+            f"{unknown}. Pass those, as encoders={{{fitted.names[0]!r}: embedding}} of this `load` "
+            "if it is the same model under another name, or fit again."
         )
     models = saved.encoders
     if missing := [m.name for m in models if m.spec is None and m.name not in given]:

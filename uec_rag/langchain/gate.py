@@ -23,6 +23,7 @@ from uec_rag.base.files import as_path
 from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     Question,
@@ -219,6 +220,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         path: str | os.PathLike[str],
         retriever: UECRetriever | Runnable[Any, Any],
         advisor: BaseChatModel | Advisor | None = None,
+        encoders: Mapping[str, EncoderLike] | None = None,
     ) -> Self:
         """Load a gate from a folder that `save` has written.
 
@@ -229,6 +231,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             The retriever of the gate; one over another store gets the saved fit.
         advisor : BaseChatModel or callable, optional
             The advisor that the gate was made with, which is not saved.
+        encoders : mapping, optional
+            For a fit over another store, whose models have other names now: as in `UEC.load`.
 
         Raises
         ------
@@ -239,7 +243,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
-            retriever = _with_index(retriever, adapters.load_over(path, retriever.index, {}))
+            options = {} if encoders is None else {"encoders": encoders}
+            retriever = _with_index(retriever, adapters.load_over(path, retriever.index, options))
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:

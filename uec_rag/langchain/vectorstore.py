@@ -511,7 +511,7 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
         own = getattr(theirs, "embeddings", None)
         made = adapters.call_with(adapters.index_over, kwargs, source, embedding, own, theirs)
         adapters.refuse_unknown(kwargs, cls.over, cls)
-        return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)
+        return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)._with_usual_filter()
 
     @classmethod
     def load(
@@ -536,11 +536,16 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
         """
         if over is None:
             index = adapters.load_index(path, embedding, kwargs)
-            return cls(vectorstore=UECVectorStore(index), **kwargs)
+            return cls(vectorstore=UECVectorStore(index), **kwargs)._with_usual_filter()
         options = adapters.take_options(Retriever.load, kwargs)
         made = cls.over(over, embedding, fit=False, **kwargs)
         index = adapters.load_over(path, made.index, options)
-        return made.model_copy(update={"vectorstore": UECVectorStore(index)})
+        made.vectorstore = UECVectorStore(index)
+        return made._with_usual_filter()
+
+    def _with_usual_filter(self) -> Self:
+        self.index.usual_filter = self.search_kwargs.get("filter", self.filter)
+        return self
 
     @property
     def index(self) -> Retriever:

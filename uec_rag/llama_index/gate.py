@@ -55,7 +55,7 @@ def response_metadata(decision: Decision) -> dict[str, Any]:
 def pending_on_nodes(
     nodes: list[NodeWithScore],
     gate: Gate | None,
-    question: str = "",
+    question: str | None,
     search: Callable[[str], list[NodeWithScore]] | None = None,
 ) -> Pending[list[NodeWithScore]]:
     """Decide at the threshold on nodes, for a question with the turns before it."""
@@ -142,7 +142,7 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
     def _pending(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None
     ) -> Pending[list[NodeWithScore]]:
-        query = "" if query_bundle is None else query_bundle.query_str
+        query = None if query_bundle is None else query_bundle.query_str
         if self.embedding is not None and query:
             nodes = hits(judge(self.embedding, query, passages_of([hit.node for hit in nodes])))
         return pending_on_nodes(nodes, self.gate, query)
@@ -366,10 +366,11 @@ def retriever_tool(
     check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
 
     def search(query: str) -> dict[str, Any]:
-        return _reply(query, *pending_on_nodes(retriever.retrieve(query), None).finish())
+        return _reply(query, *pending_on_nodes(retriever.retrieve(query), None, query).finish())
 
     async def asearch(query: str) -> dict[str, Any]:
-        return _reply(query, *pending_on_nodes(await retriever.aretrieve(query), None).finish())
+        nodes = await retriever.aretrieve(query)
+        return _reply(query, *pending_on_nodes(nodes, None, query).finish())
 
     read = itemgetter("text")  # by the model
     return FunctionTool.from_defaults(search, name, description, async_fn=asearch, callback=read)

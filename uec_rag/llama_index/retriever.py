@@ -203,10 +203,12 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
             Parameters of the class, and those of `Retriever.load`.
         """
         if over is None:
-            return cls(adapters.load_index(path, embedding, kwargs), **kwargs)
-        options = adapters.take_options(Retriever.load, kwargs)
-        made = cls.over(over, embedding, fit=False, **kwargs)
-        made._index = adapters.load_over(path, made.index, options)
+            made = cls(adapters.load_index(path, embedding, kwargs), **kwargs)
+        else:
+            options = adapters.take_options(Retriever.load, kwargs)
+            made = cls.over(over, embedding, fit=False, **kwargs)
+            made._index = adapters.load_over(path, made.index, options)
+        made.index.usual_filter = passage_filter(made.filters)
         return made
 
     @classmethod
@@ -260,8 +262,10 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
         source = _source_of(theirs, count)
         own = getattr(theirs, "_embed_model", None)
-        made = adapters.call_with(adapters.index_over, kwargs, source, uec, own, below)
-        return cls(made, similarity_top_k, **kwargs)
+        index = adapters.call_with(adapters.index_over, kwargs, source, uec, own, below)
+        made = cls(index, similarity_top_k, **kwargs)
+        index.usual_filter = passage_filter(made.filters)
+        return made
 
     @staticmethod
     def _passages(documents: Iterable[BaseNode]) -> list[Passage]:

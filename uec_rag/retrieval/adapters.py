@@ -135,12 +135,20 @@ def load_index(
         What the index was made with, if it cannot be loaded by its name.
     options : dict
         Those of `Retriever.load`, as are the errors, are taken out of it.
+
+    Raises
+    ------
+    TypeError
+        If `embedding` is none, such as a store.
     """
     own = take_options(Retriever.load, options)
     uec = getattr(embedding, "uec", embedding)
     if uec is None or isinstance(uec, UEC):
         return Retriever.load(path, uec, **own)
-    encoder = BlackBoxEncoder(embedding)  # type: ignore[arg-type]
+    if not (is_langchain(embedding) or is_llama_index(embedding) or callable(embedding)):
+        kind = type(embedding).__name__
+        raise TypeError(f"embedding: expected an embedding, got {kind}; pass a store as over=.")
+    encoder = BlackBoxEncoder(embedding)
     encoders = {encoder.name: encoder} | own.get("encoders", {})
     return Retriever.load(path, **own | {"encoders": encoders})
 
@@ -257,8 +265,10 @@ class Hits(list[_H]):
     decision: Decision
 
 
-def decision_on(hits: Sequence[Any], expected: str) -> Decision:
+def decision_on(hits: Sequence[Any], expected: str, question: str | None = None) -> Decision:
     """Read the decision on hits from their metadata; to abstain if there are no hits.
+
+    Frameworks lose the decision if there are none, so that it tells of a blank `question`.
 
     If they come from several searches, as in a fusion, it is the one with the highest confidence.
     ValueError if none has a decision; `expected` says which hits have.
@@ -266,7 +276,8 @@ def decision_on(hits: Sequence[Any], expected: str) -> Decision:
     if isinstance(hits, Hits):
         return hits.decision
     if not hits:
-        return Decision.empty()
+        is_blank = question is not None and not question.rpartition("\n")[2].strip()
+        return Decision.empty(code="no_question" if is_blank else "nothing_found")
     decision = surest_decision(hit.metadata for hit in hits)
     if decision is None:
         raise ValueError(f"none has uec_decision and uec_confidence in its metadata; {expected}")
@@ -315,7 +326,7 @@ def note(result: SearchResult, texts: Sequence[str]) -> None:
 def pending_on(
     hits: list[_H],
     gate: Gate | None,
-    question: str,
+    question: str | None,
     text_of: Callable[[_H], str],
     expected: str,
     search: Callable[[str], list[_H]] | None = None,
@@ -328,8 +339,8 @@ def pending_on(
         What was found for one question.
     gate : Gate or None
         None leaves the decision of the search.
-    question : str
-        The question with the turns before it, for an advisor.
+    question : str or None
+        The question with the turns before it, for an advisor; None if it is not known.
     text_of : callable(hit) -> str
     expected : str
         For the error message: which hits have a decision.
@@ -338,7 +349,7 @@ def pending_on(
     """
 
     def at_threshold(some: list[_H]) -> Decision:
-        decision = decision_on(some, expected)
+        decision = decision_on(some, expected, question)
         return decision if gate is None or not some else gate.decide_again(decision, len(some))
 
     def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H]]]:
@@ -346,5 +357,5 @@ def pending_on(
         return [(at_threshold(row), row) for row in found]
 
     texts = [[text_of(hit) for hit in hits]]
-    known = [at_threshold(hits)], [hits], [question], texts
+    known = [at_threshold(hits)], [hits], [question or ""], texts
     return Pending(gate or Gate(), *known, again if search else None)

@@ -61,6 +61,18 @@ OUTDATED = (
 )
 """The note on a gate that no longer `Gate.fits`."""
 
+OTHER_SETTINGS = (
+    "The gate was made with another calibration or filter, or another version: its guarantee does "
+    "not apply to this search. Make it again from its labels."
+)
+"""The note on a gate for a search with other settings."""
+
+OTHER_PASSAGES = (
+    "{} of the {} compared passages that the gate was made with are gone or have other texts, so "
+    "its guarantee does not hold; make the gate again from its labels"
+)
+"""The note on a gate over a store whose passages are others."""
+
 OTHER_MODEL = (
     "the gate was made with another embedding model than the index has now, or the store has "
     "vectors of another one, so its guarantee does not hold; make the gate again from its labels"
@@ -238,6 +250,9 @@ class Gate(NotCopied, Record):
     probes : tuple of tuple of float
         The vectors of a few texts by each model of the index, and by that of the store below it;
         empty if unknown.
+    passages : tuple of (str, str)
+        The ids of up to 32 passages that it was made with, and hashes of their texts; empty if
+        unknown, or if the store cannot look up ids.
     confidences : tuple of float
         Confidences of the calibration questions, ascending. The confidences of later questions are
         compared with them, without labels, by `drift`.
@@ -290,6 +305,7 @@ class Gate(NotCopied, Record):
     basis: str = ""
     corpus: str = ""
     probes: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
+    passages: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     confidences: tuple[float, ...] = field(default=(), repr=False)
     max_wrong: float | None = None
 
@@ -397,7 +413,7 @@ class Gate(NotCopied, Record):
         k : int
             Number of hits per query that an answer may use.
         filter : mapping or callable, optional
-            The filter that every later search will use.
+            The filter that every later search will use; by default, `Retriever.usual_filter`.
 
         Raises
         ------
@@ -431,6 +447,7 @@ class Gate(NotCopied, Record):
             basis=searched.basis,
             corpus=searched.corpus,
             probes=searched.retriever.probes,
+            passages=searched.passages,
             confidences=searched.sample,
         )
         if advisor is None:
@@ -495,6 +512,7 @@ class Gate(NotCopied, Record):
         The decision rests on the confidence of the first `k` hits, however many were found. Warns
         if the result used another calibration or filter than the gate.
         """
+        self._check_settings([one.decision for one in result])
         return [decision for decision, _ in self.pending(result, result.queries).finish()]
 
     def pending(
@@ -525,15 +543,11 @@ class Gate(NotCopied, Record):
 
     def _at_threshold(self, result: SearchResult) -> list[Decision]:
         known = [replace(one.decision, confidence=one.confidence_at(self.k)) for one in result]
-        return self._decide(known, self.threshold)
+        return [decide_again(decision, self.threshold) for decision in known]
 
-    def _decide(self, known: Sequence[Decision], threshold: float) -> list[Decision]:
+    def _check_settings(self, known: Sequence[Decision]) -> None:
         if any(self.basis and one.basis not in ("", self.basis) for one in known):
-            warn(
-                "The gate was made with another calibration or filter, or another version: its "
-                "guarantee does not apply to this search. Make it again from its labels."
-            )
-        return [decide_again(decision, threshold) for decision in known]
+            warn(OTHER_SETTINGS)
 
     def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
         """Repeat the decision of a search at this gate's threshold, without the advisor.
@@ -556,7 +570,8 @@ class Gate(NotCopied, Record):
                 f"The decision is about the first {decision.hits} hits, and the gate was made for "
                 f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
-        return self._decide([decision], threshold)[0]
+        self._check_settings([decision])
+        return decide_again(decision, threshold)
 
     def advised(self, decision: Decision, reply: Reply) -> Decision:
         """Decide again, given what the advisor says of the hits of a question."""
@@ -604,11 +619,27 @@ class Gate(NotCopied, Record):
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made.
 
-        Of an engine, or more than 100,000 passages, only the number is compared; of another store,
-        its name, its model and a few of its vectors.
+        Of an engine, or more than 100,000 passages, the number and `passages` are compared; of
+        another store, its name, its model, a few of its vectors and `passages`, of which a tenth
+        may be gone or changed.
+
+        `filter`: that of the searches; by default, `Retriever.usual_filter`.
         """
-        same = self.corpus in ("", retriever.corpus) and self.knows(retriever)
-        return same and self.basis in ("", retriever._method(filter).basis)
+        return not self.misfit(retriever, retriever.usual_filter if filter is None else filter)
+
+    def misfit(self, retriever: Searchable, filter: Filter | None, *, again: bool = True) -> str:
+        """Return why the guarantee does not hold for an index; "" if it may.
+
+        `again`: whether passages of a remote store are looked up again, if they were before.
+        """
+        if not self.knows(retriever):
+            return OTHER_MODEL
+        if self.corpus not in ("", retriever.corpus):
+            return OUTDATED
+        lost = retriever.count_lost(self.passages, again=again)
+        if lost > len(self.passages) / 10:  # fewer change in any corpus
+            return OTHER_PASSAGES.format(lost, len(self.passages))
+        return "" if self.basis in ("", retriever._method(filter).basis) else OTHER_SETTINGS
 
     def knows(self, retriever: Searchable) -> bool:
         """Return whether the models of an index, and of the store below it, are the gate's."""
@@ -664,8 +695,7 @@ class Gate(NotCopied, Record):
         digest = state.pop(_CHECKSUM, None)
         if digest not in (None, _checksum(state)):
             raise IndexCorrupted(f"gate: it is damaged, edited, or of a newer uec-rag; {mend}")
-        gate = cls.restore(state)
-        return gate if advisor is None else replace(gate, advisor=advisor)
+        return replace(cls.restore(state), advisor=advisor)
 
     @property
     def report(self) -> str:

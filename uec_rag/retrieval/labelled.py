@@ -25,6 +25,8 @@ FEWEST = 20
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
 
+_MOST_KEPT = 32  # passages by which a gate notices that its index has others
+
 Searchable: TypeAlias = Any
 """A `uec_rag.Retriever`, whose module imports this one."""
 
@@ -160,12 +162,22 @@ class LabelledSearch:
                 f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
                 "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
             )
+        filter = retriever.usual_filter if filter is None else filter
         retriever.passages(filter)  # checks the filter
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         view = retriever.with_gate(None)
         result = view.search(queries, max(k, read), filter=filter)
         warn_of_lost(view.store, wanted)
         return cls(view, result, wanted, k, view.corpus, filter)
+
+    @property
+    def passages(self) -> tuple[tuple[str, str], ...]:
+        """Ids of some labelled answers and first hits, with hashes of their texts."""
+        answers = (id_ for ids in self.relevant for id_ in sorted(ids))
+        first = (one.passages[0].id for one in self.result if one.passages)
+        ids = [*dict.fromkeys([*answers, *first])]
+        few = ids[:: 1 + (len(ids) - 1) // _MOST_KEPT]
+        return tuple(self.retriever.store.fingerprints(few).items())
 
     def threshold(
         self,

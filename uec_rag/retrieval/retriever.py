@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
-from uec_rag.base.errors import FingerprintMismatch, warn
+from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.languages import ENGLISH, check_language
@@ -24,12 +24,12 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import calls, learn, save
-from uec_rag.retrieval.gate import GATE_FILE, OTHER_MODEL, OUTDATED, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.result import Result, SearchResult, without_findings
 from uec_rag.retrieval.search import Method
-from uec_rag.retrieval.sources import SourceStore
+from uec_rag.retrieval.sources import SourceStore, warn_once
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.retrieval.words import spell
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
@@ -123,7 +123,12 @@ class Retriever:
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
         # The fingerprint of the passages after the last change; snapshots share it.
         self._known_corpus: dict[tuple[int, object], str] = {}
+        # How many passages of gates are lost, and what was said of gates; shared, too.
+        self._lost: dict[tuple[tuple[str, str], ...], int] = {}
+        self._said: set[object] = set()
         self._is_snapshot, self._may_fit = False, fit
+        # The filter of a retriever of LangChain or LlamaIndex that has the index for itself.
+        self.usual_filter: Filter | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store.contents}, {self.uec!r})"
@@ -134,7 +139,8 @@ class Retriever:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
-        state = self.__dict__ | {"_settings": None, "_known_corpus": {}}
+        own: dict[str, Any] = {"_known_corpus": {}, "_lost": {}, "_said": set()}
+        state = self.__dict__ | own | {"_settings": None, "usual_filter": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, labels = LocalStore(), self._home.settings.get("labels")
             home.change_settings({"labels": labels})
@@ -198,8 +204,21 @@ class Retriever:
         """The vectors of a few texts by its models and that of the store below, for a gate."""
         return (*self.uec.probes, *self.store.probes)
 
-    def _active_gate(self) -> Gate | None:
-        """Return the gate that decides, which warns once if it is of other passages.
+    def count_lost(self, passages: tuple[tuple[str, str], ...], *, again: bool) -> int:
+        """Count passages that are gone or have another text; each is an id and its text's hash.
+
+        `again`: whether they are looked up again, if they were before. None is lost of a store
+        that cannot look them up.
+        """
+        if not passages or not self.store.can_look_up:
+            return 0
+        if again or passages not in self._lost:
+            now = self.store.fingerprints([id_ for id_, _ in passages])
+            self._lost[passages] = sum(now.get(id_) != known for id_, known in passages)
+        return self._lost[passages]
+
+    def _active_gate(self, filter: Filter | None = None) -> Gate | None:
+        """Return the gate that decides; warns once for each reason for which it does not fit.
 
         ValueError if it expects a share of wrong answers of an ensemble that is not fitted.
         """
@@ -212,10 +231,8 @@ class Retriever:
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
                 "or make the gate by Gate.from_labels."
             )
-        if not gate.knows(self):
-            warn(OTHER_MODEL)
-        elif gate.corpus and gate.corpus != self.corpus:
-            warn(OUTDATED)
+        if reason := gate.misfit(self, filter, again=False):
+            warn_once(self._said, (reason, gate.basis), reason)
         return gate
 
     @property
@@ -440,11 +457,11 @@ class Retriever:
             if not self._is_snapshot:
                 return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
-        gate, k = self._active_gate(), check_k(k)
-        asked = parse_queries(queries, options.get("history"), options.get("within"))
-        asked = spell(asked, self.store, self.uec.rarity)
         if (where := options.get("filter")) is not None:
             parse(where)  # so that a wrong one costs no encoding
+        gate, k = self._active_gate(where), check_k(k)
+        asked = parse_queries(queries, options.get("history"), options.get("within"))
+        asked = spell(asked, self.store, self.uec.rarity)
         most = k if gate is None else gate.depth(k)
         result = self._run(asked, most, options)
         if gate is None:

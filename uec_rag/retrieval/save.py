@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption, warn
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, refuse_outdated
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, replace_file
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
@@ -137,8 +137,9 @@ def _open_or_replace(path: Path) -> LocalStore:
         labels = settings_in(path)[LABELS]
         for file in (path / _ENSEMBLES, path / SEGMENTS):
             shutil.rmtree(file, ignore_errors=True)
-        for file in path.glob(f"{DATABASE}*"):
+        for file in path.glob(f"{DATABASE}-*"):
             file.unlink()
+        replace_file(path / DATABASE, b"")  # so that the folder stays that of an index
         home = LocalStore(path)
         home.change_settings({LABELS: labels})
         return home
@@ -147,12 +148,9 @@ def _open_or_replace(path: Path) -> LocalStore:
 def open_home(path: Path, *, read_only: bool) -> LocalStore:
     """Open the index in a folder; FileNotFoundError if there is none."""
     if not (path / DATABASE).exists():
-        refuse_outdated(path)
         if (path / ENSEMBLE).is_file():
             raise corruption(path, "holds a saved UEC ensemble, expected a saved UEC index.")
-        raise FileNotFoundError(
-            f"path: no saved UEC index at {str(path)!r}; expected {DATABASE} there."
-        )
+        read_only = True  # so that none is made
     return LocalStore(path, read_only=read_only)
 
 

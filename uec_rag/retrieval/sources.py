@@ -159,7 +159,7 @@ class Search:
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
         asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]
         keys = ", ".join(sorted({repr(".".join(path)) for path, _ in asked})) or "a function"
-        _warn_once(
+        warn_once(
             self._said,
             (trouble[:6], *asked),
             f"filter by {keys}: {self.name} {trouble}, so {looked} of its passages were looked at "
@@ -179,7 +179,8 @@ def _with_text(
     return found
 
 
-def _warn_once(said: set[object], kind: object, message: str) -> None:
+def warn_once(said: set[object], kind: object, message: str) -> None:
+    """Warn unless it was done for something of its kind."""
     if kind not in said:
         said.add(kind)
         warn(message)
@@ -289,7 +290,7 @@ class SourceStore(Store):
         lost = {one.id for one in passages} - {one.id for one in usable}
         self._unusable |= lost
         what = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
-        _warn_once(self._said, "zeros", f"{self.source.name}: {what}.")
+        warn_once(self._said, "zeros", f"{self.source.name}: {what}.")
         return usable, self.encode(usable) if usable else []
 
     def _usable(self, passages: list[Passage]) -> list[Passage]:
@@ -340,7 +341,7 @@ class SourceStore(Store):
         if others:
             what = f"vectors are missing for {len(others)} of {len(passages)} candidates{trouble}"
             what = f"{self.source.name}: {what}. Their texts are encoded, and remembered."
-            _warn_once(self._said, "vectors", what)
+            warn_once(self._said, "vectors", what)
         if not known:
             return encoder.encode(others, "passage")
         rows = [cast(Sequence[float], stored[passage.id]) for passage in known]
@@ -446,6 +447,12 @@ class SourceStore(Store):
         if missing and self.source.get is not None:
             known |= {passage.id: passage for passage in self.source.get(missing)}
         return [known[id_] for id_ in ids if id_ in known]
+
+    def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
+        """Hash the texts that the source has now."""
+        view = copy(self)
+        view._seen = None
+        return Store.fingerprints(view, ids)
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids, without words; KeyError if an id is unknown."""

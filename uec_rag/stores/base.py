@@ -245,6 +245,10 @@ class Store(ABC):
             total += int.from_bytes(hashlib.sha256(said).digest())
         return f"{total % 2**128:032x}"
 
+    def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
+        """Hash the texts of the passages with the given ids, leaving out unknown ids."""
+        return {p.id: hashlib.sha256(p.text.encode()).hexdigest()[:16] for p in self.get(ids)}
+
     def missed(self, ids: Collection[str]) -> set[str]:
         """Return those of the ids that no search has found, of a store that may not find all."""
         return {id_ for id_ in ids if not self.can_list}

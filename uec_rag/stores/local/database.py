@@ -20,7 +20,7 @@ from weakref import WeakSet
 
 from uec_rag.base import __version__
 from uec_rag.base.errors import IndexCorrupted, corruption
-from uec_rag.base.files import APPLICATION, DATABASE, open_regular
+from uec_rag.base.files import APPLICATION, DATABASE, as_path, open_regular
 
 _FORMAT = 2
 WAIT = 60.0
@@ -116,7 +116,7 @@ def read_passages(folder: Path) -> Iterator[tuple[str, str, str, str | None]]:
 
 def read_any(folder: Path, sql: str, *tables: str) -> Iterator[Any]:
     """Yield the rows that a statement selects from tables of an index of any format."""
-    path = folder / DATABASE
+    path = as_path(folder) / DATABASE
     uri = f"{path.as_uri()}?mode=ro"
     with kind_errors(path), open_regular(path), closing(sqlite3.connect(uri, uri=True)) as reader:
         reader.execute("PRAGMA trusted_schema = OFF")

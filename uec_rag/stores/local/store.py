@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
-from uec_rag.base.files import DATABASE, as_path, open_regular, to_disk
+from uec_rag.base.files import DATABASE, as_path, open_regular, refuse_outdated, to_disk
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.stores import filters
@@ -817,6 +817,7 @@ def _check_folder(folder: Path, *, read_only: bool) -> None:
     """Raise FileNotFoundError or FileExistsError unless an index is, or can be, in a folder."""
     if os.path.lexists(folder / DATABASE):  # or something in its place
         return
+    refuse_outdated(folder)
     if read_only:
         raise FileNotFoundError(
             f"path: no saved index at {str(folder)!r}; expected {DATABASE} there."
