@@ -253,7 +253,9 @@ OLDER = (
 
 
 @pytest.mark.parametrize("settings", [False, True])
-def test_an_index_of_another_version_is_refused_with_what_to_do(small, path, tmp_path, settings):
+def test_an_index_of_another_version_is_refused_with_what_to_do(
+    small, path, tmp_path, monkeypatch, settings
+):
     small.label("Who?", ["p1"])
     small.close()
     with database_of(path) as database:
@@ -268,9 +270,23 @@ def test_an_index_of_another_version_is_refused_with_what_to_do(small, path, tmp
     (tmp_path / "old" / "manifest.json").write_text("{}")
     with pytest.raises(IndexCorrupted, match=r"has a format without a number, .* uec-rag index F"):
         Retriever.load(tmp_path / "old")
-    index_of(small.uec, ["tavone"]).save(path)
+    (path / "gate.json").write_text("{}")  # of something else
+
+    def files():
+        some = [file for file in path.rglob("*") if file.suffix not in (".db-shm", ".db-wal")]
+        return {file: file.read_bytes() for file in some if file.is_file()}
+
+    before = files()
+    new = index_of(small.uec, ["tavone"])
+    with monkeypatch.context() as full:
+        full.setattr(UEC, "save", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            new.save(path)
+    assert files() == before
+    new.save(path)
     made = load_index(path, small.uec)
     assert (len(made), made.labels) == (1, {"Who?": {"p1"}})
+    assert not [*path.glob(".outdated*")]
 
 
 @pytest.mark.parametrize("sql", [("labels", "[3]"), "DROP TABLE settings"])

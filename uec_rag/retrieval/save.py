@@ -111,7 +111,7 @@ def save_index(
     path: Path, uec: UEC, store: Store, calibration: CorpusCalibration | None
 ) -> LocalStore:
     """Write an index to a folder; return the open index there. See `Retriever.save`."""
-    is_new, home = not is_index(path), _open_or_replace(path)
+    is_new, (home, old) = not is_index(path), _open_or_replace(path)
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
@@ -124,25 +124,40 @@ def save_index(
         home.close()
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
+        elif old is not None:
+            shutil.rmtree(_move_index(path, old / "new"))
+            _move_index(old, path)
+            old.rmdir()
         raise
     home.compact()
+    if old is not None:
+        shutil.rmtree(old, ignore_errors=True)
     return home
 
 
-def _open_or_replace(path: Path) -> LocalStore:
-    """Open the index in a folder, or make one, in place of an index of another format."""
+def _open_or_replace(path: Path) -> tuple[LocalStore, Path | None]:
+    """Open the index in a folder, or make one, in place of an index of another format.
+
+    Returns where that one is kept until the new one is written, too.
+    """
     try:
-        return LocalStore(path)
+        return LocalStore(path), None
     except OtherFormat:
         labels = settings_in(path)[LABELS]
-        for file in (path / _ENSEMBLES, path / SEGMENTS):
-            shutil.rmtree(file, ignore_errors=True)
-        for file in path.glob(f"{DATABASE}-*"):
-            file.unlink()
+        old = _move_index(path, path / f".outdated-{secrets.token_hex(8)}")
         replace_file(path / DATABASE, b"")  # so that the folder stays that of an index
         home = LocalStore(path)
         home.change_settings({LABELS: labels})
-        return home
+        return home, old
+
+
+def _move_index(source: Path, target: Path) -> Path:
+    """Move the files of an index to another folder, which may be in its own; return that."""
+    target.mkdir(exist_ok=True)
+    for file in (*source.glob(f"{DATABASE}*"), source / _ENSEMBLES, source / SEGMENTS):
+        if file.exists():
+            file.rename(target / file.name)
+    return target
 
 
 def open_home(path: Path, *, read_only: bool) -> LocalStore:
