@@ -146,11 +146,11 @@ _AUXILIARIES = "am are can could did do does has have is may must should was wer
 _NO_ENDS = frozenset(_AUXILIARIES.split())  # "What can and should I do?" is one question
 _CLAUSE = _NO_ENDS | _WORDS["of_clauses"]  # what keywords have not
 _OPENING = 6  # words
-# Of what joins two questions, and how the latter begins.
+# Of what joins two questions, how the latter begins, and how it refers to the other.
 _PARTS = tables()[ENGLISH]["parts"]
-_AND, _BEGINS_PART = (
+_AND, _BEGINS_PART, _REFERS = (
     regex.compile(_PARTS[key].format(auxiliaries=_AUXILIARIES.replace(" ", "|")), regex.IGNORECASE)
-    for key in ("and", "begins")
+    for key in ("and", "begins", "refers")
 )
 _COMPARED = [[regex.compile(one, regex.IGNORECASE) for one in row] for row in _PARTS["compared"]]
 _EITHER = regex.compile(r"[,:] "), regex.compile(" or ")
@@ -197,7 +197,8 @@ def parts_of(question: str) -> tuple[str, ...]:
     for one, other in _joined(question):
         opening = " ".join(one.split()[:_OPENING])  # what later words refer to may be in it
         asks = _BEGINS_PART.match(one) or len(_content(one)) >= _FEWEST_WORDS  # "OK" does not
-        if asks and _BEGINS_PART.match(other) and not any(map(refers_back, (opening, other))):
+        asks = asks and not refers_back(opening) and not _refers_to_other(other)
+        if asks and _BEGINS_PART.match(other):
             return one, other
     text = " ".join(question.split())
     things = next(filter(None, (_two_things(text, *form) for form in _COMPARED)), ())
@@ -238,9 +239,14 @@ def possible_parts(question: str) -> tuple[str, ...]:
     if not _may_be_english(question) or SENTENCE_END.search(question) or parts_of(question):
         return ()
     for one, other in _joined(question):
-        if all(map(_may_ask, (one, other))) and not any(map(refers_back, (one, other))):
+        if all(map(_may_ask, (one, other))) and not refers_back(one) | _refers_to_other(other):
             return one, other
     return ()
+
+
+def _refers_to_other(part: str) -> bool:
+    """Return whether a part of a question refers to the other: "and find the words in it"."""
+    return refers_back(part) or _REFERS.match(part) is not None
 
 
 def _may_ask(side: str) -> bool:
