@@ -197,8 +197,8 @@ def parts_of(question: str) -> tuple[str, ...]:
     for one, other in _joined(question):
         opening = " ".join(one.split()[:_OPENING])  # what later words refer to may be in it
         asks = _BEGINS_PART.match(one) or len(_content(one)) >= _FEWEST_WORDS  # "OK" does not
-        asks = asks and not refers_back(opening) and not _refers_to_other(other)
-        if asks and _BEGINS_PART.match(other):
+        begins = asks and _BEGINS_PART.match(other) and not refers_back(opening)
+        if begins and not _refers_to_other(other):
             return one, other
     text = " ".join(question.split())
     things = next(filter(None, (_two_things(text, *form) for form in _COMPARED)), ())
@@ -395,7 +395,7 @@ def _follow_ups(language: str) -> tuple[regex.Pattern[str], ...]:
     the = "|".join(table["determiners"].split()) or "(?!)"
     stops = f"{of}|{the}|{'|'.join(map(regex.escape, function_words(language)))}"
     polite = "|".join(map(str.strip, replies["courtesies"].split(",")))
-    none = "|".join(_CLAUSE | {"ones?"}) if language == ENGLISH else stops
+    none = "|".join({of, "ones?", *_CLAUSE}) if language == ENGLISH else stops
     word = rf"(?!(?:{stops})\b)[\p{{L}}\p{{N}}][\w'’.+#-]*+(?<!\.)"
     verb, run = table["before_object"].replace("{word}", r"[\p{L}-]+"), rf"{word}(?: {word})*+"
     patterns = (
@@ -421,8 +421,8 @@ def _goes_on_to(question: str, language: str) -> _Match | None:
 def _behind(new: _Match, phrases: _Found, names: _Found, rows: Sequence[str]) -> _Found:
     """Return what is behind the same preposition, or behind one that plays the same part."""
     of = new["of"].lower()
-    akin = [row.split() for row in rows if of in row.split()]
-    some = [one for one in phrases if any((one["of"] or "").lower() in row for row in akin)]
+    akin = {word for row in rows if of in row.split() for word in row.split()}
+    some = [one for one in phrases if (one["of"] or "").lower() in akin]
     some.sort(key=lambda one: (one["of"].lower() != of, _has_name(one) != _has_name(new)))
     is_product = _has_name(new) and of in rows[0].split()
     return some[:1] or (names[:2] if is_product else [])
@@ -483,7 +483,7 @@ def _put(new: _Match, old: _Match, before: str) -> str:
     has = old.groupdict()
     group = next((group for group in ("of", "the") if new[group] and has.get(group)), "what")
     start, end = old.start(group if has else 0), old.end()
-    inner = _OF_NAME.match(before, old.start("what")) if has else None
+    inner = _OF_NAME.match(before, old.start("what"), end) if has else None
     if inner and _IS_NAME.fullmatch(new["what"]):  # of "my Google account"
         group, start, end = "what", *inner.span()
     return f"{before[:start]}{new.string[new.start(group) : new.end('what')]}{before[end:]}"

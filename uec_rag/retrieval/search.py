@@ -287,20 +287,17 @@ def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Ass
     clear = alone and alone.confidence > least and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
-    for since in [at for at in views if at is not None and at > 0]:
-        latest, others = views[since], 0.0 if chosen is None else chosen.clarity
-        if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > others:
-            chosen = latest
+    since = [one for at, one in views.items() if at is not None and at > 0 and one is not None]
+    since = [one for one in since if one.confidence > _NEEDS_LATEST]
+    chosen = max((*filter(None, [chosen]), *since), key=attrgetter("clarity"), default=None)
     read = [one for place in range(len(query.switched)) if (one := views.get(-4 - place))]
-    chosen = _goes_on(query, read, chosen) if read else chosen
+    chosen = _goes_on(query, read, chosen or read[0]) if read else chosen
     if alone is not None and chosen is not None:
         chosen = _combine_with_standalone(chosen, alone, question)
     return _as_spelled(chosen or alone, views.get(-1), query.likely)
 
 
-def _goes_on(
-    query: Query, read: Sequence[Assessment], in_turn: Assessment | None
-) -> Assessment | None:
+def _goes_on(query: Query, read: Sequence[Assessment], in_turn: Assessment) -> Assessment:
     """Choose among the readings of a follow-up that goes on to another thing, and its turns.
 
     Readings whose hits are about it are preferred to the likeliest, and this to the turns, unless
@@ -309,8 +306,6 @@ def _goes_on(
     """
     told = [one for one in read if one.confidence > _NEEDS_LATEST and _tells(one, query) > 0]
     best = max(told or read[:1], key=attrgetter("clarity"))
-    if in_turn is None:
-        return best
     tells, is_whole = _tells(in_turn, query), query.turns[0] == query.before
     sure = max(best.confidence, in_turn.confidence if tells < is_whole else 0.0)
     is_clear = is_whole or tells < 0 or best.clarity > in_turn.clarity
