@@ -49,3 +49,24 @@ def test_of_a_text_too_long_to_be_said_nothing_is_read(name):
 def test_a_text_too_long_to_be_said_is_complete():
     text = "What is it? " * 500
     assert wording.complete_question(text) == text
+
+
+@pytest.mark.parametrize("row", rows_of("follow_ups.csv"), ids=lambda row: row["question"])
+def test_a_follow_up_takes_the_place_of_what_plays_the_same_part(row):
+    """The first of the readings in the table is found, and none that is not in it."""
+    found, read = wording.switched(row["question"], row["before"]), row["asked"].split("|")
+    assert {*found} <= {*filter(None, read)}
+    assert (read[0] in found) is bool(row["asked"])
+
+
+@pytest.mark.parametrize(
+    "question", ["Und in Borg?", "Et avec Borg ?", "¿Y en Borg?", "E no Borg?"]
+)
+def test_a_follow_up_in_another_language_refers_back(question):
+    assert wording.refers_back(question)
+    assert not wording.complete_question(question)
+
+
+@pytest.mark.parametrize("question", ["Und wie lange dauert das?", "Et comment ça marche ?"])
+def test_a_whole_question_behind_a_conjunction_in_another_language_does_not(question):
+    assert not wording.refers_back(question)

@@ -218,3 +218,60 @@ def test_after_a_second_clarifying_question_every_reply_chooses_from_the_last_li
             for history in (before, turns):  # with and without the question that is replied to
                 [found] = index.search([reply], history=[history], within=said)
                 assert (found.ids, found.decision) == (expected.ids, expected.decision)
+
+
+# Of two tools: what one says of the other, and what only one has.
+TOOLS = {
+    "amber/webdav.md": "Use WebDAV with Amber: open the settings, choose WebDAV, and write the "
+    "address of your server, such as Birch.",
+    "birch/webdav.md": "To use WebDAV with Birch, enable the extension in the file birchdav.conf.",
+    "amber/recorder.md": "Record audio in Amber with the microphone of the recorder.",
+    "birch/video.md": "Birch plays a video in the browser.",
+    "amber/import.md": "Import notes from Notion into Amber with the importer.",
+    "birch/import.md": "Import notes from a folder into Birch with the command birch-import.",
+}
+
+
+@pytest.fixture(scope="module")
+def tools():
+    """The manuals of two tools, each in a folder of its own."""
+    return index_of(UEC(), [*TOOLS.values()], [*TOOLS], [{"source": path} for path in TOOLS])
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "asked"),
+    [
+        ("How do I use WebDAV with Amber?", "And with Birch?", "How do I use WebDAV with Birch?"),
+        ("How do I use WebDAV with Birch?", "And with Amber?", "How do I use WebDAV with Amber?"),
+        (
+            "How do I import notes into Amber?",
+            "And into Birch?",
+            "How do I import notes into Birch?",
+        ),
+    ],
+)
+def test_what_names_another_product_is_not_answered_from_the_one_before(
+    tools, before, question, asked
+):
+    [found] = tools.search([question], history=[[before]])
+    [alone] = tools.search([asked])
+    assert found.ids[0] == alone.ids[0]
+    assert found.ids[0].split("/")[0] == question.split()[-1].strip("?").lower()
+    assert found.decision.searched_as == asked
+
+
+def test_what_no_passage_has_is_asked_of_the_product_before(tools):
+    [found] = tools.search(["and video?"], history=[["How do I record audio in Amber?"]])
+    assert found.decision.searched_as == "How do I record video in Amber?"
+
+
+def test_a_follow_up_keeps_the_other_words_of_the_question_before(tools):
+    before = "How do I import notes from Notion into Amber?"
+    [found] = tools.search(["and into birch?"], history=[[before]])
+    assert found.decision.action == "abstain"  # which imports from a folder only
+
+
+def test_a_follow_up_to_a_later_question_keeps_to_its_product(tools):
+    turns = ["How do I record audio in Amber?", "How do I use WebDAV with Amber?"]
+    [found] = tools.search(["And with Birch?"], history=[turns])
+    assert found.decision.searched_as == "How do I use WebDAV with Birch?"

@@ -324,6 +324,10 @@ def test_a_double_question_is_answered_if_both_halves_are(shop, joined):
         ("How does its price compare to its speed?", ()),
         ("e-Discovery? What's that?", ()),
         ("OK, and what can I do about it?", ()),
+        (
+            "How do I add a row and how do I delete a table if it is empty?",
+            ("How do I add a row?", "how do I delete a table if it is empty?"),
+        ),
     ],
 )
 def test_a_question_that_follows_another_or_keywords_is_a_part(question, parts):
@@ -369,6 +373,9 @@ def test_the_surer_half_leaves_hits_to_the_other(uec):
         "What is the difference between this and that?",
         "Can I pay by card or by phone?",
         "Was kostet das und wer zahlt?",
+        "Can I speak into the microphone and keep that with my text?",
+        "Can I scan a page and find the words in it?",
+        "How do I print tags and where do I buy one?",
         "Which lamps exist and are free?",
         "What can and should the owner do?",
         "My scanner reads one side only, can the fronts and the backs be put together?",

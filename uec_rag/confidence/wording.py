@@ -2,27 +2,25 @@
 
 `asking_part`, `parts_of`, `is_question`, `extract_concept`, `lacks_referent`, `refers_back` and
 `complete_question` each answer one question about a text. They are for English, and off where a
-text is in another of `languages`, but for question marks, labels and some Chinese. Their lists of
-words are in languages.toml.
+text is in another of `languages`, but for question marks, labels, follow-ups and some Chinese.
+`switched` is for the languages with a table of follow-ups. Lists of words are in languages.toml.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import dropwhile, filterfalse, islice, takewhile
+from typing import TypeAlias
 
 import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, is_abbreviation, skip_long_texts
-from uec_rag.confidence.languages import ENGLISH, language_of, tables
+from uec_rag.confidence.languages import ENGLISH, function_words, language_of, languages, tables
 
 _WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
 _WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
 _INDIRECT = tables()[ENGLISH]["indirect"]
-_GOES_ON = regex.compile(
-    r"\W*+(?:(?:(?:and|but|or)\b\W*+)?(?:what|how) about\b(?: this\b)?|(?:and|but|or)\b)\W*+",
-    regex.IGNORECASE,
-)
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
@@ -148,27 +146,13 @@ _AUXILIARIES = "am are can could did do does has have is may must should was wer
 _NO_ENDS = frozenset(_AUXILIARIES.split())  # "What can and should I do?" is one question
 _CLAUSE = _NO_ENDS | _WORDS["of_clauses"]  # what keywords have not
 _OPENING = 6  # words
-_AND = regex.compile(r"\?\s+(?:and )?|[,;]?\s+(?:and|or)\s+(?:also )?", regex.IGNORECASE)
-# A question that follows "and", which in "which exist and are free" it is not.
-_BEGINS_PART = regex.compile(
-    r"(?:(?:at|by|for|from|in|of|on|to|until|with) )?(?:what|when|where|who|which|why|whose|how)\b"
-    r"(?! to\b)"
-    rf"|(?:{_AUXILIARIES.replace(' ', '|')})"
-    r" (?:(?-i:\p{Lu})|(?:an?|any|i|my|our|the|there|they|we|you|your)\b)|does \w+ \w+ \w",
-    regex.IGNORECASE,
+# Of what joins two questions, how the latter begins, and how it refers to the other.
+_PARTS = tables()[ENGLISH]["parts"]
+_AND, _BEGINS_PART, _REFERS = (
+    regex.compile(_PARTS[key].format(auxiliaries=_AUXILIARIES.replace(" ", "|")), regex.IGNORECASE)
+    for key in ("and", "begins", "refers")
 )
-# What is said before two things that are compared, and between them.
-_COMPARED = [
-    (regex.compile(before, regex.IGNORECASE), regex.compile(f" {between} ", regex.IGNORECASE))
-    for before, between in (
-        (
-            r"\b(?:differences? between|choose between|compare|comparison of) (?P<article>the )?",
-            r"(?:and|with|to|or|against|versus|vs\.?)",
-        ),
-        (r"\A(?:how (?:does|do|is|are) )?", r"(?:differs?|different) from"),
-        (r"\A(?:how (?:does|do) )?", r"(?:compares? (?:to|with)|versus|vs\.?)"),
-    )
-]
+_COMPARED = [[regex.compile(one, regex.IGNORECASE) for one in row] for row in _PARTS["compared"]]
 _EITHER = regex.compile(r"[,:] "), regex.compile(" or ")
 
 
@@ -213,7 +197,8 @@ def parts_of(question: str) -> tuple[str, ...]:
     for one, other in _joined(question):
         opening = " ".join(one.split()[:_OPENING])  # what later words refer to may be in it
         asks = _BEGINS_PART.match(one) or len(_content(one)) >= _FEWEST_WORDS  # "OK" does not
-        if asks and _BEGINS_PART.match(other) and not any(map(refers_back, (opening, other))):
+        begins = asks and _BEGINS_PART.match(other) and not refers_back(opening)
+        if begins and not _refers_to_other(other):
             return one, other
     text = " ".join(question.split())
     things = next(filter(None, (_two_things(text, *form) for form in _COMPARED)), ())
@@ -254,9 +239,14 @@ def possible_parts(question: str) -> tuple[str, ...]:
     if not _may_be_english(question) or SENTENCE_END.search(question) or parts_of(question):
         return ()
     for one, other in _joined(question):
-        if all(map(_may_ask, (one, other))) and not any(map(refers_back, (one, other))):
+        if all(map(_may_ask, (one, other))) and not refers_back(one) | _refers_to_other(other):
             return one, other
     return ()
+
+
+def _refers_to_other(part: str) -> bool:
+    """Return whether a part of a question refers to the other: "and find the words in it"."""
+    return refers_back(part) or _REFERS.match(part) is not None
 
 
 def _may_ask(side: str) -> bool:
@@ -345,8 +335,8 @@ def _names_something(question: str) -> bool:
 def refers_back(question: str) -> bool:
     """Return whether a question refers to the turns before it, in English or Chinese.
 
-    It does if it goes on ("And tar?"), has a pronoun or a demonstrative without its referent, or
-    has function words alone ("Why not?").
+    It does if it goes on ("And tar?", in other languages too: "Und in Borg?"), has a pronoun or a
+    demonstrative without its referent, or has function words alone ("Why not?").
 
     Examples
     --------
@@ -385,21 +375,81 @@ def complete_question(question: str) -> str:
     return rest if begins and not _lacks_referent_or_content(rest) else ""
 
 
-# What is asked about at the end of a question ("... in Borg?"), and what goes on to another.
-_ABOUT = r"(?P<of>in|on|for|with|of|to|from|at|by|using) "
-_ENDS_ABOUT = regex.compile(rf"\b{_ABOUT}(?P<what>[^?.!,;]{{1,60}}?)(?=\W*+\Z)", regex.IGNORECASE)
-_NEXT = regex.compile(rf"(?:{_ABOUT})?(?P<what>[^?.!,;]{{1,60}}?)\W*+\Z", regex.IGNORECASE)
 _NAME = regex.compile(
     r"(?<=\w )\p{Lu}[\w'’-]++(?: (?:\p{Lu}[\w'’-]*+|\d[\w.]*+))*+"  # "I" is none
 )
+_NUMBER, _NAMES = regex.compile(r"\b\d+(?!.*\b\d)"), regex.compile(r"\p{Lu}|^\d")
+_IS_NAME, _OF_NAME = regex.compile(r"\p{Lu}\S*"), regex.compile(r"\p{Lu}\S*(?= \p{Ll})")
 _LONGEST_NAME = 4  # words
+_Match: TypeAlias = regex.Match[str]
+_Found: TypeAlias = Sequence[_Match]
+
+
+@cache
+def _follow_ups(language: str) -> tuple[regex.Pattern[str], ...]:
+    """Return patterns of what begins a follow-up, of what it goes on to, and of phrases before."""
+    table, replies = (tables()[language].get(key, {}) for key in ("follow_up", "replies"))
+    if not table:
+        return (regex.compile("(?!)"),) * 3
+    of = "|".join({word for row in table["prepositions"] for word in row.split()})
+    the = "|".join(table["determiners"].split()) or "(?!)"
+    stops = f"{of}|{the}|{'|'.join(map(regex.escape, function_words(language)))}"
+    polite = "|".join(map(str.strip, replies["courtesies"].split(",")))
+    none = "|".join({of, "ones?", *_CLAUSE}) if language == ENGLISH else stops
+    word = rf"(?!(?:{stops})\b)[\p{{L}}\p{{N}}][\w'’.+#-]*+(?<!\.)"
+    verb, run = table["before_object"].replace("{word}", r"[\p{L}-]+"), rf"{word}(?: {word})*+"
+    patterns = (
+        rf"\W*+(?:{table['begins']})\W*+",
+        rf"(?:(?P<of>{of}) )?(?P<the>(?:{the}) )?(?!(?:{polite})\W*+\Z)"
+        rf"(?P<what>(?:(?!\b(?:{of}|{none})\b)[^?.!,;]){{1,60}}?)\W*+\Z",
+        rf"\b(?:(?:(?P<of>{of})|{verb}) (?P<the>(?:{the}) )?(?P<what>{run})"
+        rf"|(?P<the>(?:{the}) )(?P<what>{run})|(?:{_AUXILIARIES.replace(' ', '|')}) "
+        rf"(?P<what>{word})(?=(?: {word})?+(?: (?:{of})\b|\W*\Z)))",
+    )
+    return tuple(regex.compile(pattern, regex.IGNORECASE) for pattern in patterns)
+
+
+def _goes_on_to(question: str, language: str) -> _Match | None:
+    """Return what a follow-up goes on to: a short phrase, and no question or courtesy."""
+    begins, next_, _ = _follow_ups(language)
+    new = (at := begins.match(question)) and next_.fullmatch(question, at.end())
+    words = _lower(new["what"]) if new else []
+    is_phrase = 0 < len(words) <= _LONGEST_NAME and words[0] not in _WORDS["openings"]
+    return new if new and is_phrase and _content(new["what"]) else None
+
+
+def _behind(new: _Match, phrases: _Found, names: _Found, rows: Sequence[str]) -> _Found:
+    """Return what is behind the same preposition, or behind one that plays the same part."""
+    of = new["of"].lower()
+    akin = {word for row in rows if of in row.split() for word in row.split()}
+    some = [one for one in phrases if (one["of"] or "").lower() in akin]
+    some.sort(key=lambda one: (one["of"].lower() != of, _has_name(one) != _has_name(new)))
+    is_product = _has_name(new) and of in rows[0].split()
+    return some[:1] or (names[:2] if is_product else [])
+
+
+def _like(new: _Match, phrases: _Found, names: _Found) -> _Found:
+    """Return phrases with the same last word, else names, or phrases in lower case."""
+    *most, last = _lower(new["what"])
+    same = [one for one in phrases if most and _lower(one["what"])[-1] == last]
+    if same or _has_name(new):
+        return same or names[:2] or phrases[:1]
+    alike = [one for one in phrases if not _has_name(one)]
+    alike = [one for one in alike if bool(one["the"]) == bool(new["the"])] or alike
+    return [*alike[:2], *([] if new["the"] else names[:1])]  # without "the", it may be a name
+
+
+def _has_name(phrase: _Match) -> bool:
+    return _NAMES.search(phrase["what"]) is not None
 
 
 @skip_long_texts(())
 def switched(question: str, before: str) -> tuple[str, ...]:
     """Ask the question before about what a follow-up goes on to; () if it does not.
 
-    That takes the place of what the question ends with, after the same preposition, or of its name.
+    That takes the place of what is behind such a preposition, else is added. Without a preposition,
+    it takes the place of what it is like: of a phrase with the same last word, else of a name or of
+    a phrase in lower case. The likeliest reading is the first.
 
     Examples
     --------
@@ -407,20 +457,36 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     ('How do I make a backup in Borg?',)
     >>> switched("What about Borg?", "How do I upgrade Restic 2?"), switched("Why?", "Who pays?")
     (('How do I upgrade Borg?',), ())
+    >>> switched("And on Debian?", "How do I upgrade Borg?")
+    ('How do I upgrade Borg on Debian?',)
     """
-    goes_on = _goes_on(question)
-    new = goes_on and _NEXT.fullmatch(question[goes_on.end() :])
-    words = _lower(new["what"]) if new else []
-    if not new or not 0 < len(words) <= _LONGEST_NAME or not _content(new["what"]):
+    language = language_of(before) or language_of(question) or ENGLISH
+    new = _goes_on_to(question, language)
+    if new is None or _lacks_referent_or_content(what := new["what"]):
         return ()
-    if words[0] in _WORDS["openings"] or refers_back(new["what"]):
-        return ()
-    ends, found = _ENDS_ABOUT.search(before), list[str]()
-    if ends and len(ends["what"].split()) <= _LONGEST_NAME and new["of"] in (None, ends["of"]):
-        found.append(f"{before[: ends.start('what')]}{new['what']}{before[ends.end('what') :]}")
-    for name in islice(_NAME.finditer(before), 2):
-        found.append(f"{before[: name.start()]}{new['what']}{before[name.end() :]}")
-    return tuple(dict.fromkeys(found))
+    named = _NUMBER if what.isdigit() else _NAME
+    phrases, names = ([*form.finditer(before)][::-1] for form in (_follow_ups(language)[-1], named))
+    if new["of"]:
+        rows = tables()[language]["follow_up"]["prepositions"]
+        found = _behind(new, phrases, names, rows)
+        if not found:
+            end = len(before.rstrip(" ?.!"))
+            return (f"{before[:end]} {question[new.start() : new.end('what')]}{before[end:]}",)
+    else:
+        is_same = f" {what} ".lower() in f" {' '.join(_lower(before))} "
+        found = () if is_same else _like(new, phrases, names)
+    return tuple(dict.fromkeys(_put(new, one, before) for one in found))
+
+
+def _put(new: _Match, old: _Match, before: str) -> str:
+    """Put what a follow-up goes on to in the place of a phrase or of a name."""
+    has = old.groupdict()
+    group = next((group for group in ("of", "the") if new[group] and has.get(group)), "what")
+    start, end = old.start(group if has else 0), old.end()
+    inner = _OF_NAME.match(before, old.start("what"), end) if has else None
+    if inner and _IS_NAME.fullmatch(new["what"]):  # of "my Google account"
+        group, start, end = "what", *inner.span()
+    return f"{before[:start]}{new.string[new.start(group) : new.end('what')]}{before[end:]}"
 
 
 def _lacks_referent_or_content(question: str) -> bool:
@@ -434,8 +500,13 @@ def _lacks_referent_or_content(question: str) -> bool:
 
 
 def _goes_on(question: str) -> regex.Match[str] | None:
-    """Return the conjunction that begins an English question; None if there is none."""
-    return _GOES_ON.match(question) if _may_be_english(question) else None
+    """Return what begins a question that goes on, in its language; None if nothing does."""
+    code = language_of(question)
+    for language in [code] if code else languages():
+        begins = _follow_ups(language)[0].match(question)
+        if begins and (language == ENGLISH or _goes_on_to(question, language)):
+            return begins
+    return None
 
 
 def _may_be_english(text: str) -> bool:

@@ -180,11 +180,14 @@ class Query:
         return () if self.replies else wording.possible_parts(self._meant)
 
     @cached_property
+    def before(self) -> str:
+        """The latest turn that does not refer back; "" if there is none."""
+        return next((turn for turn in reversed(self.turns) if not wording.refers_back(turn)), "")
+
+    @cached_property
     def switched(self) -> tuple[str, ...]:
         """The questions before, about what a follow-up goes on to; see `wording.switched`."""
-        whole = (turn for turn in reversed(self.turns) if not wording.refers_back(turn))
-        before = next(whole, "")
-        return wording.switched(self.text, before) if before else ()
+        return wording.switched(self.text, self.before) if self.before else ()
 
     @property
     def _meant(self) -> str:

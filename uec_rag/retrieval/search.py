@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
-from uec_rag.base.text import FUNCTION_WORDS, says_little
+from uec_rag.base.text import FUNCTION_WORDS, SOURCE_KEYS, first_value, says_little, stems
 from uec_rag.confidence import readings
 from uec_rag.confidence.counterevidence import counterevidence
 from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
@@ -287,13 +287,44 @@ def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Ass
     clear = alone and alone.confidence > least and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
-    for most in views.keys() - {-1, -2, -3, 0, None}:
-        latest, others = views[most], 0.0 if chosen is None else chosen.clarity
-        if latest and latest.confidence > _NEEDS_LATEST and latest.clarity > others:
-            chosen = latest
+    since = [one for at, one in views.items() if at is not None and at > 0 and one is not None]
+    since = [one for one in since if one.confidence > _NEEDS_LATEST]
+    chosen = max((*filter(None, [chosen]), *since), key=attrgetter("clarity"), default=None)
+    read = [one for place in range(len(query.switched)) if (one := views.get(-4 - place))]
+    chosen = _goes_on(query, read, chosen or read[0]) if read else chosen
     if alone is not None and chosen is not None:
         chosen = _combine_with_standalone(chosen, alone, question)
     return _as_spelled(chosen or alone, views.get(-1), query.likely)
+
+
+def _goes_on(query: Query, read: Sequence[Assessment], in_turn: Assessment) -> Assessment:
+    """Choose among the readings of a follow-up that goes on to another thing, and its turns.
+
+    Readings whose hits are about it are preferred to the likeliest, and this to the turns, unless
+    it is not confident, or less clear where turns before the question before may be needed, too.
+    Of hits about what was asked before, no confidence counts.
+    """
+    told = [one for one in read if one.confidence > _NEEDS_LATEST and _tells(one, query) > 0]
+    best = max(told or read[:1], key=attrgetter("clarity"))
+    tells, is_whole = _tells(in_turn, query), query.turns[0] == query.before
+    sure = max(best.confidence, in_turn.confidence if tells < is_whole else 0.0)
+    is_clear = is_whole or tells < 0 or best.clarity > in_turn.clarity
+    return best if sure > _NEEDS_LATEST and is_clear else in_turn
+
+
+def _tells(assessed: Assessment, query: Query) -> int:
+    """Return 1 if the first hit has what a follow-up goes on to, -1 if it is about the other.
+
+    It is if its title or source has words that this takes the place of, and none of this.
+    """
+    ranking, row = assessed.ranking, assessed.row
+    asked, hit = ranking.queries[row].text, ranking.passages[row][ranking.first(row, 1)[0]]
+    after = stems(query.switched[0] if asked == query.text else asked)
+    before, source = stems(query.before), first_value(hit.metadata, SOURCE_KEYS)
+    new, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
+    if about & (before - after) and not about & new:
+        return -1
+    return int(not stems(hit.with_source).isdisjoint(new))
 
 
 def _as_spelled(
