@@ -48,10 +48,16 @@ def is_courtesy(text: str) -> bool:
     (True, True, False)
     """
     left = words = tuple(_SPOKEN.findall(text.casefold()))
-    counts = range(_LONGEST_PHRASE, 0, -1)
-    while taken := next((count for count in counts if left[:count] in _courtesies()), 0):
+    while taken := _count_courtesy(left):
         left = left[taken:]
     return bool(words) and not left
+
+
+def _count_courtesy(words: tuple[str, ...], *, at_end: bool = False) -> int:
+    """Return how many of the first words, or of the last ones, are a courtesy."""
+    counts = range(_LONGEST_PHRASE, 0, -1)
+    ends = ((count, words[-count:] if at_end else words[:count]) for count in counts)
+    return next((count for count, end in ends if end in _courtesies()), 0)
 
 
 def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
@@ -171,6 +177,9 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     if same:  # "inspect.Signature" and "inspect.signature" are different titles
         return [next((position for position in same if titles[position] in reply), same[0])]
     choice = _choices().get(_without_spaces(said))
+    if choice is None:
+        said = _without_courtesies(said)
+        choice = _choices().get(_without_spaces(said))
     if choice is not None:
         positions = [*range(len(titles))]
         return positions[choice] if choice.stop is None or choice.stop <= len(titles) else None
@@ -184,8 +193,19 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     return named if len(named) == 1 else None
 
 
-# What an English reply has around a title: "I mean the one for Borg".
-_AROUND = {"a", "about", "an", "by", "for", "from", "i", "in", "mean", "of", "on", "one", "the"}
+def _without_courtesies(said: str) -> str:
+    """Return a reply without the courtesies around it, "2" of "2, please"."""
+    words = tuple(word.strip(_MARKS) for word in said.split())
+    while taken := _count_courtesy(words):
+        words = words[taken:]
+    while taken := _count_courtesy(words, at_end=True):
+        words = words[:-taken]
+    return " ".join(words) or said
+
+
+# What an English reply has around a title: "I mean the one for Borg", "I'm using Borg".
+_AROUND = {"a", "about", "an", "by", "for", "from", "i", "in", "it", "m", "mean", "of", "on", "one"}
+_AROUND |= {"the", "use", "using", "want", "with"}
 
 
 @cache
@@ -203,6 +223,7 @@ def _choices() -> Mapping[str, slice]:
     return behind_article | choices  # "les deux" are both, not "le deux"
 
 
+_MARKS = "“”\"'.!?,;()#。！？ "
 _SEPARATOR = regex.compile(r",\s+")  # in the tables, where "、" is a phrase
 
 
@@ -212,7 +233,7 @@ def _without_spaces(text: str) -> str:
 
 
 def _plain(label: str) -> str:
-    return " ".join(label.casefold().split()).strip("“”\"'.!?,;()#。！？ ")
+    return " ".join(label.casefold().split()).strip(_MARKS)
 
 
 def find_readings(reply: str, readings: Sequence[Reading]) -> list[Reading]:

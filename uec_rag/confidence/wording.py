@@ -433,7 +433,8 @@ def _like(new: _Match, phrases: _Found, names: _Found) -> _Found:
     *most, last = _lower(new["what"])
     same = [one for one in phrases if most and _lower(one["what"])[-1] == last]
     if same or _has_name(new):
-        return same or names[:2] or phrases[:1]
+        bare = [one for one in phrases if not one["the"]]
+        return same or names[:2] or bare[:2] or phrases[:1]
     alike = [one for one in phrases if not _has_name(one)]
     alike = [one for one in alike if bool(one["the"]) == bool(new["the"])] or alike
     return [*alike[:2], *([] if new["the"] else names[:1])]  # without "the", it may be a name
