@@ -175,6 +175,24 @@ def is_index(path: PurePath) -> bool:
 
 
 @lru_cache(4096)
+def path_parts(source: str) -> tuple[str, ...]:
+    """Return the folders of a path and its file."""
+    return PurePath(source).parts
+
+
+def first_difference(paths: Iterable[Sequence[str]]) -> tuple[int, tuple[str, ...]]:
+    """Return the first parts in which paths differ, after their depth from 1; (0, ()) if none.
+
+    Examples
+    --------
+    >>> first_difference([("docs", "restic", "a.md"), ("docs", "borg", "a.md")])
+    (2, ('restic', 'borg'))
+    """
+    levels = enumerate(zip(*paths, strict=False), start=1)
+    return next(((depth, parts) for depth, parts in levels if len({*parts}) > 1), (0, ()))
+
+
+@lru_cache(4096)
 def _suffix(source: str) -> str:
     return PurePath(source).suffix.lower()
 

@@ -33,8 +33,10 @@ from uec_rag.base.text import (
     GENERAL_TITLES,
     HAS_SPACELESS,
     About,
+    first_difference,
     headings_in,
     is_index,
+    path_parts,
     singular_and_plural,
     split_words,
     stems,
@@ -685,9 +687,8 @@ def _products(candidates: Candidates) -> list[str]:
     """
     if all(sites := [site for _, site in candidates.pages]):
         return sites if len(set(sites)) > 1 else []
-    paths = [_parts(one.source) for one in candidates.labelled]
-    levels = enumerate(zip(*paths, strict=False), start=1)
-    depth, parts = next(((depth, each) for depth, each in levels if len({*each}) > 1), (0, ()))
+    paths = [path_parts(one.source) for one in candidates.labelled]
+    depth, parts = first_difference(paths)
     in_folders = {len(path) > depth for path in paths}
     only_files = 2 * sum(one.is_file for one in candidates.labelled) > len(paths)
     # Files beside folders are sections of one product, and files with titles mostly are.
@@ -718,7 +719,7 @@ def _tell_apart(
     about: Sequence[About], pages: Sequence[tuple[str, str]], rows: Sequence[int]
 ) -> list[str]:
     """Return the products, or else the folders, by which pages of one title differ; [] if none."""
-    folders = zip(*(_parts(about[row].source)[:-1] for row in rows), strict=False)
+    folders = zip(*(path_parts(about[row].source)[:-1] for row in rows), strict=False)
     for names in ([pages[row][1] for row in rows], *map(list, folders)):
         if all(names) and len({*map(_plain, names)}) == len(names):
             return names
@@ -752,11 +753,6 @@ def _opening(candidates: Candidates, rows: Sequence[int], groups: Iterable[Seque
     common = {word.casefold() for word in said}
     own = (word for word in split_words(text) if word.casefold() not in common and len(word) > 1)
     return next(own, text)
-
-
-@lru_cache(4096)
-def _parts(source: str) -> tuple[str, ...]:
-    return PurePath(source).parts
 
 
 @lru_cache(4096)

@@ -7,14 +7,20 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from pathlib import PurePath
 from typing import TypeAlias, cast
 
 import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
-from uec_rag.base.text import FUNCTION_WORDS, WORD, is_abbreviation, says_little
+from uec_rag.base.text import (
+    FUNCTION_WORDS,
+    WORD,
+    first_difference,
+    is_abbreviation,
+    path_parts,
+    says_little,
+)
 from uec_rag.confidence.counterevidence import log_likelihood_ratio
 from uec_rag.confidence.languages import ENGLISH, function_words
 from uec_rag.confidence.model import JUDGED
@@ -197,9 +203,8 @@ def name_evidence(
 
     The more passages have a name, the less a hit lacks it by chance. A product's folder is a name
     in any case: who asks for it means what is in there. It is a log likelihood ratio, that of the
-    name which tells the most; 0 if no name is missing. Of a
-    later hit with all names, it is the part of the first one's by which it has less of the other
-    words.
+    name which tells the most; 0 if no name is missing. Of a later hit with all names, it is the
+    part of the first one's by which it has less of the other words.
 
     Parameters
     ----------
@@ -237,12 +242,10 @@ def _folder_names(sources: Sequence[str], content: Content) -> set[str]:
 
     In small letters, it has all of the folder's words: the web is not "Web clipper".
     """
-    paths = [PurePath(source).parts[:-1] for source in {*sources}]
-    levels = ({*parts} for parts in zip(*paths, strict=False))
-    folders = next((parts for parts in levels if len(parts) > 1), set[str]())
+    _, folders = first_difference(path_parts(source)[:-1] for source in {*sources})
     said, names = ({*map(str.casefold, words)} for words in (content.rarity, content.names))
     found = set[str]()
-    for words in map(_folder_words, folders):
+    for words in map(_folder_words, {*folders}):
         found |= words if words <= said else words & names
     return found
 
