@@ -17,11 +17,8 @@ from uec_rag.confidence.languages import (
     template,
 )
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import (
-    extract_clarifying_question,
-    extract_labels,
-    is_courtesy,
-)
+from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
+from uec_rag.confidence.wording import is_courtesy
 
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"

@@ -11,11 +11,10 @@ import regex
 from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts
 from uec_rag.confidence import languages
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
+from uec_rag.confidence.wording import without_courtesies
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
-_SPOKEN = regex.compile(r"[\p{L}\p{M}\p{N}'’]+")
-_LONGEST_PHRASE = 6  # words
 _LONGEST_LIST = MOST_READINGS * (LONGEST_LABEL + 10)
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
@@ -25,39 +24,6 @@ Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
 
 class UnknownReading(ValueError):
     """The error for a chosen reading that the question does not have, or the index no longer."""
-
-
-def _tables() -> list[Mapping[str, Any]]:
-    """Return the words of replies in each language."""
-    return [languages.tables()[code]["replies"] for code in languages.languages()]
-
-
-@cache
-def _courtesies() -> frozenset[tuple[str, ...]]:
-    said = (one for table in _tables() for one in table["courtesies"].split(","))
-    return frozenset(tuple(_SPOKEN.findall(one)) for one in said)
-
-
-@skip_long_texts(False)
-def is_courtesy(text: str) -> bool:
-    """Return whether a text is thanks, a greeting, a closing remark, or several of these.
-
-    Examples
-    --------
-    >>> is_courtesy("OK, thanks, that helped!"), is_courtesy("谢谢"), is_courtesy("Say thanks?")
-    (True, True, False)
-    """
-    left = words = tuple(_SPOKEN.findall(text.casefold()))
-    while taken := _count_courtesy(left):
-        left = left[taken:]
-    return bool(words) and not left
-
-
-def _count_courtesy(words: tuple[str, ...], *, at_end: bool = False) -> int:
-    """Return how many of the first words, or of the last ones, are a courtesy."""
-    counts = range(_LONGEST_PHRASE, 0, -1)
-    ends = ((count, words[-count:] if at_end else words[:count]) for count in counts)
-    return next((count for count, end in ends if end in _courtesies()), 0)
 
 
 def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
@@ -178,7 +144,8 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
         return [next((position for position in same if titles[position] in reply), same[0])]
     choice = _choices().get(_without_spaces(said))
     if choice is None:
-        said = _without_courtesies(said)
+        spoken = tuple(word.strip(_MARKS) for word in said.split())
+        said = " ".join(without_courtesies(spoken)) or said
         choice = _choices().get(_without_spaces(said))
     if choice is not None:
         positions = [*range(len(titles))]
@@ -193,16 +160,6 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     return named if len(named) == 1 else None
 
 
-def _without_courtesies(said: str) -> str:
-    """Return a reply without the courtesies around it, "2" of "2, please"."""
-    words = tuple(word.strip(_MARKS) for word in said.split())
-    while taken := _count_courtesy(words):
-        words = words[taken:]
-    while taken := _count_courtesy(words, at_end=True):
-        words = words[:-taken]
-    return " ".join(words) or said
-
-
 # What an English reply has around a title: "I mean the one for Borg", "I'm using Borg".
 _AROUND = {"a", "about", "an", "by", "for", "from", "i", "in", "it", "m", "mean", "of", "on", "one"}
 _AROUND |= {"the", "use", "using", "want", "with"}
@@ -213,7 +170,7 @@ def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
     choices: dict[str, slice] = {}
     behind_article: dict[str, slice] = {}
-    for table in _tables():
+    for table in (languages.tables()[code]["replies"] for code in languages.languages()):
         listed = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
         for text, chosen in (*listed, (table["all"], slice(None)), (table["none"], slice(0, 0))):
             for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):

@@ -19,6 +19,7 @@ from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, is_abbreviation, ski
 from uec_rag.confidence.languages import ENGLISH, function_words, language_of, languages, tables
 
 _WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
+_LONGEST_PHRASE = 6  # words of a courtesy
 _WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
 _INDIRECT = tables()[ENGLISH]["indirect"]
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
@@ -270,6 +271,38 @@ def is_question(text: str) -> bool:
     return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _WORDS["openings"])
 
 
+@skip_long_texts(False)
+def is_courtesy(text: str, language: str = "") -> bool:
+    """Return whether a text is thanks, a greeting, a closing remark, or several of these.
+
+    `language`: its code; "" for any.
+
+    Examples
+    --------
+    >>> is_courtesy("OK, thanks, that helped!"), is_courtesy("谢谢"), is_courtesy("Say thanks?")
+    (True, True, False)
+    """
+    words = tuple(_WORD_OR_CLITIC.findall(text.casefold()))
+    return bool(words) and not without_courtesies(words, language)
+
+
+def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str, ...]:
+    """Return words in lower case without the courtesies around them: "2" of "2, please"."""
+    said, counts = _courtesies(language), range(_LONGEST_PHRASE, 0, -1)
+    while taken := next((count for count in counts if words[:count] in said), 0):
+        words = words[taken:]
+    while taken := next((count for count in counts if words[-count:] in said), 0):
+        words = words[:-taken]
+    return words
+
+
+@cache
+def _courtesies(language: str) -> frozenset[tuple[str, ...]]:
+    codes = [language] if language else languages()
+    said = (one for code in codes for one in tables()[code]["replies"]["courtesies"].split(","))
+    return frozenset(tuple(_WORD_OR_CLITIC.findall(one)) for one in said)
+
+
 @skip_long_texts("")
 def extract_concept(question: str) -> str:
     """Return what an English question asks the meaning of, and nothing else; "" if it does not.
@@ -388,19 +421,17 @@ _Found: TypeAlias = Sequence[_Match]
 @cache
 def _follow_ups(language: str) -> tuple[regex.Pattern[str], ...]:
     """Return patterns of what begins a follow-up, of what it goes on to, and of phrases before."""
-    table, replies = (tables()[language].get(key, {}) for key in ("follow_up", "replies"))
-    if not table:
+    if not (table := tables()[language].get("follow_up")):
         return (regex.compile("(?!)"),) * 3
     of = "|".join({word for row in table["prepositions"] for word in row.split()})
     the = "|".join(table["determiners"].split()) or "(?!)"
     stops = f"{of}|{the}|{'|'.join(map(regex.escape, function_words(language)))}"
-    polite = "|".join(map(str.strip, replies["courtesies"].split(",")))
     none = "|".join({of, "ones?", *_CLAUSE}) if language == ENGLISH else stops
     word = rf"(?!(?:{stops})\b)[\p{{L}}\p{{N}}][\w'’.+#-]*+(?<!\.)"
     verb, run = table["before_object"].replace("{word}", r"[\p{L}-]+"), rf"{word}(?: {word})*+"
     patterns = (
         rf"\W*+(?:{table['begins']})\W*+",
-        rf"(?:(?P<of>{of}) )?(?P<the>(?:{the}) )?(?!(?:{polite})\W*+\Z)"
+        rf"(?:(?P<of>{of}) )?(?P<the>(?:{the}) )?"
         rf"(?P<what>(?:(?!\b(?:{of}|{none})\b)[^?.!,;]){{1,60}}?)\W*+\Z",
         rf"\b(?:(?:(?P<of>{of})|{verb}) (?P<the>(?:{the}) )?(?P<what>{run})"
         rf"|(?P<the>(?:{the}) )(?P<what>{run})|(?:{_AUXILIARIES.replace(' ', '|')}) "
@@ -413,9 +444,11 @@ def _goes_on_to(question: str, language: str) -> _Match | None:
     """Return what a follow-up goes on to: a short phrase, and no question or courtesy."""
     begins, next_, _ = _follow_ups(language)
     new = (at := begins.match(question)) and next_.fullmatch(question, at.end())
-    words = _lower(new["what"]) if new else []
+    if new is None or is_courtesy(what := new["what"], language):
+        return None
+    words = _lower(what)
     is_phrase = 0 < len(words) <= _LONGEST_NAME and words[0] not in _WORDS["openings"]
-    return new if new and is_phrase and _content(new["what"]) else None
+    return new if is_phrase and _content(what) else None
 
 
 def _behind(new: _Match, phrases: _Found, names: _Found, rows: Sequence[str]) -> _Found:

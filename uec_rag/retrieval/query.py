@@ -30,7 +30,6 @@ from uec_rag.confidence.replies import (
     extract_labels,
     find_positions,
     is_clarifying_question,
-    is_courtesy,
 )
 from uec_rag.stores.base import Filter, check_stored_text
 
@@ -147,7 +146,7 @@ class Query:
         else:
             text, before, replies = _parse_turns(said, history)
             replies = replies if within is None else (*replies, within)
-        if text == said and not replies and is_courtesy(text):
+        if text == said and not replies and wording.is_courtesy(text):
             return cls(text, searched_turns(text, before), replies, before, said, asks=False)
         # A reply that is more text of the question was asked for.
         asked, rest = wording.asking_part(text) if text in (said, *history) else (text, "")
@@ -180,9 +179,15 @@ class Query:
         return () if self.replies else wording.possible_parts(self._meant)
 
     @cached_property
+    def _since(self) -> int:
+        """The number of turns since the latest that does not refer back; 0 if there is none."""
+        latest = enumerate(reversed(self.turns), start=1)
+        return next((count for count, turn in latest if not wording.refers_back(turn)), 0)
+
+    @property
     def before(self) -> str:
         """The latest turn that does not refer back; "" if there is none."""
-        return next((turn for turn in reversed(self.turns) if not wording.refers_back(turn)), "")
+        return self.turns[-self._since] if self._since else ""
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
@@ -217,15 +222,11 @@ class Query:
             views[-place] = replace(self, text=part, turns=(), spelled="")
         if not turns:
             return views | {None: self}
-        back = (
-            count for count, turn in enumerate(reversed(turns), 1) if not wording.refers_back(turn)
-        )
-        since = next(back, len(turns))
         # A complete question is searched without a conjunction before it.
         alone = replace(self, text=wording.complete_question(self.text) or self.text, turns=())
         views[0] = alone
-        if since < len(turns):
-            views[since] = replace(self, turns=turns[-since:])
+        if 0 < self._since < len(turns):
+            views[self._since] = replace(self, turns=turns[-self._since :])
         for place, text in enumerate(self.switched, 4):
             views[-place] = replace(self, text=text, turns=())
         return views | {None: self}
@@ -267,7 +268,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
             turn, earlier = before[-1], before[:-1]
         turn = wording.asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
-        if is_clarifying_question(said) or is_courtesy(said):
+        if is_clarifying_question(said) or wording.is_courtesy(said):
             continue
         room -= len(said.encode())
         if room < 0:
