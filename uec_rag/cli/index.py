@@ -139,7 +139,7 @@ def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping
             f"FOLDER: {str(folder)!r} is an index, whose passages are taken as they are; omit "
             f"{given}, or index the documents"
         )
-    if not model and (before := settings_in(folder)[MADE_WITH].get("model")):
+    if not model and (before := settings_in(folder, MADE_WITH)[MADE_WITH].get("model")):
         same = " ".join(f"--model {name}" for name in before)
         raise ValueError(
             f"FOLDER: {str(folder)!r} was made with {same}; add that, or another model, or "

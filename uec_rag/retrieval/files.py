@@ -17,7 +17,7 @@ from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.save import MADE_WITH, open_home, settings_in
+from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home, settings_in
 from uec_rag.stores.base import Passage, make_passages, restore_dates
 from uec_rag.stores.local.database import read_passages
 
@@ -139,7 +139,7 @@ def add_saved(retriever: Retriever, folder: Path) -> None:
         with suppress(ValueError, TypeError, LookupError):  # other formats had others
             restore_dates(metadata, json.loads(keys or "[]"))
     retriever.add(texts, ids, decoded)
-    retriever._home.change_settings(settings_in(folder))
+    retriever._home.change_settings(settings_in(folder, LABELS, MADE_WITH))
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:

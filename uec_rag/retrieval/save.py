@@ -49,14 +49,14 @@ def read_labels(home: LocalStore) -> dict[str, set[str]]:
     return {question: {*ids} for question, ids in (home.settings.get(LABELS) or {}).items()}
 
 
-def settings_in(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return what a saved index of any format holds beside passages and a fit.
+def settings_in(folder: Path, *names: str) -> dict[str, dict[str, Any]]:
+    """Return settings of a saved index of any format; warn of those that cannot be read.
 
-    They are its `LABELS`, and how it was made from a folder (`MADE_WITH`). Warns if they cannot be
-    read.
+    `names`: `LABELS`, or how it was made from a folder (`MADE_WITH`).
     """
     found: dict[str, dict[str, Any]] = {}
-    for name, (kind, what, do) in _LASTING.items():
+    for name in names:
+        kind, what, do = _LASTING[name]
         sql = f"SELECT value FROM settings WHERE key = '{name}'"
         try:
             values = [value for (value,) in read_any(folder, sql, "settings")] or ["null"]
@@ -143,7 +143,7 @@ def _open_or_replace(path: Path) -> tuple[LocalStore, Path | None]:
     try:
         return LocalStore(path), None
     except OtherFormat:
-        labels = settings_in(path)[LABELS]
+        labels = settings_in(path, LABELS)[LABELS]
         old = _move_index(path, path / f".outdated-{secrets.token_hex(8)}")
         replace_file(path / DATABASE, b"")  # so that the folder stays that of an index
         home = LocalStore(path)
