@@ -1,4 +1,4 @@
-"""What one call of a retriever searches: for questions, perhaps among a few passages; a vector."""
+"""The searches of one call: for questions, perhaps among chosen passages, or for a vector."""
 
 from __future__ import annotations
 

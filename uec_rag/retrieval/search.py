@@ -742,23 +742,27 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     )
 
 
-def _worth_offering(assessed: Assessment) -> tuple[Assessment, list[Reading]]:
+def _worth_offering(
+    assessed: Assessment, compared: Compared | None = None
+) -> tuple[Assessment, list[Reading]]:
     """Choose the readings that are worth offering: those with an answer, if there are several.
 
     Without one of them, its passages compete with the others, which may have no answer then.
     Returns the assessment that they are of, too: of sections, if one product alone answers.
+
+    `compared`: the question with all passages, if that is known.
     """
     ranking, row, near = assessed.ranking, assessed.row, assessed.competing
     meant = readings.readings(near) if assessed.underspecified >= _WORTH_ASKING else []
     if not assessed.asks(meant) or ranking.method.model.standardised:
         return assessed, meant
     query, parts = ranking.queries[row], [part[row : row + 1] for part in ranking.parts]
-    compared = compare(ranking.method.fitted, ranking.view, parts)
+    known = compared or compare(ranking.method.fitted, ranking.view, parts)
 
     def is_answered(one: Reading) -> bool:
         """Search within it: all passages but those of the other readings compete with its own."""
         apart = {id_ for other in others if other is not one for id_ in other.ids}
-        rest = partial(left_out, whole=ranking.view, apart=apart, compared=compared)
+        rest = partial(left_out, whole=ranking.view, apart=apart, compared=known)
         among = ranking.view.snapshot({"$id": [*one.ids]})
         [(_, found)] = rank(ranking.method, among, [query], parts, JUDGED, rest)
         return found is not None and float(found.probabilities.confidence[0]) > _ANSWERED
@@ -769,7 +773,7 @@ def _worth_offering(assessed: Assessment) -> tuple[Assessment, list[Reading]]:
         worth = [one for one in others if is_answered(one)]
     if len(worth) < 2 and near.sections:
         unsaid, near = readings.among_sections(query.text, near, assessed.confidence, query.turns)
-        return _worth_offering(replace(assessed, underspecified=unsaid, competing=near))
+        return _worth_offering(replace(assessed, underspecified=unsaid, competing=near), known)
     return assessed, worth if len(worth) > 1 else []
 
 
