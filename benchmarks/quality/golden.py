@@ -1,0 +1,237 @@
+"""The golden record: what is said of each question, to the fifth digit, and what a change moved.
+
+    python -m benchmarks.quality.golden record MANUALS FILE.jsonl
+    python -m benchmarks.quality.golden compare OLD.jsonl NEW.jsonl
+
+A line for each question to `UEC()` over the manuals of `first_week`: the decision and its code,
+the hits, the confidence, the readings with their passages, and what was searched in its place.
+Asked are
+
+- the 820 questions of the first week and in people's own words;
+- chats: follow-ups (questions/follow_ups.csv), and questions behind another one to the same manual,
+  with "And" and without;
+- questions as they are typed: with typos, after other text, two in one, as `typed` makes them;
+- the ambiguous and some ordinary questions of three manuals at a time, in one index.
+
+A commit that means to change nothing has an equal record; one that means to names its rows.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.quality.first_week import KINDS, corpora_of
+from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
+from benchmarks.quality.typed import joined, message, mistyped
+from benchmarks.tables import print_table
+from uec_rag import Retriever
+from uec_rag.retrieval.hits import Result
+from uec_rag.stores.base import Passage
+
+SEED, DIGITS = 0, 5
+TYPED, BEHIND, CLEAR = 6, 8, 5  # questions of each manual: of each form, behind another, and clear
+MIXES = (("git", "cargo", "uv"), ("fastapi", "celery", "redis"), ("debian", "jekyll", "material"))
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is said of a question; `right` is None if no table says what is right."""
+
+    part: str
+    documents: str
+    kind: str
+    question: str
+    action: str
+    code: str
+    confidence: float
+    in_corpus: float
+    underspecified: float
+    hits: list[str]
+    readings: list[tuple[str, list[str]]]
+    searched_as: str
+    right: bool | None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells the question from the others."""
+        return self.part, self.documents, self.kind, self.question
+
+
+def line_of(part: str, documents: str, row: Row, said: str, result: Result) -> Line:
+    """Note what is said of a question that a row of a table is about."""
+    decision, expected = result.decision, KINDS[row["kind"]]
+    right = decision.action == expected and (expected != "answer" or is_found(row, result))
+    numbers = (decision.confidence, decision.in_corpus, decision.underspecified)
+    readings = [(one.title, [*one.ids]) for one in decision.readings]
+    return Line(
+        part,
+        documents,
+        row["kind"],
+        said,
+        decision.action,
+        decision.code,
+        *(round(float(number), DIGITS) for number in numbers),
+        result.ids,
+        readings if decision.action == "clarify" else [],
+        decision.searched_as,
+        right,
+    )
+
+
+def chats(rows: Sequence[Row], follow_ups: Sequence[Row], rng: random.Random) -> list[Row]:
+    """The questions with a turn before them."""
+    asked = [row | {"kind": "ordinary"} for row in follow_ups]
+    plain = [row for row in rows if row["kind"] == "ordinary"]
+    for row in plain[:BEHIND] if len(plain) > 1 else []:
+        before = rng.choice([other["question"] for other in plain if other is not row])
+        question = row["question"]
+        asked += [
+            row | {"before": before},
+            row | {"before": before, "question": f"And {question[:1].lower()}{question[1:]}"},
+        ]
+    return asked
+
+
+def typed(
+    name: str, rows: Sequence[Row], corpora: Mapping[str, Sequence[Passage]], rng: random.Random
+) -> list[Row]:
+    """Questions as people type them."""
+    plain = [row for row in rows if row["kind"] in ("ordinary", "short")]
+    plain = rng.sample(plain, min(TYPED, len(plain)))
+    others = [other for other in corpora if other != name]
+    made = [row | {"question": mistyped(row["question"], rng)} for row in plain]
+    for row in plain:
+        text = message(corpora[rng.choice(others)], rng)
+        made.append(row | {"question": f"{text}.\n\n{row['question']}"})
+    for row, other in zip(plain, [*plain[1:], *plain[:1]], strict=True):
+        made.append(row | {"question": joined(row["question"], other["question"])})
+    return made
+
+
+def ask(index: Retriever, part: str, name: str, rows: Sequence[Row]) -> Iterator[Line]:
+    """Ask an index all rows."""
+    asked = [row["question"] for row in rows]
+    history = [[row["before"]] if row.get("before") else [] for row in rows]
+    for row, said, result in zip(rows, asked, index.search(asked, history=history), strict=True):
+        yield line_of(part, name, row, said, result)
+
+
+def lines(folder: Path) -> Iterator[Line]:
+    """Ask all questions."""
+    uec, corpora = shipped(), corpora_of(folder)
+    tables, follow_ups = read_tables("first_week", "own_words"), read_tables("follow_ups")
+    for name, passages in corpora.items():
+        rng, index = random.Random(f"{SEED} {name}"), index_of(uec, passages)
+        rows = [row for row in tables if row["documents"] == name]
+        yield from ask(index, "manuals", name, rows)
+        further = [row for row in follow_ups if row["documents"] == name]
+        yield from ask(index, "chats", name, chats(rows, further, rng))
+        yield from ask(index, "typed", name, typed(name, rows, corpora, rng))
+    for mix in MIXES:
+        passages = [
+            Passage(f"{name}/{one.id}", one.text, one.metadata | {"source": f"{name}/{source}"})
+            for name in mix
+            for one in corpora.get(name, [])
+            for source in [one.metadata.get("source", "")]
+        ]
+        rows = [
+            row
+            for name in mix
+            for kind, most in (("ambiguous", None), ("ordinary", CLEAR))
+            for row in [r for r in tables if (r["documents"], r["kind"]) == (name, kind)][:most]
+        ]
+        yield from ask(index_of(uec, passages), "mixes", "+".join(mix), rows)
+
+
+def record(
+    folder: Manuals, out: Annotated[Path, typer.Argument(help="Write the record here.")]
+) -> None:
+    """Ask all questions, and write what is said of them."""
+    warnings.simplefilter("ignore")
+    with out.open("w", encoding="utf-8") as file:
+        for line in lines(folder):
+            file.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")
+    print_shares(read(out))
+
+
+def read(path: Path) -> list[Line]:
+    """Read a record."""
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [Line(**{**row, "readings": [(t, ids) for t, ids in row["readings"]]}) for row in rows]
+
+
+def shares(record: Sequence[Line]) -> dict[tuple[str, str], tuple[float, int]]:
+    """The share of right decisions of each part and kind, and their number."""
+    right = defaultdict[tuple[str, str], list[bool]](list)
+    for line in record:
+        right[line.part, line.kind].append(bool(line.right))
+    return {key: (sum(each) / len(each), len(each)) for key, each in right.items()}
+
+
+def print_shares(new: Sequence[Line], old: Sequence[Line] = ()) -> None:
+    """Print the shares of right decisions, beside those of an older record."""
+    before, table = shares(old), list[list[str]]()
+    for key, (share, count) in shares(new).items():
+        known = [f"{before[key][0]:.3f}"] if key in before else []
+        table.append([*key, str(count), f"{share:.3f}", *known])
+    manuals = [share for (part, _), (share, _) in shares(new).items() if part == "manuals"]
+    table.append(["manuals", "mean of the kinds", "", f"{sum(manuals) / len(manuals):.4f}"])
+    print_table("Right decisions", ["part", "kind", "questions", "now", "before"], table)
+
+
+def moved(old: Line, new: Line) -> list[str]:
+    """The names of the fields that differ; confidences by more than rounding."""
+    fields = []
+    for name, before in asdict(old).items():
+        after = getattr(new, name)
+        is_number = isinstance(before, float)
+        differs = abs(before - after) > 1.5 * 10**-DIGITS if is_number else before != after
+        if name == "readings":
+            differs = [*map(list, before)] != [*map(list, after)]
+        if differs:
+            fields.append(name)
+    return fields
+
+
+def compare(
+    old: Annotated[Path, typer.Argument(help="An older record.")],
+    new: Annotated[Path, typer.Argument(help="A newer one.")],
+    most: Annotated[int, typer.Option(help="Rows to print at most.")] = 60,
+) -> None:
+    """Print what differs between two records."""
+    before, after = {one.key: one for one in read(old)}, {one.key: one for one in read(new)}
+    rows, counts = list[list[str]](), Counter[str]()
+    for key, line in after.items():
+        if key not in before or not (fields := moved(before[key], line)):
+            continue
+        counts.update(fields)
+        was = before[key]
+        if {"action", "code", "right", "hits", "readings", "searched_as"} & {*fields}:
+            told = (
+                f"{one.action} {one.confidence:.3f} {'+' if one.right else '-'}"
+                for one in (was, line)
+            )
+            rows.append([*key[:3], key[3][-70:], *told, " ".join(fields)])
+    print_shares([*after.values()], [*before.values()])
+    if rows:
+        columns = ["part", "documents", "kind", "question", "before", "now", "fields"]
+        print_table("Moved", columns, rows[:most])
+    print(f"{len(before.keys() ^ after.keys())} questions are in one record alone.")
+    print(f"{len(rows)} of {len(after)} differ in more than numbers; by field: {dict(counts)}.")
+
+
+if __name__ == "__main__":
+    app = typer.Typer(help=__doc__)
+    app.command()(record)
+    app.command()(compare)
+    app()
