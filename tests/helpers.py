@@ -299,7 +299,7 @@ def of_members(result, name):
     """What a search says of each member and hit, "similarities" or "counted", shape (n, K, k)."""
     return np.array(
         [
-            np.transpose([[each[name] for each in p["encoders"].values()] for p in one.parts])
+            np.transpose([[each[name] for each in p.encoders.values()] for p in one.hits])
             for one in result
         ]
     )

@@ -38,7 +38,7 @@ from benchmarks.quality.first_week import KINDS, corpora_of
 from benchmarks.quality.shared import TABLES, Manuals, index_of, is_found, read_tables, shipped
 from benchmarks.tables import print_table
 from uec_rag import Advice, Gate
-from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.hits import Result
 
 VERDICTS = ("answer", "clarify", "no")
 Advisor = Callable[[str, Sequence[str]], Advice | None]

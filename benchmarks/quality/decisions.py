@@ -42,8 +42,8 @@ from uec_rag.confidence.readings import (
     readings,
     underspecified,
 )
+from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.search import assess, decide, rank
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")

@@ -57,7 +57,7 @@ from uec_rag.confidence.model import fit_logistic, log_odds
 from uec_rag.confidence.opinion import READ, OpinionModel, auroc, odds_of, share_of
 from uec_rag.documents.questions import questions_of
 from uec_rag.retrieval.advised import DOUBT, OwnCase, fit_opinion, own_cases
-from uec_rag.retrieval.result import Result, SearchResult
+from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.stores.base import Passage
 
 FURTHER = ("restic", "madetech", "caddy")

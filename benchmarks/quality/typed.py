@@ -38,7 +38,7 @@ from benchmarks.quality.shared import (
 )
 from benchmarks.tables import print_table
 from uec_rag import Retriever
-from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.words import names_in
 from uec_rag.stores.base import Passage
 

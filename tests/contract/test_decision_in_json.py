@@ -19,7 +19,7 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
-from uec_rag.retrieval.result import surest_decision, told_of
+from uec_rag.retrieval.metadata import surest_decision
 
 CHECKPOINT = JsonPlusSerializer()
 WAYS = {
@@ -114,9 +114,9 @@ advice = st.builds(Advice, st.sampled_from(["answer", "clarify", "no"]), st.tupl
 def test_any_decision_is_read_as_it_was_told(decision, said, way, threshold):
     if said is not None:
         decision = apply_advice(decision, said)
-    told = {f"uec_{key}": value for key, value in told_of(decision).items()} | {"page": 7}
+    told = {f"uec_{key}": value for key, value in decision.findings().items()} | {"page": 7}
     back = surest_decision([WAYS[way](told)])
-    assert told_of(back) == told_of(decision)
+    assert back.findings() == decision.findings()
     gate = Gate(threshold)
     assert gate.decide_again(back) == gate.decide_again(decision)
     assert back == decision

@@ -66,7 +66,7 @@ def test_hits_are_different_texts_and_have_each_reading(uec):
     of_copies = ["1.md", "3.md", "4.md", "5.md"]
     assert found.metadata(0, details=True)["uec_sources"] == of_copies
     assert "uec_sources" not in found.metadata(0)
-    assert found.finds({index.search([fee], k=1)[0].copies[0][-1].id})[0]
+    assert found.finds({index.search([fee], k=1)[0].hits[0].copies[-1].id})[0]
 
 
 def test_statements_of_files_without_titles_are_told_apart_too(uec):

@@ -148,7 +148,7 @@ def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
         assert none.decide(0.5) == []
     nothing = Retriever(fitted).search(["badero", "golugo"], 3)
     assert nothing.ids == [[], []]
-    assert [*nothing[0].names] == fitted.names
+    assert [*nothing[0].weights] == [*fitted.names]
     assert nothing.in_corpus.tolist() == nothing.confidence.tolist() == [0, 0]
     assert {decision.action for decision in nothing.decide(0.0)} == {"abstain"}
 
@@ -203,7 +203,7 @@ class TestEqualPassages:
             many = index.search([query], k)
             index.delete([f"copy{i}" for i in range(copies - 1)])
             assert [p.text for p in many.passages[0]] == [p.text for p in once.passages[0]]
-            assert len(many[0].copies[0]) == copies - 1
+            assert len(many[0].hits[0].copies) == copies - 1
             assert len({*many[0].with_copies(k).ids}) == k
             np.testing.assert_allclose(many.confidence, once.confidence, atol=0.02)
             np.testing.assert_allclose(many.in_corpus, once.in_corpus, atol=0.02)

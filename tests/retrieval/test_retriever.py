@@ -22,7 +22,7 @@ from uec_rag.base.similarity import probit, score
 def test_hits_are_ordered_by_the_score_that_their_moments_make(full, queries):
     result = full.search(queries, k=7)
     for one in result:
-        expected = probit(one.mu, one.model_variance, full.uec.fitted.options.beta)
+        expected = probit(one.mu, one.column("model_variance"), full.uec.fitted.options.beta)
         np.testing.assert_array_equal(one.scores, expected)
     assert (np.diff(result.scores, axis=1) <= 0).all()
     assert (result.sigma2 > 0).all()
@@ -84,9 +84,15 @@ def test_the_variance_is_the_scores_and_that_between_the_members(full, queries, 
     pi = everything.coefficients[:, :, None]
     expected = (pi * (odds - (pi * odds).sum(axis=1, keepdims=True)) ** 2).sum(axis=1)
     for row, (one, every) in enumerate(zip(result, everything, strict=True)):
-        np.testing.assert_allclose(every.disagreement, expected[row], rtol=1e-3, atol=1e-6)
-        np.testing.assert_allclose(one.disagreement, expected[row, :3], rtol=1e-3, atol=1e-6)
-        np.testing.assert_array_equal(one.sigma2, one.model_variance + one.disagreement)
+        np.testing.assert_allclose(
+            every.column("disagreement"), expected[row], rtol=1e-3, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            one.column("disagreement"), expected[row, :3], rtol=1e-3, atol=1e-6
+        )
+        np.testing.assert_array_equal(
+            one.sigma2, one.column("model_variance") + one.column("disagreement")
+        )
     told = result[0].metadata(1, details=True)
     assert (
         told["uec_sigma2"]
@@ -112,8 +118,8 @@ def test_the_paper_one_member_and_an_unfitted_ensemble_know_of_no_variance_betwe
     retriever = index_of(make([bag_of_words(16, "a"), bag_of_words(16, "b", 1)], fit_pairs), texts)
     result = retriever.search(queries, k=3)
     for one in result:
-        assert not one.disagreement.any()
-        np.testing.assert_array_equal(one.sigma2, one.model_variance)
+        assert not one.column("disagreement").any()
+        np.testing.assert_array_equal(one.sigma2, one.column("model_variance"))
 
 
 @pytest.mark.parametrize("room", [1, 3])

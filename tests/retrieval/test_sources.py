@@ -123,7 +123,7 @@ def test_with_every_passage_a_candidate_it_is_as_in_a_store_of_ours(with_words):
 
 
 def matched(result):
-    return [part["matched_terms"] for part in result.parts]
+    return [hit.matched_terms for hit in result.hits]
 
 
 def test_a_chosen_reading_is_searched_among_the_candidates(with_words):

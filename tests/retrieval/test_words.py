@@ -60,7 +60,7 @@ def test_words_that_no_passage_holds_leave_the_member_out(coefficients):
     found = indexed(uec).search(["xylophone quartz", QUERIES[0]], k=3)
     np.testing.assert_allclose(found.coefficients[0], [1, 0], atol=1e-6)
     assert found.coefficients[1, 1] > 0
-    assert [part["matched_terms"] for part in found[0].parts] == [[], [], []]
+    assert [hit.matched_terms for hit in found[0].hits] == [[], [], []]
 
 
 def test_hits_say_who_found_them_how_much_each_counted_and_by_which_words(uec):

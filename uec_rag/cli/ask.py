@@ -12,7 +12,7 @@ from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json,
 from uec_rag.documents.document import body_of
 
 if TYPE_CHECKING:
-    from uec_rag.retrieval.result import Result
+    from uec_rag.retrieval.hits import Result
 
 LEGEND = (
     "relevant: probability that the passage answers; score: similarity, reduced where uncertain; "

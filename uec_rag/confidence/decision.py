@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
-from uec_rag.base.checks import visible
+from msgspec import Meta
+
+from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
+from uec_rag.base.records import Record
 from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.languages import ENGLISH, TRANSLATIONS, Code, sentence
+from uec_rag.confidence.languages import (
+    ENGLISH,
+    TRANSLATIONS,
+    Code,
+    check_language,
+    language_of,
+    sentence,
+)
 from uec_rag.confidence.opinion import Opinion, OpinionModel, odds_of, share_of
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
@@ -31,8 +41,26 @@ _OFF_TOPIC = 1e-3  # P(the corpus answers the query) below which it is off the s
 _COST = 0.5  # of asking back in vain, if that of leaving an answerable question unanswered is 1
 
 
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=0)]
+
+# Names that are others in JSON, fields that only a gate needs, and those that seldom have a value.
+_NAMES: dict[str, str] = {"action": "decision", "code": "reason_code"}
+_SEARCH = ("threshold", "unfamiliar", "basis", "hits", "size", "language", "closest")
+_COSTS = ("advice_probability", "advice_calls", "advice_tokens")
+_SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
+
+_TEXTS = ("reason", "advice", "searched_as")
+
+DECISION_KEYS = (
+    *("decision", "reason", "reason_code", "confidence", "in_corpus", "underspecified", "search"),
+    *_SELDOM,
+)
+"""The names of what `Decision.findings` tells."""
+
+
 @dataclass(frozen=True)
-class Decision:
+class Decision(Record):
     """The decision about a query's hits.
 
     Attributes
@@ -85,19 +113,19 @@ class Decision:
     action: Action
     reason: str
     readings: tuple[Reading, ...] = ()
-    confidence: float = field(default=0.0, compare=False)
-    in_corpus: float = field(default=1.0, compare=False)
-    underspecified: float = field(default=0.0, compare=False)
+    confidence: _Share = field(default=0.0, compare=False)
+    in_corpus: _Share = field(default=1.0, compare=False)
+    underspecified: _Share = field(default=0.0, compare=False)
     threshold: float = field(default=0.5, compare=False)
     unfamiliar: str = ""
     basis: str = field(default="", compare=False)
-    hits: int = field(default=0, compare=False)
-    size: int = field(default=0, compare=False)
+    hits: _Count = field(default=0, compare=False)
+    size: _Count = field(default=0, compare=False)
     code: Code | Literal[""] = field(default="", compare=False)
     advice: str = ""
-    advice_probability: float | None = field(default=None, compare=False)
-    advice_calls: int = field(default=0, compare=False)
-    advice_tokens: int = field(default=0, compare=False)
+    advice_probability: _Share | None = field(default=None, compare=False)
+    advice_calls: _Count = field(default=0, compare=False)
+    advice_tokens: _Count = field(default=0, compare=False)
     searched_as: str = ""
     language: str = field(default=ENGLISH, compare=False)
     closest: tuple[Reading, ...] = field(default=(), compare=False)
@@ -148,30 +176,54 @@ class Decision:
 
     def metadata(self) -> dict[str, Any]:
         """Return what programs are told of the decision, as JSON values."""
-        return {
-            "decision": self.action,
-            "reason": self.reason,
-            "reason_code": self.code,
-            "confidence": self.confidence,
-            "threshold": self.threshold if math.isfinite(self.threshold) else None,
-            "in_corpus": self.in_corpus,
-            "underspecified": self.underspecified,
-            "unfamiliar": self.unfamiliar,
-            "clarifying_question": self.clarifying_question,
-            "readings": self.choices,
-            "candidates": [*self.candidates],
-            "suggestions": self.suggested(),
-        } | self.advice_metadata()
+        fields = self._json()
+        for name in ("basis", "hits", "size", "closest"):  # which gates alone need
+            del fields[name]
+        for name in ("advice", "searched_as", *_COSTS):
+            if not fields[name]:
+                del fields[name]
+        fields |= {"readings": self.choices, "candidates": [*self.candidates]}
+        return fields | {"clarifying_question": self.clarifying_question}
+
+    def findings(self) -> dict[str, Any]:
+        """Return what hits tell of the decision, as JSON values that `restore` reads."""
+        fields = self._json()
+        fields["search"] = {name: fields.pop(name) for name in _SEARCH}
+        return {name: fields[name] for name in DECISION_KEYS if fields[name] or name not in _SELDOM}
+
+    def _json(self) -> dict[str, Any]:
+        fields = super().metadata() | {"suggestions": self.suggested()}
+        return {_NAMES.get(name, name): value for name, value in fields.items()}
+
+    @classmethod
+    def restore(cls, metadata: Mapping[str, object]) -> Self:
+        """Rebuild from `findings`; ValueError if something is missing, unknown or invalid."""
+        told = {name: value for name, value in metadata.items() if name != "suggestions"}
+        search = told.pop("search", {})
+        known = told | cast(dict[str, Any], search if isinstance(search, Mapping) else {})
+        known = {own: known.pop(name) for own, name in _NAMES.items() if name in known} | known
+        if known.get("threshold", 0.5) is None:  # JSON has no infinity
+            del known["threshold"]
+        made = super().restore(known)
+        lines = {
+            name: one_line(getattr(made, name)) for name in ("reason", "advice", "searched_as")
+        }
+        titled = (replace(one, title=one_line(one.title)) for one in made.readings)
+        language = made.language if "language" in known else language_of(made.reason)
+        fields: dict[str, Any] = lines | {"readings": tuple(titled)}
+        fields["language"] = check_language(language) or ENGLISH
+        if "threshold" not in known and isinstance(search, Mapping) and "threshold" in search:
+            fields["threshold"] = math.inf
+        return replace(made, **fields)
 
     def suggested(self) -> list[dict[str, Any]]:
         """Return title and ids of each of `suggestions`, as JSON values."""
         return [{"title": one.title, "ids": [*one.ids]} for one in self.suggestions]
 
     def advice_metadata(self) -> dict[str, Any]:
-        """Return the metadata on an advisor; empty if none was asked."""
-        names = ("advice", "advice_probability", "advice_calls", "advice_tokens", "searched_as")
-        fields = {name: getattr(self, name) for name in names}
-        return {key: value for key, value in fields.items() if value}
+        """Return the fields of an advisor; empty if none was asked."""
+        names = ("advice", "searched_as", *_COSTS)
+        return {name: value for name in names if (value := getattr(self, name))}
 
 
 def needs_clarification(

@@ -359,13 +359,14 @@ class Fitted:
         spread: FloatArray = (pi * (odds - mean) ** 2).sum(axis=1)
         return spread
 
-    def shares(self, coefficients: FloatArray) -> FloatArray:
-        """Compute each encoder's share, ``pi_k w_k`` normalised to a sum of 1, shape (n, K).
+    def weights_by_name(self, coefficients: FloatArray) -> dict[str, float]:
+        """Return each encoder's share in the scores of a text, ``pi_k w_k`` normalised to sum to 1.
 
         In the direct sum, a similarity is ``sum_k pi_k w_k s_k``, so an encoder with slope 0 has no
         effect, whatever its coefficient is.
+
+        `coefficients`: array, shape (K,).
         """
         counted = coefficients * self.weights
-        total = np.maximum(counted.sum(axis=1, keepdims=True), np.float32(1e-30))
-        shares: FloatArray = counted / total
-        return shares
+        shares = counted / np.maximum(counted.sum(), np.float32(1e-30))
+        return dict(zip(self.names, shares.tolist(), strict=True))

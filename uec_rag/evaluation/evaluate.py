@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from uec_rag.base.errors import require
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import reliability
-from uec_rag.retrieval.result import SearchResult
+from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -14,8 +14,8 @@ from uec_rag.confidence.risk import reliability
 from uec_rag.documents.labels import find_labels, read_questions
 from uec_rag.documents.questions import is_code, make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate
+from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.labelled import LabelledSearch
-from uec_rag.retrieval.result import Result
 from uec_rag.retrieval.retriever import Retriever
 
 RISKS = [percent / 100 for percent in range(1, 51)]

@@ -36,8 +36,8 @@ from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, adapters
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.result import HitMetadata, own_metadata
 
 
 def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:

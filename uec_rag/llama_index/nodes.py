@@ -34,8 +34,8 @@ from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.adapters import note
+from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.query import turns_of
-from uec_rag.retrieval.result import HitMetadata, own_metadata
 from uec_rag.stores.base import Filter, Passage, make_passages
 from uec_rag.stores.filters import translate
 

@@ -18,7 +18,8 @@ from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_i
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate, Pending
-from uec_rag.retrieval.result import KEY, SearchResult, surest_decision
+from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.metadata import KEY, surest_decision
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Passage, Store

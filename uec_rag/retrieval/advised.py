@@ -19,9 +19,9 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.opinion import READ, Case, Opinion, auroc, shipped_opinion_model
 from uec_rag.confidence.risk import advised_thresholds, lowest_threshold
 from uec_rag.documents.questions import questions_of
+from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.labelled import FEWEST, LabelledSearch, Searchable
 from uec_rag.retrieval.learn import sample_passages
-from uec_rag.retrieval.result import SearchResult
 
 Gate: TypeAlias = Any
 """A `uec_rag.Gate`, whose module imports this one."""

@@ -21,9 +21,10 @@ from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.gate import Pending
+from uec_rag.retrieval.hits import Hit, Result, SearchResult, diversify
 from uec_rag.retrieval.learn import CorpusCalibration
+from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.query import Options, Query
-from uec_rag.retrieval.result import Result, SearchResult, diversify, without_findings
 from uec_rag.retrieval.search import Method, run
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import all_of
@@ -191,14 +192,15 @@ def search_vector(
     query, count = Gaussian(mean, np.zeros_like(mean)), len(fitted.names)
     most = k if diversity is None else max(k, diversity.fetch_k)
     hits = store.search(query, most, beta=fitted.options.beta, filter=options.get("filter"))
-    mu, pi = hits.mu[0], np.full((1, count), 1 / count, dtype=np.float32)
+    mu, pi = hits.mu[0], np.full(count, 1 / count, dtype=np.float32)
     chance = np.clip(mu, 0, 1)
     best = float(chance.max(initial=0.0))
     told = Decision("answer", sentence("vector", language), (), best, best, language=language)
-    found, at_k = [*map(without_findings, hits.passages[0])], np.maximum.accumulate(chance)
-    numbers = hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance, at_k
-    shares = fitted.shares(pi)[0]
-    made = Result("", told, fitted.names, pi[0], shares, found, *numbers, hits.exact, False)
+    numbers = (hits.scores[0], mu, hits.sigma2[0], np.zeros_like(mu), chance)
+    rows = zip(hits.passages[0], *(each.tolist() for each in numbers), strict=True)
+    found = tuple(Hit(without_findings(passage), *each) for passage, *each in rows)
+    weights, at_k = fitted.weights_by_name(pi), np.maximum.accumulate(chance)
+    made = Result("", told, weights, pi, found, at_k, hits.exact, judged=False)
     one = SearchResult([made])
     if diversity is None:
         return one

@@ -43,8 +43,8 @@ from uec_rag.retrieval.advised import (
     own_cases,
     with_guarantee,
 )
+from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
-from uec_rag.retrieval.result import Result, SearchResult
 from uec_rag.stores.base import Filter
 
 GATE_FILE = "gate.json"

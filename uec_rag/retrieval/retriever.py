@@ -25,9 +25,10 @@ from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import calls, learn, save
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.labelled import check_labels
+from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
-from uec_rag.retrieval.result import Result, SearchResult, without_findings
 from uec_rag.retrieval.search import Method
 from uec_rag.retrieval.sources import SourceStore, warn_once
 from uec_rag.retrieval.why import log_decisions

@@ -48,8 +48,9 @@ from uec_rag.confidence.readings import ASK, Candidates, Reading
 from uec_rag.confidence.wording import complete_question, refers_back
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.retrieval.hits import Hit, Result, cover
+from uec_rag.retrieval.metadata import own_copy
 from uec_rag.retrieval.query import SHARE, Query, in_context
-from uec_rag.retrieval.result import Result, cover, own_copy
 from uec_rag.retrieval.why import explain
 from uec_rag.retrieval.words import Content, match, missing, name_evidence, word_evidence
 from uec_rag.stores.base import Filter, Passage, Store, Top
@@ -252,8 +253,8 @@ def run(
         equal = np.full(len(names), 1 / len(names), dtype=np.float32)
         code: Code = "nothing_found" if query.text.strip() else "no_question"
         nothing = Decision.empty(method.basis, language, code)
-        shares = method.fitted.shares(equal[None])[0]
-        results.append(Result(query.said or query.text, nothing, names, equal, shares))
+        weights = method.fitted.weights_by_name(equal)
+        results.append(Result(query.said or query.text, nothing, weights, equal))
     return results
 
 
@@ -691,14 +692,14 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     """
     assessed, meant = _worth_offering(assessed)
     ranking, row, probabilities = assessed.ranking, assessed.row, assessed.probabilities
-    method, top, query = ranking.method, ranking.top, ranking.queries[row]
+    method, query = ranking.method, ranking.queries[row]
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = ranking.features.in_corpus[row, 3 + WORDS.index("names")] == 0
     may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
     closest = readings.closest_sections(assessed.competing) if may_abstain else []
     offered = meant if assessed.underspecified >= ASK else ()
-    fitted, number, passages = method.fitted, ranking.text_number[row], ranking.passages[row]
-    relevance = spread_to_hits(probabilities.relevance[0], number, top.mu[row])
+    fitted, number = method.fitted, ranking.text_number[row]
+    relevance = spread_to_hits(probabilities.relevance[0], number, ranking.top.mu[row])
     sure, other = assessed.confidence, (asked.spelled, *asked.switched)
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[hits_of(ranking, row, JUDGED, offered)].sum()))
@@ -714,10 +715,7 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
         asks=asked.asks,
     )
     kept = hits_of(ranking, row, k, offered)
-    pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[row : row + 1]
-    copies = defaultdict[int, list[Passage]](list)
-    for position, of_text in enumerate(number.tolist()):
-        copies[of_text].append(passages[position])
+    pi = fitted.encoder_coefficients(ranking.parts, ranking.coefficients)[row]
     lacking = list[str]()
     if (words := ranking.words) is not None:
         judged = [words[row][at] for at in ranking.first(row, JUDGED).tolist()]
@@ -725,21 +723,32 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     return Result(
         asked.said or asked.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
-        fitted.names,
-        pi[0],
-        fitted.shares(pi)[0],
-        [own_copy(passages[column]) for column in kept.tolist()],
-        top.scores[row, kept],
-        top.mu[row, kept],
-        top.sigma2[row, kept],
-        ranking.disagreement[row, kept],
-        relevance[kept],
+        fitted.weights_by_name(pi),
+        pi,
+        hits_at(ranking, row, kept, relevance),
         probabilities.confidence_at_k[0],
         exact=0 < size <= len(ranking.view),  # an engine may not know its size
-        parts=parts_of(ranking, row, kept),
-        copies=[[*map(own_copy, copies[of_text][1:])] for of_text in number[kept].tolist()],
         why=explain(method.model.in_corpus, ranking.features, row, lacking),
     )
+
+
+def hits_at(
+    ranking: Ranking, row: int, kept: NDArray[np.intp], relevance: FloatArray
+) -> tuple[Hit, ...]:
+    """Make records of one question's hits in some columns; `relevance` is that of every column."""
+    top, number, passages = ranking.top, ranking.text_number[row].tolist(), ranking.passages[row]
+    copies = defaultdict[int, list[Passage]](list)
+    for passage, of_text in zip(passages, number, strict=True):
+        copies[of_text].append(passage)
+    numbers = (top.scores[row], top.mu[row], top.sigma2[row], ranking.disagreement[row], relevance)
+    columns = zip(kept.tolist(), *(each[kept].tolist() for each in numbers), strict=True)
+    said = parts_of(ranking, row, kept)
+    hits = list[Hit]()
+    for part, (at, score, mu, variance, disagreement, relevant) in zip(said, columns, strict=True):
+        others = tuple(map(own_copy, copies[number[at]][1:]))
+        told = score, mu, variance, disagreement, relevant
+        hits.append(Hit(own_copy(passages[at]), *told, **part, copies=others))
+    return tuple(hits)
 
 
 def _worth_offering(
@@ -813,7 +822,7 @@ def spread_to_hits(
 
 
 def parts_of(ranking: Ranking, row: int, kept: NDArray[np.intp]) -> list[dict[str, Any]]:
-    """Collect what the blocks say of one question's hits; see `Result.parts`."""
+    """Collect what the blocks say of one question's hits; see `Hit`."""
     fitted, own = ranking.method.fitted, ranking.to_hits[row][:, kept]
     weights = (ranking.coefficients[row] * fitted.weights)[:, None]
     counted = np.maximum(weights * own, 0)

@@ -15,7 +15,7 @@ from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
-from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.retriever import Passages, Retriever
 from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import all_of

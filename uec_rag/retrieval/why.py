@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from uec_rag.confidence.model import Calibrator, Features
-from uec_rag.retrieval.result import SearchResult
+from uec_rag.retrieval.hits import SearchResult
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 from uec_rag.base import __version__
 from uec_rag.base.checks import visible
 from uec_rag.retrieval import Retriever
-from uec_rag.retrieval.result import Result
+from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.tool import (
     TOOL_DESCRIPTION,
     IndexView,

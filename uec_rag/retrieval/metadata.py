@@ -1,0 +1,88 @@
+"""What a search adds to the metadata of a hit, under keys that are reserved for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from uec_rag.confidence.decision import DECISION_KEYS, Decision
+from uec_rag.stores.base import Passage, copy_value
+
+KEY = "uec_"
+"""The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
+
+
+def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata without the keys that a search adds."""
+    return {key: value for key, value in metadata.items() if not key.startswith(KEY)}
+
+
+def without_findings(passage: Passage) -> Passage:
+    """Return a passage without the metadata that a search adds."""
+    own = own_metadata(passage.metadata)
+    return passage if len(own) == len(passage.metadata) else replace(passage, metadata=own)
+
+
+def own_copy(passage: Passage) -> Passage:
+    """Return a passage of its own, with a copy of its metadata but those that a search adds."""
+    metadata = {
+        key: copy_value(value) if isinstance(value, dict | list) else value
+        for key, value in passage.metadata.items()
+        if not key.startswith(KEY)
+    }
+    return Passage(passage.id, passage.text, metadata)
+
+
+class HitMetadata(dict[str, Any]):
+    """The metadata of a hit, a dict whose comparison with others ignores what a search added.
+
+    LangChain compares documents by all of their metadata, and its `MultiQueryRetriever` keeps the
+    first of equal ones. A document found by two queries has different `uec_` values in each, but is
+    the same document.
+
+    Examples
+    --------
+    >>> one, other = ({"page": 1, "uec_score": score} for score in (0.8, 0.6))
+    >>> HitMetadata(one) == HitMetadata(other), HitMetadata(one) == {"page": 1}
+    (True, False)
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, HitMetadata):
+            return own_metadata(self) == own_metadata(other)
+        return dict(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+
+def tell(metadata: dict[str, Any], decision: Decision) -> None:
+    """Replace the decision in the metadata of a hit."""
+    for name in DECISION_KEYS:
+        metadata.pop(f"{KEY}{name}", None)
+    metadata.update((f"{KEY}{name}", value) for name, value in decision.findings().items())
+
+
+def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
+    """Read the decision of the highest confidence from the metadata of hits; None if there is none.
+
+    Hits of several queries may have several decisions. Metadata other than `HitMetadata` may be
+    from other retrievers; they are only read if there are no `HitMetadata`, which lose their type
+    in a file or on the way to another process.
+    """
+    hits = list(metadatas)
+    ours = [metadata for metadata in hits if isinstance(metadata, HitMetadata)]
+    decisions = filter(None, map(_decision_in, ours or hits))
+    return max(decisions, key=lambda decision: decision.confidence, default=None)
+
+
+def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
+    """Read and check the decision on a hit; None if there is none, or it is damaged."""
+    keys = [name for name in DECISION_KEYS if f"{KEY}{name}" in metadata]
+    try:
+        return Decision.restore({name: metadata[f"{KEY}{name}"] for name in keys})
+    except ValueError:
+        return None
