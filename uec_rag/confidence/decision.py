@@ -45,7 +45,7 @@ _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=0)]
 
 # Names that are others in JSON, fields that only a gate needs, and those that seldom have a value.
-_NAMES: dict[str, str] = {"action": "decision", "code": "reason_code"}
+_NAMES = {"action": "decision", "code": "reason_code"}
 _SEARCH = ("threshold", "unfamiliar", "basis", "hits", "size", "language", "closest")
 _COSTS = ("advice_probability", "advice_calls", "advice_tokens")
 _SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
@@ -193,7 +193,7 @@ class Decision(Record):
 
     def _json(self) -> dict[str, Any]:
         fields = super().metadata() | {"suggestions": self.suggested()}
-        return {_NAMES.get(name, name): value for name, value in fields.items()}
+        return {name: fields.pop(own) for own, name in _NAMES.items()} | fields
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:

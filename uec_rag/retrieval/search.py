@@ -31,7 +31,7 @@ from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, SOURCE_KEYS, first_value, says_little, stems
 from uec_rag.confidence import readings
 from uec_rag.confidence.counterevidence import counterevidence
-from uec_rag.confidence.decision import Decision, decide_one, needs_clarification
+from uec_rag.confidence.decision import Decision, decide_one
 from uec_rag.confidence.languages import Code, function_words
 from uec_rag.confidence.model import (
     JUDGED,
@@ -62,7 +62,6 @@ _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
-_ANSWERED = 0.5  # confidence from which a reading is worth offering, whatever the gate
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 # What the log odds of an answer to a corrected question weigh in those that it is what was meant.
 _TELLS = 0.75
@@ -195,11 +194,6 @@ class Assessment:
         sure = float(probabilities.confidence[0])
         return replace(self, probabilities=probabilities, confidence=sure)
 
-    def asks(self, meant: Sequence[Reading]) -> bool:
-        """Return whether the decision is to ask which of some readings is meant."""
-        in_corpus = float(self.probabilities.in_corpus[0])
-        return needs_clarification(self.underspecified, in_corpus, meant)
-
 
 def run(
     method: Method,
@@ -229,7 +223,7 @@ def run(
         them, and a question would look answered.
     """
     view, whole = store.snapshot(among), None if among is None else store.snapshot(rest)
-    others = None if whole is None else partial(_left_out_of, whole, k)
+    others = None if whole is None else partial(left_out, whole, k)
     # Of an engine, those that a filter selects are not counted.
     size, results = 0 if store.remote and among is not None else len(view), list[Result]()
     flat = [one for query in queries for one in query.views.values()]
@@ -558,36 +552,23 @@ def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) 
     return features(logits, variance, members, temperature, words, others, against)
 
 
-def left_out(
-    ranking: Ranking,
-    whole: View,
-    apart: Collection[str] = (),
-    compared: Compared | None = None,
-) -> FloatArray:
-    """Return mu_s of the nearest passages that are not in a ranking, shape (n, m).
+def left_out(store: Store, k: int, ranking: Ranking) -> FloatArray:
+    """Return mu_s of the nearest passages of a store that are not in a ranking, shape (n, m).
 
     With the different texts of the ranking, they are `NEAREST`; rows are padded with -inf.
-
-    `apart`: ids of passages that do not count, at most `NEAREST` with those of the ranking.
-    `compared`: the questions with all passages, if that is known.
     """
     fitted, pi = ranking.method.fitted, ranking.coefficients
-    compared = compared or compare(fitted, whole, ranking.parts)
+    view = view_for(ranking.method, store, ranking.queries, ranking.parts, k)
+    compared = compare(fitted, view, ranking.parts)
     query, weights = fitted.combine(ranking.parts, pi), pi * fitted.weights / mean_lengths(ranking)
-    top, passages, _, distinct = top_k(fitted, whole, query, compared, weights, 2 * NEAREST)
+    top, passages, _, distinct = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
     others = np.full((len(pi), NEAREST), -np.inf, dtype=np.float32)
     for row, columns in enumerate(distinct.tolist()):
         found = {passage.text for passage in ranking.passages[row]}
-        near = [(at, passages[row][at]) for at in columns if at >= 0]
-        new = [at for at, one in near if one.text not in found and one.id not in apart]
+        new = [at for at in columns if at >= 0 and passages[row][at].text not in found]
         new = new[: max(0, NEAREST - len(found))]
         others[row, : len(new)] = top.mu[row, new]
     return others
-
-
-def _left_out_of(store: Store, k: int, ranking: Ranking) -> FloatArray:
-    view = view_for(ranking.method, store, ranking.queries, ranking.parts, k)
-    return left_out(ranking, view)
 
 
 def mean_lengths(ranking: Ranking) -> FloatArray:
@@ -690,7 +671,9 @@ def decide(assessed: Assessment, asked: Query, k: int, size: int) -> Result:
     `asked`: what the user asked, of which one view was assessed. `size`: number of passages that
     were searched.
     """
-    assessed, meant = _worth_offering(assessed)
+    meant = list[Reading]()
+    if assessed.underspecified >= _WORTH_ASKING:
+        meant = readings.readings(assessed.competing)
     ranking, row, probabilities = assessed.ranking, assessed.row, assessed.probabilities
     method, query = ranking.method, ranking.queries[row]
     # What lacks a name of the question, such as "France", is close to it by chance.
@@ -749,41 +732,6 @@ def hits_at(
         told = score, mu, variance, disagreement, relevant
         hits.append(Hit(own_copy(passages[at]), *told, **part, copies=others))
     return tuple(hits)
-
-
-def _worth_offering(
-    assessed: Assessment, compared: Compared | None = None
-) -> tuple[Assessment, list[Reading]]:
-    """Choose the readings that are worth offering: those with an answer, if there are several.
-
-    Without one of them, its passages compete with the others, which may have no answer then.
-    Returns the assessment that they are of, too: of sections, if one product alone answers.
-
-    `compared`: the question with all passages, if that is known.
-    """
-    ranking, row, near = assessed.ranking, assessed.row, assessed.competing
-    meant = readings.readings(near) if assessed.underspecified >= _WORTH_ASKING else []
-    if not assessed.asks(meant) or ranking.method.model.standardised:
-        return assessed, meant
-    query, parts = ranking.queries[row], [part[row : row + 1] for part in ranking.parts]
-    known = compared or compare(ranking.method.fitted, ranking.view, parts)
-
-    def is_answered(one: Reading) -> bool:
-        """Search within it: all passages but those of the other readings compete with its own."""
-        apart = {id_ for other in others if other is not one for id_ in other.ids}
-        rest = partial(left_out, whole=ranking.view, apart=apart, compared=known)
-        among = ranking.view.snapshot({"$id": [*one.ids]})
-        [(_, found)] = rank(ranking.method, among, [query], parts, JUDGED, rest)
-        return found is not None and float(found.probabilities.confidence[0]) > _ANSWERED
-
-    worth, others = meant, list[Reading]()
-    while len(worth) != len(others):
-        others = worth
-        worth = [one for one in others if is_answered(one)]
-    if len(worth) < 2 and near.sections:
-        unsaid, near = readings.among_sections(query.text, near, assessed.confidence, query.turns)
-        return _worth_offering(replace(assessed, underspecified=unsaid, competing=near), known)
-    return assessed, worth if len(worth) > 1 else []
 
 
 def hits_of(ranking: Ranking, row: int, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
