@@ -438,20 +438,6 @@ def test_the_end_of_a_message_of_any_length_is_read(shop):
     assert (found.decision.searched_as, found.passages[0].text) == (question, RIGHT[0])
 
 
-@pytest.mark.parametrize(
-    ("passage", "question"),
-    [
-        ("Contents: 1 Returns 2 Warranty 3 Shipping 4 Repairs", "What is the warranty?"),
-        ("Ticket 17: How do I reset my router? Status: open.", "How do I reset my router?"),
-    ],
-)
-def test_headings_and_questions_are_no_certain_answer(uec, passage, question):
-    others = ["Contents: 1 Hours 2 Parking 3 Canteen", "Contents: 1 Invoices 2 Members 3 Loans"]
-    [found] = index_of(uec, [passage, *others]).search([question])
-    assert found.decision.confidence < 0.85
-    assert any(line.startswith("against it: the first hit states nothing") for line in found.why)
-
-
 def test_a_ticket_does_not_hide_the_passage_that_answers(uec):
     ticket = "Ticket 17: How do I reset my router? Status: open."
     guide = "To reset the router, hold its button for ten seconds."

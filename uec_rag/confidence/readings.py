@@ -18,7 +18,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import islice
 from operator import attrgetter
 from pathlib import PurePath
 
@@ -42,7 +41,6 @@ from uec_rag.base.text import (
     stems,
     without_number,
 )
-from uec_rag.confidence.counterevidence import kind_of_text
 from uec_rag.confidence.model import Calibrator, shipped
 from uec_rag.confidence.wording import extract_concept, lacks_referent, refers_back
 
@@ -559,18 +557,10 @@ def readings(candidates: Candidates) -> list[Reading]:
 
 
 def closest_sections(candidates: Candidates, most: int = 3) -> list[Reading]:
-    """Name the first different sections of the hits, for a question that none answers.
-
-    Of those that only list headings, such as a table of contents, there is none beside others.
-    """
+    """Name the first different sections of the hits, for a question that none answers."""
     candidates = candidates.sections or candidates
     groups = candidates.rows_of(range(len(candidates.mass)))
-    stating = (
-        rows
-        for rows in groups
-        if any(kind_of_text(candidates.texts[row]) != "lists" for row in rows)
-    )
-    return _named(candidates, [*islice(stating, most)] or groups[:most], candidates.mass)
+    return _named(candidates, groups[:most], candidates.mass)
 
 
 def _named(

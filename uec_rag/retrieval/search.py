@@ -546,8 +546,7 @@ def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) 
             first = [*zip(texts, of_hits[:JUDGED], strict=True)]
             words[row] = word_evidence(query, content, first)
             lacks = name_evidence(content, hits, of_hits, ranking.view.corpus_size)
-        texts = [hit.text for hit in hits]
-        against[row] = counterevidence(texts, logits[row] / temperature, lacks)
+        against[row] = counterevidence(logits[row] / temperature, lacks)
     variance = slope**2 * sigma2
     return features(logits, variance, members, temperature, words, others, against)
 

@@ -44,7 +44,7 @@ def explain(
     ]
     lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
     if against := round(model.slope * float(features.against[row]), 1):
-        told = "against it: the first hit states nothing, or lacks a name that others have"
+        told = "against it: the first hit lacks a name that others have"
         lines.append(f"{told}: {against:+.1f}")
     return (f"usual question: {base:+z.1f}", *lines)
 
