@@ -1,11 +1,11 @@
 """Questions in their conversations, parsed and checked before they are encoded.
 
 Of a message, the part that asks is the question, and the rest is a turn before it (`Query.parse`).
-A question with turns before it may be searched in several views: alone, with the turns on the
-latest subject, and with all (`Query.views`). A reply to a clarifying question is parsed together
-with the question that was asked back about (`Query.parse`). Every encoder encodes each turn by
-itself; what is searched is a convex combination of the question and the turns before it, a Gaussian
-in each encoder's space and a bag of words in BM25 (`in_context`).
+A question with turns before it may be searched in several views (`Query.views`). A reply to a
+clarifying question is parsed together with the question that was asked back about (`Query.parse`).
+Every encoder encodes each turn by itself; what is searched is a convex combination of the question
+and the turns before it, a Gaussian in each encoder's space and a bag of words in BM25
+(`in_context`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from uec_rag.base.checks import as_list, as_strings, check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
@@ -179,15 +178,9 @@ class Query:
         return () if self.replies else wording.possible_parts(self._meant)
 
     @cached_property
-    def _since(self) -> int:
-        """The number of turns since the latest that does not refer back; 0 if there is none."""
-        latest = enumerate(reversed(self.turns), start=1)
-        return next((count for count, turn in latest if not wording.refers_back(turn)), 0)
-
-    @property
     def before(self) -> str:
         """The latest turn that does not refer back; "" if there is none."""
-        return self.turns[-self._since] if self._since else ""
+        return next((turn for turn in self.turns[::-1] if not wording.refers_back(turn)), "")
 
     @cached_property
     def switched(self) -> tuple[str, ...]:
@@ -203,8 +196,8 @@ class Query:
         r"""The views in which it is searched, by the number of their turns; None has all.
 
         There is none of a blank text; -1 has the spelling of the index, and -2 and -3 the parts
-        that are questions of their own. If there are turns, the others are 0, the number of those
-        since the latest that does not refer back, and from -4 on what is `switched`.
+        that are questions of their own. If there are turns, the others are 0, and from -4 on what
+        is `switched`.
 
         Examples
         --------
@@ -225,8 +218,6 @@ class Query:
         # A complete question is searched without a conjunction before it.
         alone = replace(self, text=wording.complete_question(self.text) or self.text, turns=())
         views[0] = alone
-        if 0 < self._since < len(turns):
-            views[self._since] = replace(self, turns=turns[-self._since :])
         for place, text in enumerate(self.switched, 4):
             views[-place] = replace(self, text=text, turns=())
         return views | {None: self}
@@ -353,10 +344,9 @@ def in_context(
 
     The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
     before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if it refers back;
-    those of the turns are proportional to ``0.7^j`` and sum to the rest. For a turn that does not
-    refer back, j only counts later turns that do not, either: follow-ups keep to their subject. In
-    the bag of words, the weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the
-    number of terms in a bag, so that a long turn does not outweigh a short question.
+    those of the turns are proportional to ``0.7^j`` and sum to the rest. In the bag of words, the
+    weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of terms in a bag,
+    so that a long turn does not outweigh a short question.
 
     Parameters
     ----------
@@ -375,7 +365,7 @@ def in_context(
         share = 0.0
         if query.turns:
             share = _SHARE_IF_REFERRED_TO if wording.refers_back(query.text) else SHARE
-            by_age = _DECAY ** _ages(query.turns)
+            by_age = _DECAY ** np.arange(len(query.turns))[::-1]
             np.add.at(of_query, [rows[turn] for turn in query.turns], share * by_age / by_age.sum())
         of_query[first] += 1 - share
     mixed = []
@@ -387,13 +377,6 @@ def in_context(
         ]
         mixed.append(Gaussian.from_factors(mean, scales, part.profile, terms=terms))
     return mixed
-
-
-def _ages(turns: Sequence[str]) -> NDArray[np.intp]:
-    """Return how many turns are later; for one that does not refer back, only of its kind."""
-    whole = np.array([not wording.refers_back(turn) for turn in turns], dtype=bool)
-    later = np.cumsum(whole[::-1])[::-1] - whole
-    return np.where(whole, later, np.arange(len(turns))[::-1])
 
 
 def _mix_bags(terms: Terms, first: int, shares: FloatArray) -> Terms:

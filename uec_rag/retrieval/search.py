@@ -282,9 +282,6 @@ def clearest(query: Query, views: Mapping[int | None, Assessment | None]) -> Ass
     clear = alone and alone.confidence > least and alone.underspecified < ASK
     if clear and complete_question(question):
         return alone
-    since = [one for at, one in views.items() if at is not None and at > 0 and one is not None]
-    since = [one for one in since if one.confidence > _NEEDS_LATEST]
-    chosen = max((*filter(None, [chosen]), *since), key=attrgetter("clarity"), default=None)
     read = [one for place in range(len(query.switched)) if (one := views.get(-4 - place))]
     chosen = _goes_on(query, read, chosen or read[0]) if read else chosen
     if alone is not None and chosen is not None:
