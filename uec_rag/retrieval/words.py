@@ -222,9 +222,9 @@ def name_evidence(
     for word in wanted:
         is_folder = word.casefold() in folders
         if is_folder or word in content.names:
-            kind = "outside" if is_folder else "unnamed"
             count = (size + 1) * np.exp(-rarity[word]) - 0.5
-            costs[word] = log_likelihood_ratio(kind, 1 - min(max(count / size, 0.0), 1.0))
+            lacking = 1 - min(max(count / size, 0.0), 1.0)
+            costs[word] = log_likelihood_ratio("outside" if is_folder else "unnamed", lacking)
     found, of_first = list[float](), 0.0
     for passage, matched in zip(passages[:JUDGED], words[:JUDGED], strict=True):
         known, _ = _known(matched, content.compounds)
