@@ -27,8 +27,8 @@ from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.encoders import Encoded
 from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.save import pack, unpack
-from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.search import rank
+from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.search import find
 from uec_rag.stores.local.store import _sum_of
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
@@ -276,10 +276,9 @@ def rightness(result, relevant):
 
 
 def found_by(index, questions, k=4):
-    """What a search finds on its way to a decision."""
+    """What a search finds for each question on its way to a decision."""
     parts = index.uec.encode(questions, "query")
-    [(_, found)] = rank(index._method(), index.store, [*map(Query, questions)], parts, k)
-    return found
+    return [*find(index._method(), index.store, [*map(Phrasing, questions)], parts, k)]
 
 
 def agree(result):

@@ -42,9 +42,11 @@ from uec_rag.confidence.readings import (
     readings,
     underspecified,
 )
+from uec_rag.retrieval.assess import assess, decide
 from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.search import assess, decide, rank
+from uec_rag.retrieval.search import find
 
 CLARIFY = ("clarify_ambig", "clarify_entities", "clarify_pydocs", "clarify_man")
 ORDINARY = ("claude_docs_rag", "squad_sample", "tydiqa_goldp_en", "boolq_dev", "fiqa_small")
@@ -131,10 +133,9 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
-        query = Query(row["text"])
-        [(_, ranking)] = rank(method, store, [query], parts, K)
-        assert ranking is not None
-        [assessed] = assess(ranking)
+        [found] = find(method, store, [Phrasing(row["text"])], parts, K)
+        assert found is not None
+        assessed, query = assess(found), Query(row["text"])
         return example(row, label, assessed.competing, decide(assessed, query, K, len(store)))
 
 

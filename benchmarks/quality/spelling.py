@@ -30,7 +30,8 @@ from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.base.text import FUNCTION_WORDS, says_little
 from uec_rag.encoders.lexical import key_of, keys_of, near_words, stem_of
-from uec_rag.retrieval.words import _SPELLABLE, _UNUSUAL, names_in
+from uec_rag.retrieval.spelling import _SPELLABLE, _UNUSUAL
+from uec_rag.retrieval.words import names_in
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"
 SETS += ",tydiqa_goldp_en,squad_sample,boolq_dev"

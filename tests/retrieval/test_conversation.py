@@ -11,7 +11,8 @@ from tests.helpers import data_of
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
-from uec_rag.retrieval.query import Query, in_context, searched_turns, turns_of
+from uec_rag.retrieval.phrasings import Phrasing, in_context, phrasings
+from uec_rag.retrieval.query import Query, searched_turns, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -54,7 +55,8 @@ def mixed(*asked: Query) -> Gaussian:
 def mixture(said: Gaussian, *queries: Query) -> Gaussian:
     """The queries, whose different texts are the Gaussians of `said`."""
     texts = [*dict.fromkeys(text for query in queries for text in (query.text, *query.turns))]
-    [part] = in_context(queries, rows_of(texts), [said])
+    asked = [Phrasing(query.text, query.turns) for query in queries]
+    [part] = in_context(asked, rows_of(texts), [said])
     return part
 
 
@@ -95,13 +97,12 @@ def test_means_are_convex_combinations_and_variances_those_of_a_convolution(coun
         first += count + 1
 
 
-def test_a_subject_fades_by_turns_that_do_not_refer_back_to_it():
+def test_a_subject_fades_by_the_turns_after_it():
     turns = ["My fence", "My door", "How high is it?", "Why?"]
     said = Gaussian(np.eye(5, dtype=np.float32), np.zeros((5, 5), dtype=np.float32))
     share = mixture(said, Query("The price?", turns)).mean[0, 1:] * 3
-    assert np.allclose(share, np.array([0.7, 1, 0.7, 1]) / 3.4)
-    assert [*Query.parse("The price?", turns).views] == [0, 3, None]
-    assert [*Query.parse("The price?", turns[1:]).views] == [0, None]
+    assert np.allclose(share, 0.7 ** np.arange(4)[::-1] / sum(0.7 ** np.arange(4)))
+    assert [one.role for one in phrasings(Query.parse("The price?", turns))] == ["alone", "written"]
 
 
 def test_variances_that_are_not_factored_mix_alike():

@@ -15,8 +15,9 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
-from uec_rag.retrieval.query import Diversity, Query
-from uec_rag.retrieval.words import Content, name_evidence
+from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.words import Words
 from uec_rag.stores.base import Passage
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
@@ -40,7 +41,8 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     logits = np.asarray(uec.fitted.slopes) * own + np.asarray(uec.fitted.intercepts)
     scaled = logits / retriever._method().model.temperature
     expected = np.stack([scaled.max(axis=1), scaled.mean(axis=1)], axis=1)
-    np.testing.assert_allclose(seen.features.in_corpus[:, 1:3], expected, rtol=1e-3, atol=1e-3)
+    evidence = np.concatenate([one.features.in_corpus[:, 1:3] for one in seen])
+    np.testing.assert_allclose(evidence, expected, rtol=1e-3, atol=1e-3)
 
 
 def test_a_filter_hides_passages_and_changes_no_statistics(uec):
@@ -149,5 +151,5 @@ def test_a_hit_lacks_the_name_of_a_folder_that_a_question_says_whole(question, l
         for place, source in enumerate(sources)
     ]
     rarity = dict.fromkeys(question.rstrip("?").split(), 3.0)
-    content = Content.of(Query(question), rarity)
-    assert (name_evidence(content, passages, [set()] * 3, 100)[0] < -1) == lacks
+    words = Words(Phrasing(question), passages, [{}] * 3, rarity, 100)
+    assert (words.lacks()[0] < -1) == lacks

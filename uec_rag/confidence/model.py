@@ -62,6 +62,12 @@ class Features:
     relevance: FloatArray
     against: FloatArray
 
+    def row(self, row: int) -> Features:
+        """Return the features of one of the questions."""
+        at = slice(row, row + 1)
+        found, relevance = self.found[at], self.relevance[at]
+        return Features(self.in_corpus[at], found, relevance, self.against[at])
+
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
         return replace(self, found=self.found[:, :k], relevance=self.relevance[:, :k])

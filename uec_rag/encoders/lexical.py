@@ -360,6 +360,13 @@ def without_accents(word: str) -> str:
     return str(_ACCENT.sub("", unicodedata.normalize("NFKD", word)).translate(_STROKES))
 
 
+@lru_cache(512)  # a hit is asked for several names, and found again
+def _parts_in(text: str) -> frozenset[str]:
+    """Return the words of a text and their parts, in lower case and without accents."""
+    every = {part.casefold() for word in split_words(text) for part in (word, *_PART.findall(word))}
+    return frozenset(word if word.isascii() else without_accents(word) for word in every)
+
+
 def has_words(text: str, words: Collection[str]) -> bool:
     """Return whether a text has all of some words, in the singular or plural, also as parts.
 
@@ -370,11 +377,8 @@ def has_words(text: str, words: Collection[str]) -> bool:
     >>> has_words("Reacting to ReactNode", ["React"]), has_words("Reacting to it", ["React"])
     (True, False)
     """
-    written = split_words(text)
-    every = {part.casefold() for word in written for part in (word, *_PART.findall(word))}
-    words_of_text = {word if word.isascii() else without_accents(word) for word in every}
     spellings = singular_and_plural(without_accents(word.casefold()) for word in words)
-    return all(not words_of_text.isdisjoint(forms) for forms in spellings)
+    return not spellings or all(not _parts_in(text).isdisjoint(forms) for forms in spellings)
 
 
 def key_of(term: str) -> int:

@@ -20,12 +20,14 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.assess import ask
 from uec_rag.retrieval.gate import Pending
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, diversify
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.phrasings import phrasings
 from uec_rag.retrieval.query import Options, Query
-from uec_rag.retrieval.search import Method, run
+from uec_rag.retrieval.search import Method
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import all_of
 
@@ -70,15 +72,17 @@ def search_queries(
     where, within = options.get("filter"), options.get("within")
     diversity = options.get("diversity")
     most = k if diversity is None else max(k, diversity.fetch_k)
-    views = [view for query in queries for view in query.views.values()]
-    texts = [view.text for view in views] + [turn for view in views for turn in view.turns]
+    phrased = dict(zip(map(id, queries), map(phrasings, queries), strict=True))
+    flat = [one for of_query in phrased.values() for one in of_query]
+    texts = [one.text for one in flat] + [turn for one in flat for turn in one.turns]
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     parts = uec.encode([*rows], "query")
 
     def search(
         some: Sequence[Query], among: Filter | None, rest: Filter | None = None
     ) -> list[Result]:
-        found = run(method, store, some, rows, parts, most, among, rest)
+        asked = [phrased[id(query)] for query in some]
+        found = ask(method, store, some, asked, rows, parts, most, among, rest)
         is_filtered = among is not None and among is where
         return [_note_few(one, most, store) for one in found] if is_filtered else found
 

@@ -30,8 +30,8 @@ from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
-from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.search import Method, rank
+from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.search import Method, find
 from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.local import LocalStore
@@ -321,22 +321,19 @@ def labelled_examples(
     k : int
         Number of hits with distinct texts.
     """
-    examples, start = [], 0
+    examples = []
     with progress_bar("Searching", len(queries)) as bar:
-        for asked, ranking in rank(method, store, [*map(Query, queries)], parts, k):
-            labels = wanted[start : start + len(asked)]
-            start += len(asked)
-            bar.update(len(asked))
-            if ranking is None:
+        found = find(method, store, [*map(Phrasing, queries)], parts, k)
+        for one, ids in zip(found, wanted, strict=True):
+            bar.update()
+            if one is None:
                 continue
-            relevant = np.zeros(ranking.text_number.shape, dtype=bool)
-            for row, (passages, ids) in enumerate(zip(ranking.passages, labels, strict=True)):
-                right = [passage.id in ids for passage in passages]
-                relevant[row, ranking.text_number[row, right]] = True
-            answerable = np.array([bool(ids) for ids in labels])
-            weight = np.ones(len(labels), dtype=np.float32)
-            features = ranking.features.first(k)
-            examples.append(Examples(features, relevant[:, :k], answerable, weight))
+            relevant = np.zeros((1, len(one.numbers)), dtype=bool)
+            for passage, number in zip(one.passages, one.numbers, strict=True):
+                relevant[0, number] |= passage.id in ids
+            weight = np.ones(1, dtype=np.float32)
+            answerable = np.array([bool(ids)])
+            examples.append(Examples(one.features.first(k), relevant[:, :k], answerable, weight))
     return examples
 
 

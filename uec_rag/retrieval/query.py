@@ -1,23 +1,16 @@
 """Questions in their conversations, parsed and checked before they are encoded.
 
 Of a message, the part that asks is the question, and the rest is a turn before it (`Query.parse`).
-A question with turns before it may be searched in several views (`Query.views`). A reply to a
-clarifying question is parsed together with the question that was asked back about (`Query.parse`).
-Every encoder encodes each turn by itself; what is searched is a convex combination of the question
-and the turns before it, a Gaussian in each encoder's space and a bag of words in BM25
-(`in_context`).
+A reply to a clarifying question is parsed together with the question that was asked back about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
-import numpy as np
-
 from uec_rag.base.checks import as_list, as_strings, check_k, check_share
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence import wording
 from uec_rag.confidence.languages import ENGLISH, language_of
@@ -35,14 +28,6 @@ from uec_rag.stores.base import Filter, check_stored_text
 _MOST_REPLIES = 8  # to one question; each is a search
 _ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
 _ROOM_OF_REST = 750  # bytes of what else is in a message, its last ones
-# Total weight of the turns before a question, and the same if the question refers to them ("Where
-# was it built?", "And the price?"). They were not learned; see benchmarks/results/conversation.md.
-_SHARE_IF_REFERRED_TO = 1 / 2
-_DECAY = 0.7  # weight of a turn relative to the next: subjects change
-
-SHARE = 1 / 3
-"""The total weight of the turns before a question that does not refer to them."""
-
 LONGEST_QUERY = 8_000
 """The largest number of characters of a message that are read: half of them are its last ones."""
 
@@ -167,61 +152,6 @@ class Query:
         """The code of the language to reply in: the question's, else its turns', else English."""
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
-    @cached_property
-    def parts(self) -> tuple[str, ...]:
-        """The two questions that it is; () if it is one."""
-        return () if self.replies else wording.parts_of(self._meant) or self.possible_parts
-
-    @cached_property
-    def possible_parts(self) -> tuple[str, ...]:
-        """The two questions that it may be; see `wording.possible_parts`."""
-        return () if self.replies else wording.possible_parts(self._meant)
-
-    @cached_property
-    def before(self) -> str:
-        """The latest turn that does not refer back; "" if there is none."""
-        return next((turn for turn in self.turns[::-1] if not wording.refers_back(turn)), "")
-
-    @cached_property
-    def switched(self) -> tuple[str, ...]:
-        """The questions before, about what a follow-up goes on to; see `wording.switched`."""
-        return wording.switched(self.text, self.before) if self.before else ()
-
-    @property
-    def _meant(self) -> str:
-        return self.spelled or self.text
-
-    @cached_property
-    def views(self) -> dict[int | None, Query]:
-        r"""The views in which it is searched, by the number of their turns; None has all.
-
-        There is none of a blank text; -1 has the spelling of the index, and -2 and -3 the parts
-        that are questions of their own. If there are turns, the others are 0, and from -4 on what
-        is `switched`.
-
-        Examples
-        --------
-        >>> query = Query.parse("How much is it?", ["My door opener broke.", "Can it be fixed?"])
-        >>> [view.lines for view in query.views.values()]
-        ['How much is it?', 'My door opener broke.\nCan it be fixed?\nHow much is it?']
-        """
-        turns = self.turns
-        if not self.text.strip():
-            return {}
-        views: dict[int | None, Query] = {}
-        if self.spelled:
-            views[-1] = replace(self, text=self.spelled, spelled="")
-        for place, part in enumerate(self.parts, 2):
-            views[-place] = replace(self, text=part, turns=(), spelled="")
-        if not turns:
-            return views | {None: self}
-        # A complete question is searched without a conjunction before it.
-        alone = replace(self, text=wording.complete_question(self.text) or self.text, turns=())
-        views[0] = alone
-        for place, text in enumerate(self.switched, 4):
-            views[-place] = replace(self, text=text, turns=())
-        return views | {None: self}
-
 
 def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
     """Return the question that was asked, the turns before it, and the replies to it."""
@@ -335,57 +265,3 @@ def _check_history(history: Sequence[Sequence[str]], count: int) -> list[list[st
             "lists; write [] for a question that begins a conversation."
         )
     return latest
-
-
-def in_context(
-    queries: Sequence[Query], rows: Mapping[str, int], parts: Sequence[Gaussian]
-) -> list[Gaussian]:
-    """Combine each of n questions with the turns before it, for each encoder, by convolution.
-
-    The Gaussian is ``N(sum_j c_j mu_j, sum_j c_j^2 Sigma_j)`` over a question (j = 0) and the turns
-    before it (the j-th one back). The coefficient of the question is 2/3, or 1/2 if it refers back;
-    those of the turns are proportional to ``0.7^j`` and sum to the rest. In the bag of words, the
-    weight of a term is ``sum_j c_j w_j |w_0| / |w_j|``, where |w| is the number of terms in a bag,
-    so that a long turn does not outweigh a short question.
-
-    Parameters
-    ----------
-    queries : sequence of n Query
-    rows : mapping of str to int
-        The row of each text, of questions and of their turns, in `parts`.
-    parts : sequence of K Gaussian
-        Each encoder's Gaussians of the texts.
-    """
-    firsts = [rows[query.text] for query in queries]
-    if not any(query.turns for query in queries):
-        same = firsts == [*range(len(parts[0]))]
-        return [part if same else part[firsts] for part in parts]
-    shares = np.zeros((len(queries), len(parts[0])), dtype=np.float32)
-    for of_query, first, query in zip(shares, firsts, queries, strict=True):
-        share = 0.0
-        if query.turns:
-            share = _SHARE_IF_REFERRED_TO if wording.refers_back(query.text) else SHARE
-            by_age = _DECAY ** np.arange(len(query.turns))[::-1]
-            np.add.at(of_query, [rows[turn] for turn in query.turns], share * by_age / by_age.sum())
-        of_query[first] += 1 - share
-    mixed = []
-    for part in parts:
-        mean, scales = shares @ part.mean, shares**2 @ part.scales
-        terms = [
-            together([_mix_bags(block, *each) for each in zip(firsts, shares, strict=True)])
-            for block in part.terms
-        ]
-        mixed.append(Gaussian.from_factors(mean, scales, part.profile, terms=terms))
-    return mixed
-
-
-def _mix_bags(terms: Terms, first: int, shares: FloatArray) -> Terms:
-    """Combine the bags of words with a nonzero share; `first` is the question's."""
-    others = np.flatnonzero(shares)
-    some = np.array([first, *others[others != first]])
-    bags = terms[some]
-    sizes = np.diff(bags.starts)
-    # A question without words is given the size of the largest turn.
-    size = np.float32(sizes[0] or sizes.max())
-    factor = len(some) * shares[some] * size / np.maximum(sizes, 1)
-    return bags.weigh_terms(np.repeat(factor, sizes).astype(np.float32)).average

@@ -15,9 +15,7 @@ if LOG.level == logging.NOTSET:
     LOG.setLevel(logging.WARNING)  # else an application that logs at INFO would log questions
 
 
-def explain(
-    model: Calibrator, features: Features, row: int, missing: Sequence[str]
-) -> tuple[str, ...]:
+def explain(model: Calibrator, features: Features, missing: Sequence[str]) -> tuple[str, ...]:
     """Say what each feature adds to the log odds that the documents answer a question.
 
     Parameters
@@ -25,13 +23,12 @@ def explain(
     model : Calibrator
         The model of `in_corpus`.
     features : Features
-    row : int
-        The position of the question.
+        Those of the question.
     missing : sequence of str
         The words of the question that none of its first hits has.
     """
-    base, *added = model.added(features.in_corpus[row]).tolist()
-    coverage, names = features.in_corpus[row, -2:].tolist()
+    base, *added = model.added(features.in_corpus[0]).tolist()
+    coverage, names = features.in_corpus[0, -2:].tolist()
     lacked = " and ".join(missing) or "a name"
     verb = "are" if len(missing) > 1 else "is"
     named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
@@ -43,7 +40,7 @@ def explain(
         named if names >= 0 else "",
     ]
     lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
-    if against := round(model.slope * float(features.against[row]), 1):
+    if against := round(model.slope * float(features.against[0]), 1):
         told = "against it: the first hit lacks a name that others have"
         lines.append(f"{told}: {against:+.1f}")
     return (f"usual question: {base:+z.1f}", *lines)

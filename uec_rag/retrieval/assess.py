@@ -1,0 +1,323 @@
+"""What is said of one question: which phrasing is meant, what it may mean, and the decision.
+
+ask           searches for each question in its phrasings, and decides on the one that is meant
+assess        estimates P(underspecified) of what was found: an `Assessment`
+choose        chooses the phrasing in which a question is understood best
+decide        decides, and makes the `Result` of a question
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from operator import attrgetter, itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.text import SOURCE_KEYS, first_value, stems
+from uec_rag.confidence import readings
+from uec_rag.confidence.decision import Decision, decide_one
+from uec_rag.confidence.languages import Code, function_words
+from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
+from uec_rag.confidence.readings import ASK, Candidates, Reading
+from uec_rag.retrieval.hits import Hit, Result, cover
+from uec_rag.retrieval.metadata import own_copy
+from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole
+from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.search import Found, Method, find
+from uec_rag.retrieval.why import explain
+from uec_rag.stores.base import Filter, Passage, Store
+
+_RANKED = 100  # ranks beyond this are reported as unknown
+_MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
+_WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
+_COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
+_OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
+_EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
+_NEEDS_NO_TURNS = 0.85  # confidence above which a complete question is searched without its turns
+_NOT_TOLD = 0.25  # prior of a phrasing whose first hit lacks what a follow-up goes on to
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """The estimates for one phrasing of a question: the stage after `assess`, before `decide`.
+
+    Attributes
+    ----------
+    found : Found
+    underspecified : float
+        P(the question does not say which of its readings is meant).
+    competing : Candidates
+        The texts in which the readings are found.
+    """
+
+    found: Found
+    underspecified: float
+    competing: Candidates
+
+    @property
+    def confidence(self) -> float:
+        """P(the first `JUDGED` texts answer the question)."""
+        return float(self.found.probabilities.confidence[0])
+
+    @property
+    def clarity(self) -> float:
+        """P(the question says what it means, and the first texts answer it), as if independent."""
+        return self.confidence * (1 - self.underspecified)
+
+
+def ask(
+    method: Method,
+    store: Store,
+    queries: Sequence[Query],
+    asked: Sequence[Sequence[Phrasing]],
+    rows: Mapping[str, int],
+    parts: Sequence[Gaussian],
+    k: int,
+    among: Filter | None = None,
+    rest: Filter | None = None,
+) -> list[Result]:
+    """Search a store for questions in their conversations.
+
+    Parameters
+    ----------
+    queries : sequence of n Query
+    asked : sequence of n sequences of Phrasing
+        The phrasings of each.
+    rows : mapping of str to int
+        The row of each text, of phrasings and of their turns, in `parts`.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the texts.
+    k : int
+        Number of hits of each question.
+    among : Filter, optional
+        Selects the passages.
+    rest : Filter, optional
+        Selects those that compete with these: with few, nothing would compete with the first of
+        them, and a question would look answered.
+    """
+    view, others = store.snapshot(among), None if among is None else store.snapshot(rest)
+    # Of an engine, those that a filter selects are not counted.
+    size = 0 if store.remote and among is not None else len(view)
+    flat = [one for of_query in asked for one in of_query]
+    found = find(method, view, flat, in_context(flat, rows, parts), k, others)
+    assessed = (None if one is None else assess(one) for one in found)
+    results = list[Result]()
+    for query, of_query in zip(queries, asked, strict=True):
+        seen = [one for one in islice(assessed, len(of_query)) if one is not None]
+        results.append(_answer(query, seen, k, size) if seen else _nothing(method, query))
+    return results
+
+
+def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Result:
+    """Decide on a question of which some phrasings found something."""
+    chosen = choose(query, seen)
+    result = decide(chosen, query, k, size)
+    halves = [one for one in seen if one.found.asked.role == "half"]
+    may_be_one = any(one.found.asked.prior == MAYBE for one in halves)
+    if halves and (not may_be_one or _are_two(chosen, halves)):
+        own = [decide(half, query, k, size) for half in halves]
+        texts = [half.found.asked.text for half in halves]
+        result = cover(result, own, texts, k, _OF_PARTS if may_be_one else JUDGED)
+    return result
+
+
+def _nothing(method: Method, query: Query) -> Result:
+    names, language = method.fitted.names, method.language or query.language
+    equal = np.full(len(names), 1 / len(names), dtype=np.float32)
+    code: Code = "nothing_found" if query.text.strip() else "no_question"
+    decision = Decision.empty(method.basis, language, code)
+    return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
+
+
+def _are_two(whole: Assessment, halves: Sequence[Assessment]) -> bool:
+    """Return whether a question is two: no first hit of it has most of the words of each half."""
+    shares = [whole.found.words.share_of(half.found.words) for half in halves]
+    return max(map(min, zip(*shares, strict=True)), default=0.0) < _COVERED
+
+
+def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
+    """Choose the phrasing in which a question is understood best: by its clarity and its prior.
+
+    Without its turns, it is taken if it is answered confidently and clear, unless what else there
+    is is the rest of its message, which is seldom on the subject.
+    """
+    least, among = 0.0 if query.is_part else _NEEDS_NO_TURNS, list[tuple[float, Assessment]]()
+    goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
+    for one in seen:
+        asked, prior = one.found.asked, one.found.asked.prior
+        if asked.role == "alone" and one.confidence > least and one.underspecified < ASK:
+            return one
+        if goes_on is not None and not _tells(one.found, query, goes_on):
+            prior *= _NOT_TOLD
+        if asked.role != "half":
+            among.append((one.clarity * prior, one))
+    return max(among, key=itemgetter(0))[1]
+
+
+def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
+    """Return whether the first hit has what a follow-up goes on to.
+
+    It has not if its title or source has words that this takes the place of, and none of this.
+    """
+    asked, hit = found.asked.text, found.passages[0]
+    after = stems(goes_on.text if asked == query.text else asked)
+    before, source = stems(latest_whole(query.turns)), first_value(hit.metadata, SOURCE_KEYS)
+    new, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
+    is_about_the_other = bool(about & (before - after)) and not about & new
+    return not is_about_the_other and not stems(hit.with_source).isdisjoint(new)
+
+
+def assess(found: Found) -> Assessment:
+    """Estimate whether a question says which of its readings is meant."""
+    near, asked = candidates_of(found), found.asked
+    sure = float(found.probabilities.confidence[0])
+    return Assessment(found, *readings.ambiguity(asked.text, near, sure, asked.turns))
+
+
+def candidates_of(found: Found) -> Candidates:
+    """Return the first texts of a question, in which its readings are found."""
+    hits, vectors = found.words.hits[:NEAREST], None
+    described = [*map(attrgetter("about"), hits)]
+    if not all(map(attrgetter("subject"), described)):
+        vectors = found.vectors(found.distinct[:NEAREST])
+    return Candidates(
+        [*map(attrgetter("id"), hits)],
+        [*map(attrgetter("text"), hits)],
+        described,
+        # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
+        # would be nearly equal.
+        found.features.relevance[0, : len(hits), 1],
+        found.words.matched[:NEAREST],
+        found.words.idf,
+        found.words.size,
+        vectors,
+        function_words(found.asked.language),
+    )
+
+
+def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
+    """Decide on a phrasing of a question, and make its result.
+
+    `size`: number of passages that were searched.
+    """
+    found, unsaid, meant = assessed.found, assessed.underspecified, list[Reading]()
+    if unsaid >= _WORTH_ASKING:
+        meant = readings.readings(assessed.competing)
+    method, asked, probabilities = found.method, found.asked, found.probabilities
+    # What lacks a name of the question, such as "France", is close to it by chance.
+    lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
+    may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
+    closest = readings.closest_sections(assessed.competing) if may_abstain else []
+    offered = meant if unsaid >= ASK else ()
+    relevance = spread_to_hits(probabilities, found.numbers, found.mu)
+    sure = assessed.confidence
+    if offered:  # they may have taken the place of hits that confidence counts on
+        sure = min(sure, float(relevance[places_of(found, JUDGED, offered)].sum()))
+    decision = decide_one(
+        sure,
+        unsaid,
+        tuple(meant),
+        closest=tuple(closest),
+        in_corpus=float(probabilities.in_corpus[0]),
+        unfamiliar=found.unfamiliar,
+        language=method.language or asked.language,
+        searched_as=asked.text if query.is_part or asked.role in ("spelled", "carried") else "",
+        asks=query.asks,
+    )
+    kept = places_of(found, k, offered)
+    return Result(
+        query.said or query.text,
+        replace(decision, basis=method.basis, hits=JUDGED, size=size),
+        method.fitted.weights_by_name(found.of_encoders),
+        found.of_encoders,
+        hits_at(found, kept, relevance),
+        probabilities.confidence_at_k[0],
+        exact=0 < size <= found.looked_at,  # an engine may not know its size
+        why=explain(method.model.in_corpus, found.features, found.words.missing),
+    )
+
+
+def places_of(found: Found, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
+    """Return the positions of one question's hits: k different texts, best first.
+
+    Among them are the first passages of the readings that are offered, in place of the last others.
+    """
+    columns, wanted = found.distinct, {reading.ids[0] for reading in meant}
+    places = enumerate(columns.tolist() if wanted else ())
+    offered = [place for place, at in places if found.passages[at].id in wanted]
+    if len(offered) < 2:
+        return columns[:k]
+    others = [place for place in range(len(columns)) if place not in offered]
+    kept: NDArray[np.intp] = columns[sorted([*offered[:k], *others[: max(k - len(offered), 0)]])]
+    return kept
+
+
+def spread_to_hits(
+    probabilities: Probabilities, numbers: Sequence[int], mu: FloatArray
+) -> FloatArray:
+    """Assign the relevance of each different text to each of one question's hits, shape (m,).
+
+    Copies of a text get the same value. Equally similar texts get that of the first of them, since
+    their order is arbitrary. `numbers`: see `Found`.
+    """
+    values = probabilities.relevance[0][numbers]
+    first = np.arange(len(values))
+    close = np.abs(np.diff(mu)) <= _EQUAL
+    # Compare with the first of a group, not with the previous hit: small differences add up.
+    for position in np.flatnonzero(close).tolist():
+        if abs(mu[position + 1] - mu[first[position]]) <= _EQUAL:
+            first[position + 1] = first[position]
+    spread: FloatArray = values[first]
+    return spread
+
+
+def hits_at(found: Found, kept: NDArray[np.intp], relevance: FloatArray) -> tuple[Hit, ...]:
+    """Make records of the hits at some positions; `relevance` is that of every hit."""
+    copies = defaultdict[int, list[Passage]](list)
+    for passage, number in zip(found.passages, found.numbers, strict=True):
+        copies[number].append(passage)
+    numbers = (found.scores, found.mu, found.model_variance, found.disagreement, relevance)
+    columns = zip(kept.tolist(), *(each[kept].tolist() for each in numbers), strict=True)
+    hits = list[Hit]()
+    for part, (at, score, mu, variance, apart, relevant) in zip(
+        said_of(found, kept), columns, strict=True
+    ):
+        others = tuple(map(own_copy, copies[found.numbers[at]][1:]))
+        told = score, mu, variance, apart, relevant
+        hits.append(Hit(own_copy(found.passages[at]), *told, **part, copies=others))
+    return tuple(hits)
+
+
+def said_of(found: Found, kept: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
+    """Yield what the encoders say of each of one question's hits; see `Hit`."""
+    fitted, own, words = found.method.fitted, found.to_hits[:, kept], found.words
+    counted = np.maximum((found.coefficients * fitted.weights)[:, None] * own, 0)
+    shares = (counted / np.maximum(counted.sum(axis=0), 1e-30)).tolist()
+    ranks = [
+        ((of_block[:_RANKED] > similar[:, None]).sum(axis=1) + 1).tolist()
+        for of_block, similar in zip(found.leading, own, strict=True)
+    ]
+    similarities, without = own.tolist(), function_words(found.asked.language)
+    matched = dict(zip(found.distinct.tolist(), words.matched, strict=False))
+    for column, at in enumerate(kept.tolist()):
+        told: dict[str, Any] = {
+            name: {
+                "similarity": similar[column],
+                "rank": rank[column] if rank[column] <= _RANKED else None,
+                "share": share[column],
+            }
+            for name, similar, rank, share in zip(
+                fitted.block_names, similarities, ranks, shares, strict=True
+            )
+        }
+        part: dict[str, Any] = {"encoders": told}
+        if words.are_counted:
+            most = sorted(matched.get(at, {}).items(), key=itemgetter(1), reverse=True)
+            part["matched_terms"] = [word for word, _ in most if word.casefold() not in without]
+        yield part

@@ -1,0 +1,107 @@
+"""How an index spells the words of a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TypeAlias, cast
+
+import numpy as np
+import regex
+
+from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, says_little
+from uec_rag.confidence.languages import ENGLISH, function_words
+from uec_rag.encoders import lexical
+from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.words import names_in
+from uec_rag.stores.base import Store
+from uec_rag.stores.local import View
+
+Rarity: TypeAlias = Callable[[str], float]
+
+# A word of letters alone, and not a part of a path, an option, a quotation or code.
+_SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"”»-]|\.\w|['’](?!s\b))")
+_MOST_SPELLED = 8  # words of a question that are looked up in other spellings
+_TITLE = 3  # words that say something, of a text that may be a title in capitals
+_LIKELY = 0.1  # probability above which another word is tried
+
+# In log odds, how likely it is that a word that no passage has is meant, with the weight of each of
+# its letters; and that another is, with the weights of the logs of the number and of the share of
+# its passages, of each letter that its stem lacks, and of a function word. For both, the weights of
+# how rare a word is, in all and up to `_UNUSUAL`. Learned as `benchmarks.quality.spelling` does, on
+# its collections and three further manuals, if 5% of words are mistyped; the second row is for
+# encoders that do not tell how rare a word is.
+_KEPT, _MEANT, _RARE = [
+    np.array(rows)
+    for rows in (
+        [(5.5, -0.39), (4.94, -0.61)],
+        [(0.37, 0.34, -0.53, 0.83), (0.68, 0.22, -0.9, 1.44)],
+        [(-0.31, -0.55), (0, 0)],
+    )
+]
+_UNUSUAL = 12.0
+
+
+def spell(queries: Sequence[Query], store: Store, rarity: Rarity | None = None) -> list[Query]:
+    """Note how the words of questions are written in a store, where it has them in another way.
+
+    For a word that no passage has, the nearest one is taken if it is likely meant, but never for a
+    name. Of a date, the day that passages have is spelled out. What asks nothing stays as it is.
+
+    `rarity`: see `UEC.rarity`.
+    """
+    if store.remote or not len(store):
+        return [*queries]
+    view = cast(View, store.snapshot())
+    return [_spell(query, view, rarity) if query.asks else query for query in queries]
+
+
+def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
+    def count(keys: Iterable[int]) -> list[int]:
+        counts: list[int] = view.counts_of(np.array([*keys], dtype=np.uint64)).tolist()
+        return counts
+
+    text, known = query.text, FUNCTION_WORDS | function_words(query.language)
+    words = [word for word in _SPELLABLE.findall(text) if not says_little(word, known)]
+    labels = lexical.words_by_key(words)
+    unknown = {
+        word for word, there in zip(labels.values(), count(labels), strict=True) if not there
+    }
+    if unknown:
+        is_english = query.language == ENGLISH
+        unknown -= names_in(text, words, english=is_english) | {*filter(is_abbreviation, words)}
+    if query.language == ENGLISH and len(words) < _TITLE:
+        unknown -= {word for word in words[1:] if word[0].isupper()}
+    found = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
+    nearest = {word: meant for word, (meant, likely) in found.items() if likely > _LIKELY}
+    spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
+    spelled = lexical.spell_dates(spelled, lambda day: any(count([lexical.key_of(day)])))
+    if spelled == text:
+        return query
+    return replace(query, spelled=spelled, likely=prod(found[word][1] for word in nearest))
+
+
+def _nearest(word: str, view: View, rarity: Rarity | None) -> tuple[str, float]:
+    """Return the word of a view, or the function word, that is most likely meant, and how likely.
+
+    By Bayes' rule, among the words at an edit distance of 1 and the word as it is.
+    """
+    near, keys, scores = lexical.near_words(word)
+    function = np.array([one in FUNCTION_WORDS for one in near])
+    counts = view.counts_of(keys) + function
+    some = np.flatnonzero(counts)
+    if not len(some):
+        return "", 0.0
+    words, row = [near[at] for at in some.tolist()], int(rarity is None)
+    rare = np.array([rarity(one) if rarity else 0 for one in (*words, word.casefold())])
+    known = np.stack([rare, np.minimum(rare, _UNUSUAL)], axis=1) @ _RARE[row]
+    stripped = [min(len(one) - len(lexical.stem_of(one)), 4) for one in words]
+    shares = (counts[some] + 0.5) / (len(view) + 1)
+    told = np.column_stack([np.log1p(counts[some]), np.log(shares), stripped, function[some]])
+    logs = np.append(scores[some] + told @ _MEANT[row], _KEPT[row] @ (1, len(word))) + known
+    odds = np.exp(logs - logs.max())
+    _, stem = np.unique(keys[some], return_inverse=True)
+    of_stem = np.bincount(stem, odds[:-1])
+    best = int(np.where(stem == of_stem.argmax(), odds[:-1], -1).argmax())
+    return words[best], float(of_stem.max() / odds.sum())
