@@ -353,4 +353,4 @@ def test_a_name_is_a_word_and_not_a_stem(with_words):
     index = index_of(with_words, ["Ada was reacting to it.", *(f"Field {n}." for n in range(30))])
     for question, penalised in (("Was Ada reacting?", False), ("Was Ada in React?", True)):
         [found] = found_by(index, [question])
-    assert (found.features.in_corpus[0, -1] == 0) == penalised
+        assert (found.features.in_corpus[0, -1] == 0) == penalised
