@@ -23,13 +23,14 @@ from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval import calls, learn, save
+from uec_rag.retrieval import learn, save
+from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
-from uec_rag.retrieval.search import Method
+from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.sources import SourceStore, warn_once
 from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.why import log_decisions
@@ -431,7 +432,7 @@ class Retriever:
         options = Options(filter=filter, history=history, within=within, diversity=diversity)
         result, pending = self._begin(queries, k, options)
         if pending is not None:
-            result = calls.settled_result(pending, pending.finish(), k)
+            result = settled_result(pending, pending.finish(), k)
         log_decisions(result)
         return result
 
@@ -441,7 +442,7 @@ class Retriever:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         result, pending = await asyncio.to_thread(self._begin, queries, k, options)
         if pending is not None:
-            result = calls.settled_result(pending, await pending.afinish(), k)
+            result = settled_result(pending, await pending.afinish(), k)
         log_decisions(result)
         return result
 
@@ -477,14 +478,15 @@ class Retriever:
         return result, gate.pending(result, [query.lines for query in asked], search)
 
     def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
-        """Search for questions; see `calls.search_queries`."""
+        """Search for questions; see `search_queries`."""
         self._check_fit()
         method = self._method(options.get("filter"))
-        return calls.search_queries(self.uec, self.store, method, queries, k, options)
+        return search_queries(self.uec, self.store, method, queries, k, options)
 
     def _method(self, filter: Filter | None = None) -> Method:
         """Return the method of a search, of which a gate keeps the basis."""
-        return calls.method_of(self.uec.fitted, self.calibration, self.language, filter)
+        model = None if self.calibration is None else self.calibration.model
+        return method_of(self.uec.fitted, model, self.language, filter)
 
     def search_vector(
         self,
@@ -519,7 +521,7 @@ class Retriever:
         k, language = check_k(k), check_language(self.language) or ENGLISH
         store = self.store if diversity is None else self.store.snapshot()
         options = Options(filter=filter, diversity=diversity)
-        return calls.search_vector(self.uec, store, embedding, k, options, language)
+        return ask_vector(self.uec, store, embedding, k, options, language)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""

@@ -12,6 +12,8 @@ What follows is about one question at a time: `uec_rag.retrieval.assess`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,22 +22,25 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base import __version__
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, says_little
-from uec_rag.confidence.counterevidence import counterevidence
+from uec_rag.confidence.counterevidence import counterevidence, learned_ratios
+from uec_rag.confidence.languages import check_language
 from uec_rag.confidence.model import (
     NEAREST,
     ConfidenceModel,
     Features,
     Probabilities,
     features,
+    shipped_model,
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Words
-from uec_rag.stores.base import Passage, Store, Top
+from uec_rag.stores.base import Filter, Passage, Store, Top
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
 
@@ -65,6 +70,36 @@ class Method:
     basis: str = ""
     check_familiar: bool = True
     language: str | None = None
+
+
+def method_of(
+    fitted: Fitted,
+    calibrated: ConfidenceModel | None,
+    language: str | None,
+    filter: Filter | None = None,
+) -> Method:
+    """Return the method of a search: the ensemble and what was learned from the corpus.
+
+    The model from logits to probabilities is the calibrated, the fitted or the default one. The
+    basis is the hash of everything that turns a search's similarities into confidence, except
+    the passages, and of the version, which may compute it otherwise.
+
+    `filter`: the order of its keys is ignored, and of a callable, everything but its type.
+    """
+    model = calibrated or fitted.confidence_model or shipped_model("unfitted")
+    weights = fitted.rule.evidence
+    filtered = json.dumps(filter, sort_keys=True, default=_as_text)
+    learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
+    state = *learned, __version__, filtered
+    basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+    return Method(fitted, model, basis, calibrated is None, check_language(language))
+
+
+def _as_text(value: object) -> object:
+    """Convert a part of a filter to what JSON writes the same way in every process."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    return type(value).__name__ if callable(value) else repr(value)
 
 
 @dataclass(frozen=True, eq=False)
