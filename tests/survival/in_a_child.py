@@ -40,6 +40,12 @@ def kill(child):
     return os.waitpid(child, 0)[1]
 
 
+def last_of(log, before):
+    """The last operation that was noted as done."""
+    lines = log.read_text().split() if log.exists() else []
+    return int(lines[-1]) if lines else before
+
+
 def run(experiment, batch):
     """Run `experiment(item)` for each of a batch in a forked child; what went wrong with which.
 
