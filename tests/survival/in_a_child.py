@@ -3,9 +3,11 @@
 import os
 import signal
 import sys
+import threading
 import traceback
 
 import pytest
+from tqdm import tqdm
 
 FORKED = [
     pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
@@ -24,6 +26,8 @@ def fork(work, *arguments):
     """Have a forked child do something, and end with 0 if that went well; its process id."""
     child = os.fork()
     if not child:
+        # That of tqdm is one with the parent's, which would wait for a child that was killed.
+        tqdm.set_lock(threading.RLock())
         try:
             work(*arguments)
             os._exit(0)
