@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch
@@ -37,6 +37,8 @@ from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
+
+T = TypeVar("T")
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
@@ -120,7 +122,8 @@ class Retriever:
         # The index in the folder, which has the settings; of an engine, one without passages.
         self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
         self._settings: Mapping[str, Any] | None = None  # those that were read last
-        self._reload: Callable[[], UEC] | None = None  # loads the ensemble again
+        # Loads the ensemble that settings of the folder name.
+        self._reload: Callable[[Mapping[str, Any]], UEC] | None = None
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
         # The fingerprint of the passages after the last change; snapshots share it.
@@ -479,9 +482,18 @@ class Retriever:
 
     def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
         """Search for questions; see `search_queries`."""
-        self._check_fit()
-        method = self._method(options.get("filter"))
-        return search_queries(self.uec, self.store, method, queries, k, options)
+
+        def search(_: Mapping[str, Any]) -> SearchResult:
+            self._follow()
+            self._check_fit()
+            method = self._method(options.get("filter"))
+            return search_queries(self.uec, self.store, method, queries, k, options)
+
+        return self._read(search)
+
+    def _read(self, read: Callable[[Mapping[str, Any]], T]) -> T:
+        """Read the passages with the ensemble that they are of; a snapshot's stays."""
+        return read({}) if self._is_snapshot else save.read_whole(self._home, read)
 
     def _method(self, filter: Filter | None = None) -> Method:
         """Return the method of a search, of which a gate keeps the basis."""
@@ -526,11 +538,15 @@ class Retriever:
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._fit_once()
-        self._follow()
-        view = type(self).__new__(type(self))
-        view.__dict__ |= self.__dict__  # a copy would have settings of its own
-        view.store, view._is_snapshot = self.store.snapshot(), True
-        return view
+
+        def take(_: Mapping[str, Any]) -> Retriever:
+            self._follow()
+            view = type(self).__new__(type(self))
+            view.__dict__ |= self.__dict__  # a copy would have settings of its own
+            view.store, view._is_snapshot = self.store.snapshot(), True
+            return view
+
+        return cast(Self, self._read(take))
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.
@@ -725,16 +741,18 @@ class Retriever:
         """
         if self._is_snapshot:
             return
-        settings, before = self._home.settings, self._settings or {}
-        if settings is before:
-            return
-        expected = settings.get("ensemble_fingerprint")
+        if self._home.settings is not self._settings:
+            save.read_whole(self._home, self._take_over)
+
+    def _take_over(self, settings: Mapping[str, Any]) -> None:
+        """Take the ensemble and the calibration of settings of the folder."""
+        expected, before = settings.get("ensemble_fingerprint"), self._settings or {}
         if expected not in (None, self.uec.fingerprint) and len(self):
             if self._reload is None:
                 raise FingerprintMismatch(
                     "index: it was built again with another ensemble; load it again."
                 )
-            self.uec = self._reload()
+            self.uec = self._reload(settings)
             self._posteriors = self.uec.fitted.posteriors
             if expected != self.uec.fingerprint:
                 raise FingerprintMismatch(
@@ -742,7 +760,7 @@ class Retriever:
                     "load it again."
                 )
         if settings.get("calibration") != before.get("calibration"):
-            self.calibration = save.read_calibration(self._home)
+            self.calibration = save.read_calibration(self._home, settings)
         self._settings = settings
 
     @property
@@ -861,27 +879,39 @@ class Retriever:
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
         home = save.open_home(as_path(path), read_only=read_only)
-        load = partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
+        own = uec or partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
-            elsewhere = saved_store(home.settings, store)
-            own = load() if uec is None else uec
-            have_other_stems = save.check_made_with(home, own)
-            if isinstance(elsewhere, SourceStore):
-                elsewhere = elsewhere.with_ensemble(own)
-            retriever = cls(own, fit=fit)
-            retriever.store = home if elsewhere is None else elsewhere
-            if len(retriever.store) and not have_other_stems:
-                retriever.store.bind(own.fingerprint)
-            retriever._home, retriever._settings = home, home.settings
-            retriever._reload = load if uec is None else None
-            retriever.calibration = save.read_calibration(home)
-            if have_other_stems:
-                retriever._use_fit(own, learn.passages_to_count(own, retriever.store, home))
+            retriever = save.read_whole(home, partial(cls._open, home, own, store))
         except BaseException:
             home.close()
             raise
+        retriever._may_fit = fit
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
+        return retriever
+
+    @classmethod
+    def _open(
+        cls,
+        home: LocalStore,
+        uec: UEC | Callable[[Mapping[str, Any]], UEC],
+        store: Store | None,
+        settings: Mapping[str, Any],
+    ) -> Self:
+        """Open an index with these settings; `uec`: the ensemble, or what loads it."""
+        elsewhere = saved_store(settings, store)
+        load, own = (None, uec) if isinstance(uec, UEC) else (uec, uec(settings))
+        have_other_stems = save.check_made_with(home, settings, own)
+        if isinstance(elsewhere, SourceStore):
+            elsewhere = elsewhere.with_ensemble(own)
+        retriever = cls(own)
+        retriever.store = home if elsewhere is None else elsewhere
+        if len(retriever.store) and not have_other_stems:
+            retriever.store.bind(own.fingerprint)
+        retriever._home, retriever._settings, retriever._reload = home, settings, load
+        retriever.calibration = save.read_calibration(home, settings)
+        if have_other_stems:
+            retriever._use_fit(own, learn.passages_to_count(own, retriever.store, home))
         return retriever
 
     def close(self) -> None:

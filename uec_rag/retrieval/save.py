@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Collection, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption, warn
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, replace_file
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, replace_file, to_disk
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.ensemble.save import fingerprint, read_fit
+from uec_rag.ensemble.save import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import STORE, Store
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.database import OtherFormat, read_any
 from uec_rag.stores.local.store import SEGMENTS, copy_view
+
+T = TypeVar("T")
 
 LABELS, MADE_WITH = "labels", "made_with"  # the settings
 _LASTING: Mapping[str, tuple[Any, str, str]] = {
@@ -35,9 +38,9 @@ _LASTING: Mapping[str, tuple[Any, str, str]] = {
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
-def read_calibration(home: LocalStore) -> CorpusCalibration | None:
+def read_calibration(home: LocalStore, settings: Mapping[str, Any]) -> CorpusCalibration | None:
     """Return the calibration among the settings of an index, if there is one."""
-    state = home.settings.get("calibration")
+    state = settings.get("calibration")
     if state is None:
         return None
     with as_corrupted((home.folder or Path()) / DATABASE):
@@ -91,20 +94,21 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
     """Write an ensemble into the folder of an index, in place of the one that is there."""
     if index.folder is None:
         return
-    ensembles, name = index.folder / _ENSEMBLES, secrets.token_hex(8)
+    ensembles = index.folder / _ENSEMBLES
+    folder = ensembles / secrets.token_hex(8)
     with index.changing():
-        folder = ensembles / name
         folder.mkdir(parents=True)
         try:
             uec.save(folder)
-            index.change_settings({"ensemble": name, "ensemble_fingerprint": uec.fingerprint})
+            to_disk(ensembles)
+            named = {"ensemble": folder.name, "ensemble_fingerprint": uec.fingerprint}
+            index.change_settings(named)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    with suppress(OSError):  # another process may be removing the same ones
-        for other in ensembles.iterdir():
-            if other.name != index.settings.get("ensemble"):
-                shutil.rmtree(other, ignore_errors=True)
+        # While this has the turn to write, no other process has made one that is not named yet.
+        for other in {*ensembles.iterdir()} - {folder}:
+            index.after_commit(partial(shutil.rmtree, other, ignore_errors=True))
 
 
 def save_index(
@@ -169,10 +173,27 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     return LocalStore(path, read_only=read_only)
 
 
-def load_ensemble(home: LocalStore, **options: Any) -> UEC:
-    """Load the ensemble of an index. `options`: as in `UEC.load`, as are the errors."""
+def read_whole(home: LocalStore, read: Callable[[Mapping[str, Any]], T]) -> T:
+    """Read what the settings of an index name; again if another ensemble is there after it.
+
+    Another process removes an ensemble, and its passages, as soon as it has saved others.
+    """
+    while True:
+        settings = home.settings
+        try:
+            found = read(settings)
+        except Exception:
+            if home.settings.get("ensemble") == settings.get("ensemble"):
+                raise
+        else:
+            if home.settings.get("ensemble") == settings.get("ensemble"):
+                return found
+
+
+def load_ensemble(home: LocalStore, settings: Mapping[str, Any], **options: Any) -> UEC:
+    """Load the ensemble that settings of an index name. `options`, errors: as in `UEC.load`."""
     assert home.folder is not None
-    name = home.settings.get("ensemble")
+    name = settings.get("ensemble")
     if not isinstance(name, str) or not name.isalnum():
         raise corruption(
             home.folder / DATABASE,
@@ -195,21 +216,26 @@ def check_index(path: Path) -> int:
 
 def check_ensemble(home: LocalStore) -> None:
     """Verify the checksums of the ensemble of an index; IndexCorrupted if they differ."""
-    name = home.settings.get("ensemble")
-    if home.folder is not None and name is not None:
-        read_fit(home.folder / _ENSEMBLES / name)
+    read_whole(home, partial(_read_fit, home))
 
 
-def check_made_with(home: LocalStore, uec: UEC) -> bool:
+def _read_fit(home: LocalStore, settings: Mapping[str, Any]) -> SavedEnsemble | None:
+    """Read the ensemble that settings of an index name, without its models; None if none."""
+    if home.folder is None or (name := settings.get("ensemble")) is None:
+        return None
+    return read_fit(home.folder / _ENSEMBLES / name)[0]
+
+
+def check_made_with(home: LocalStore, settings: Mapping[str, Any], uec: UEC) -> bool:
     """Return whether an index was made with an ensemble that differs in the stems of words alone.
 
     FingerprintMismatch if it differs otherwise.
     """
-    expected = home.settings.get("ensemble_fingerprint") or home.settings.get("fingerprint")
+    expected = settings.get("ensemble_fingerprint") or settings.get("fingerprint")
     if expected in (None, uec.fingerprint):
         return False
-    if home.folder is not None and (name := home.settings.get("ensemble")) is not None:
-        saved = {one.name: one for one in read_fit(home.folder / _ENSEMBLES / name)[0].encoders}
+    if (ensemble := _read_fit(home, settings)) is not None:
+        saved = {one.name: one for one in ensemble.encoders}
         before = [
             saved.get(each.name, each) if isinstance(each, TermEncoder) else each
             for each in uec.encoders

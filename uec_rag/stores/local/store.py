@@ -11,10 +11,11 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -348,14 +349,14 @@ class _Transaction:
     ----------
     version : int
         That of the state after it.
-    unnamed : list of str
-        Segments to remove if it does not fail.
+    after : list of callable
+        What to do once it is on disk: remove the files that it names no more.
     """
 
     state: State
     settings: dict[str, Any]
     version: int
-    unnamed: list[str] = field(default_factory=list)
+    after: list[Callable[[], object]] = field(default_factory=list)
 
 
 class LocalStore(Store):
@@ -567,7 +568,7 @@ class LocalStore(Store):
     @contextmanager
     def _write_turn(self) -> Iterator[_Transaction]:
         """Take this process's turn to write, and publish what was written."""
-        database, segments = self._home.database, self._home.segments
+        database = self._home.database
         if self.read_only:
             raise PermissionError(
                 f"store: the index at {str(self.folder)!r} was opened with read_only=True; load it "
@@ -591,7 +592,16 @@ class LocalStore(Store):
             self._transaction = None
         with database.reading:
             self._publish(turn.state, turn.settings)
-        segments.remove(turn.unnamed)
+        for work in turn.after:
+            work()
+
+    def after_commit(self, work: Callable[[], object]) -> None:
+        """Do something once the transaction of this thread is on disk; never if it is undone.
+
+        So are files removed that it names no more: until then the state on disk names them.
+        """
+        assert self._transaction is not None
+        self._transaction.after.append(work)
 
     @contextmanager
     def _step(self) -> Iterator[tuple[sqlite3.Connection, _Transaction]]:
@@ -711,7 +721,7 @@ class LocalStore(Store):
             of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
             connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
-            turn.unnamed += [part.name for part in parts]
+            self.after_commit(partial(self._home.segments.remove, [part.name for part in parts]))
         for first, segment in segments:
             insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
             connection.execute(insert, [first, *self._home.segments.write(segment)])
@@ -734,11 +744,16 @@ class LocalStore(Store):
         """
         self._home.database.check()
         view, home, path = self.snapshot(), self._home, self._home.database.path
-        segments = home.database.ask("SELECT name, sha256 FROM segments")
-        for name, digest in segments if self.folder else ():
+        named = "SELECT name, sha256 FROM segments"
+        for name, digest in home.database.ask(named) if self.folder else ():
             file = home.segments.path(name)
-            with open_regular(file) as content:
-                found = hashlib.file_digest(content, "sha256").hexdigest()
+            try:
+                with open_regular(file) as content:
+                    found = hashlib.file_digest(content, "sha256").hexdigest()
+            except FileNotFoundError:
+                if (name, digest) in home.database.ask(named):
+                    raise
+                continue  # another process has merged it since
             if found != digest:
                 raise corruption(
                     file,
@@ -750,7 +765,8 @@ class LocalStore(Store):
         read = sum(bool(_passage(record, path)) for record in home.records(view.rows.tolist()))
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
         [(there,)] = home.database.ask(living)
-        if read < len(view) or there > len(view):
+        is_newest = self.snapshot().state.version == view.state.version  # else there may be more
+        if read < len(view) or (is_newest and there > len(view)):
             raise corruption(
                 path, f"holds {there} passages, and vectors of {len(view)}; build the index again."
             )
