@@ -77,18 +77,31 @@ def test_neither_the_way_nor_how_many_are_asked_at_once_changes_a_bit(monkeypatc
             np.testing.assert_array_equal(one.mu[0], by_bytes.mu[row])
 
 
-def test_scans_take_turns_and_then_go_the_faster_way(monkeypatch):
+def test_scans_go_the_faster_way_and_try_the_other_ever_more_seldom(monkeypatch):
     """The clock says that floats take twice as long for one question, and half for two."""
     now = [0.0]
-    monkeypatch.setattr(scan, "_taken", {})
+    monkeypatch.setattr(scan, "_known", {})
     monkeypatch.setattr(scan, "perf_counter", lambda: now[0])
     for count, seconds, faster in ((1, (1.0, 2.0), 0), (2, (1.0, 0.5), 1)):
         gone = []
-        for _ in range(12):
+        for _ in range(16):
             with scan.faster_way(count, 100, (4,)) as way:
                 gone.append(WAYS.index(way))
                 now[0] += seconds[gone[-1]]
-        assert gone == [0, 1, 0, 1, 0, 1] + [faster] * 6
+        others = [3, 7, 15]
+        assert gone[:2] == [0, 1]
+        assert gone[2:] == [1 - faster if at in others else faster for at in range(2, 16)]
+
+
+def test_a_way_that_was_disturbed_once_is_found_to_be_the_faster_one(monkeypatch):
+    now, gone = [0.0], []
+    monkeypatch.setattr(scan, "_known", {})
+    monkeypatch.setattr(scan, "perf_counter", lambda: now[0])
+    for number in range(12):
+        with scan.faster_way(1, 100, (4,)) as way:
+            gone.append(WAYS.index(way))
+            now[0] += (9.0 if number == 0 else 1.0) if gone[-1] == 0 else 2.0
+    assert gone == [0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
 
 
 @settings(max_examples=40, deadline=None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from operator import itemgetter
 from time import perf_counter
 
 import numpy as np
@@ -27,7 +26,6 @@ LEADING = 128
 _AT_ONCE = 4096  # rows that are compressed at a time
 _LARGEST = 127  # of a row's numbers
 _ROUNDING = 2.0**-23  # of each product and sum in float32, of both ways to compute a similarity
-_TRIES = 3  # scans of each kind that are timed
 
 Scanned = tuple[FloatArray, NDArray[np.float64]]
 """The similarities of n queries to m passages, shape (n, m), and how far off they may be, (n,)."""
@@ -101,25 +99,33 @@ def _lengths(vectors: FloatArray) -> NDArray[np.float64]:
 
 Way = Callable[[Scan, FloatArray], Scanned]
 _WAYS: tuple[Way, ...] = (Scan.by_bytes, Scan.by_floats)
-_taken: dict[Hashable, list[list[float]]] = {}  # seconds for each passage, of each way
+_known: dict[Hashable, _Known] = {}
+
+
+@dataclass(eq=False)
+class _Known:
+    """How long scans of one kind took: their number, and the least seconds a product each way."""
+
+    scans: int = 0
+    least: list[float] = field(default_factory=lambda: [0.0] * len(_WAYS))  # 0 is not tried yet
 
 
 @contextmanager
 def faster_way(queries: int, passages: int, widths: tuple[int, ...]) -> Iterator[Way]:
     """Yield how to scan blocks of these widths for n queries, and time what is done with it.
 
-    What is faster depends on the processor, the BLAS and n. So the first scans of about as many
-    queries take turns, and what they took in this process decides about the others. In both ways,
-    the same is found.
+    What is faster depends on the processor, the BLAS and n, so this process finds it out, for about
+    as many queries each: by a scan of both, and then, since these may have been disturbed, by one
+    more of the slower at every power of 2. In both ways, the same is found.
     """
-    taken = _taken.setdefault((queries.bit_length(), widths), [[] for _ in _WAYS])
-    number, tries = min(enumerate(map(len, taken)), key=itemgetter(1))
-    if tries >= _TRIES:
-        number, _ = min(enumerate(map(min, taken)), key=itemgetter(1))
+    known = _known.setdefault((queries.bit_length(), widths), _Known())
+    known.scans += 1
+    is_again = all(known.least) and not known.scans & (known.scans - 1)
+    number = known.least.index((max if is_again else min)(known.least))
     start = perf_counter()
     yield _WAYS[number]
-    if tries < _TRIES:
-        taken[number].append((perf_counter() - start) / (queries * passages))
+    taken = (perf_counter() - start) / (queries * passages)
+    known.least[number] = min(known.least[number] or taken, taken)
 
 
 def _rounded(values: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:

