@@ -20,8 +20,8 @@ from tests.helpers import (
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever, __version__
 from uec_rag.base.files import DATABASE
 from uec_rag.retrieval import Gate
-from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores import LocalStore
+from uec_rag.stores.source import Source, SourceStore
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate, Pending
 from uec_rag.retrieval.result import KEY, SearchResult, surest_decision
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.source import Source, SourceStore, Vectors
 
 _T = TypeVar("_T")
 

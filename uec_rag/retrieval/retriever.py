@@ -29,12 +29,12 @@ from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.result import Result, SearchResult, without_findings
 from uec_rag.retrieval.search import Method
-from uec_rag.retrieval.sources import SourceStore, warn_once
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.retrieval.words import spell
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.source import SourceStore, warn_once
 
 _MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
