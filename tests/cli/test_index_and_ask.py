@@ -19,7 +19,7 @@ from tests.retrieval.test_save import OLDER
 from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.files import options_of, record_options, update_files
-from uec_rag.retrieval.sources import Source, SourceStore
+from uec_rag.stores.source import Source, SourceStore
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ from uec_rag.llama_index.nodes import (
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, adapters
-from uec_rag.retrieval.sources import Search, Source, source_of_retriever
 from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.source import Search, Source, source_of_retriever
 
 _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 """The stores that are known not to write texts of filters into SQL."""

@@ -21,8 +21,8 @@ from uec_rag.retrieval.gate import Gate, Pending
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.metadata import KEY, surest_decision
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.source import Source, SourceStore, Vectors
 
 _T = TypeVar("_T")
 

@@ -32,9 +32,9 @@ from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.search import Method, find
-from uec_rag.retrieval.sources import SourceStore
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.source import SourceStore
 
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""

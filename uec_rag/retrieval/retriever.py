@@ -31,12 +31,12 @@ from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
-from uec_rag.retrieval.sources import SourceStore, warn_once
 from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.source import SourceStore, warn_once
 
 T = TypeVar("T")
 

@@ -12,6 +12,7 @@ import decimal
 import hashlib
 import json
 import math
+import secrets
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -548,7 +549,7 @@ def make_passages(
     or metadata could not be saved.
     """
     checked = check_texts(texts)
-    names = [uuid.uuid4().hex for _ in checked] if ids is None else as_list(ids, "ids")
+    names = [secrets.token_hex(16) for _ in checked] if ids is None else as_list(ids, "ids")
     if isinstance(metadatas, Mapping):
         raise TypeError(
             "metadatas: expected a list of mappings, one per text, got one mapping; "

@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
@@ -28,7 +29,7 @@ from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
 from uec_rag.stores.base import Filter, Passage, Schema, Store, Top, copy_passage
 from uec_rag.stores.filters import matches, parse
-from uec_rag.stores.local.scan import MANY, Compared, Scan
+from uec_rag.stores.local.scan import MANY, Compared, Scan, Way, faster_way
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
@@ -506,6 +507,15 @@ class View(Store):
         with the blocks of the stored means, and terms compared with the sparse blocks, in their
         order. Of many passages, most similarities to the means are within an error, see `Compared`.
         """
+        way: AbstractContextManager[Way | None] = nullcontext()
+        if self.state.edges[-1] >= MANY and len(blocks[0]) and not self._is_few:
+            for part in self.state.parts:
+                _ = part.segment.scans  # which are not made while a scan is timed
+            way = faster_way(len(blocks[0]), len(self), self.state.schema.widths)
+        with way as scan:
+            return self._compare(blocks, scan)
+
+    def _compare(self, blocks: Sequence[FloatArray | Terms], scan: Way | None) -> Compared:
         dense = iter(np.flatnonzero(self.state.schema.widths).tolist())
         numbers = [-1 if isinstance(block, Terms) else next(dense, -1) for block in blocks]
         errors = np.zeros((len(blocks[0]), len(blocks)))
@@ -517,7 +527,7 @@ class View(Store):
             if isinstance(block, Terms):
                 found.append(self._select(next(words).similarities(block)))
                 continue
-            product, errors[:, place] = self._multiply(block, number)
+            product, errors[:, place] = self._multiply(block, number, scan)
             found.append(product)
             require_finite(found[-1:], _LARGEST_PRODUCT)
 
@@ -536,25 +546,30 @@ class View(Store):
 
         return Compared(found, errors, compute)
 
+    @property
+    def _is_few(self) -> bool:
+        """True if less is read where the selected means are multiplied by themselves."""
+        few = self.selected
+        return few is not None and len(few) <= _MANY and _FEW * len(few) < self.state.edges[-1]
+
     def _multiply(
-        self, query: FloatArray, number: int
+        self, query: FloatArray, number: int, scan: Way | None
     ) -> tuple[FloatArray, NDArray[np.float64] | float]:
         """Multiply queries with a block of the means; return the error, too."""
-        count, selected = int(self.state.edges[-1]), self.selected
-        if selected is not None and _FEW * len(selected) < count and len(selected) <= _MANY:
-            few = np.empty((len(query), len(selected)), dtype=np.float32)
-            for segment, own, places in self.state.split(selected):
-                with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
-                    few[:, places] = query @ segment.means[number][own].T
-            return few, 0.0
         segments = [part.segment for part in self.state.parts]
-        if count < MANY:
-            with np.errstate(invalid="ignore", over="ignore"):
-                products = [query @ segment.means[number].T for segment in segments]
+        if scan is not None:
+            products, errors = zip(
+                *(scan(one.scans[number], query) for one in segments), strict=True
+            )
+            return self._select(np.concatenate(products, axis=1)), np.max(errors, axis=0)
+        with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
+            if self.selected is not None and self._is_few:
+                few = np.empty((len(query), len(self)), dtype=np.float32)
+                for segment, own, places in self.state.split(self.selected):
+                    few[:, places] = query @ segment.means[number][own].T
+                return few, 0.0
+            products = tuple(query @ segment.means[number].T for segment in segments)
             return self._select(np.concatenate(products, axis=1)), 0.0
-        scanned = [segment.scans[number].similarities(query) for segment in segments]
-        products, errors = map(list, zip(*scanned, strict=True))
-        return self._select(np.concatenate(products, axis=1)), np.max(errors, axis=0)
 
     def _select(self, similarities: FloatArray) -> FloatArray:
         return similarities if self.selected is None else similarities[:, self.selected]
