@@ -323,7 +323,7 @@ def labelled_examples(
     """
     examples = []
     with progress_bar("Searching", len(queries)) as bar:
-        found = find(method, store, [*map(Phrasing, queries)], parts, k)
+        found = find(method, store, [*map(Phrasing.of, queries)], parts, k)
         for one, ids in zip(found, wanted, strict=True):
             bar.update()
             if one is None:
