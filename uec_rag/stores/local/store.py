@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -71,7 +71,9 @@ _Record = tuple[int, str, int, str, str | None, str]
 
 def _sum_of(*texts: str | bytes | None) -> int:
     """Return a checksum of what is stored of a passage or a setting."""
-    stored = [text if isinstance(text, bytes) else (text or "").encode() for text in texts]
+    stored = list[bytes]()
+    for text in texts:  # a comprehension would be one more call for each hit
+        stored.append(text if isinstance(text, bytes) else (text or "").encode())
     return zlib.crc32(b"\0".join(stored))
 
 
@@ -269,10 +271,12 @@ class _Home(Texts):
         """See `Texts`."""
         known, path = self._known, self.database.path
         found = {row: known[row] for row in rows if row in known}
-        for record in self.records([row for row in rows if row not in found]):
-            found[record[0]] = passage = _passage(record, path)
-            if len(passage.text) <= _LONG and not self.database.is_writing:
-                known[record[0]] = passage
+        is_kept = not self.database.is_writing
+        for block in self.records([row for row in rows if row not in found]):
+            for record in block:
+                found[record[0]] = passage = _passage(record, path)
+                if is_kept and len(passage.text) <= _LONG:
+                    known[record[0]] = passage
         if len(known) > _REMEMBERED:
             self._known = {}
         if len(found) < len({*rows}):
@@ -282,12 +286,15 @@ class _Home(Texts):
             )
         return [found[row] for row in rows]
 
-    def records(self, rows: Sequence[int]) -> Iterator[_Record]:
-        """Read the columns of rows that there are, in ascending order, without parsing them."""
+    def records(self, rows: Sequence[int]) -> Iterator[list[_Record]]:
+        """Read the columns of rows that there are, in ascending order, without parsing them.
+
+        Yields those of up to `_AT_ONCE` rows at a time.
+        """
         for start in range(0, len(rows), _AT_ONCE):
             some = ",".join(map(str, rows[start : start + _AT_ONCE]))
             sql = f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
-            yield from self.database.ask(sql)
+            yield self.database.ask(sql)
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
@@ -762,7 +769,8 @@ class LocalStore(Store):
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        read = sum(bool(_passage(record, path)) for record in home.records(view.rows.tolist()))
+        every = chain.from_iterable(home.records(view.rows.tolist()))
+        read = sum(bool(_passage(record, path)) for record in every)
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
         [(there,)] = home.database.ask(living)
         is_newest = self.snapshot().state.version == view.state.version  # else there may be more
@@ -800,7 +808,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         _mark_dead(connection, living.tolist(), turn.version)
         shift = old.next_row  # rows are never used again, since others may read them
         stored = (
-            texts.records(rows)
+            chain.from_iterable(texts.records(rows))
             if isinstance(texts, _Home)
             else map(_record, rows, texts.read(rows))
         )
