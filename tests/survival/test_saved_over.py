@@ -113,9 +113,12 @@ def assert_scores_of(found, fit):
 @pytest.mark.parametrize("change", [save, save_and_add, save_and_update, save_and_calibrate])
 def test_an_index_whose_change_is_killed_is_the_old_or_the_new_whole(change, fits, tmp_path):
     rng, path, log = random.Random(4), tmp_path / "index", tmp_path / "log"
-    kills, number, longest = times(40, 400), 1, 1.5 if change is save_and_calibrate else 0.5
+    kills, number = times(40, 400), 2
     first(path, fits)
-    change(path, number, fits)  # so that no child has to import what it needs
+    change(path, 1, fits)  # which imports what the children need
+    begun = time.monotonic()
+    change(path, number, fits)
+    longest = 3 * (time.monotonic() - begun)
     for _ in range(kills):
         writer = fork(change_on, change, path, log, number + 1, fits)
         time.sleep(rng.random() * longest)

@@ -793,6 +793,8 @@ class Retriever:
         ------
         FileExistsError
             If `path` exists and is not a saved index.
+        IndexCorrupted
+            If the index there is damaged, or of another version; it stays as it is.
         BlockingIOError
             If another process writes there for longer than a minute.
         OSError

@@ -15,26 +15,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption, warn
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, replace_file, to_disk
+from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import STORE, Store
 from uec_rag.stores.local import LocalStore, View
-from uec_rag.stores.local.database import OtherFormat, read_any
-from uec_rag.stores.local.store import SEGMENTS, copy_view
+from uec_rag.stores.local.store import copy_view
 
 T = TypeVar("T")
 
 LABELS, MADE_WITH = "labels", "made_with"  # the settings
-_LASTING: Mapping[str, tuple[Any, str, str]] = {
-    LABELS: (dict[str, list[str]] | None, "labels", "label again"),
-    MADE_WITH: (dict[str, list[str] | int] | None, "options", "give them again"),
-}
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
@@ -50,24 +43,6 @@ def read_calibration(home: LocalStore, settings: Mapping[str, Any]) -> CorpusCal
 def read_labels(home: LocalStore) -> dict[str, set[str]]:
     """Return the labels of an index: the ids of the passages that answer each question."""
     return {question: {*ids} for question, ids in (home.settings.get(LABELS) or {}).items()}
-
-
-def settings_in(folder: Path, *names: str) -> dict[str, dict[str, Any]]:
-    """Return settings of a saved index of any format; warn of those that cannot be read.
-
-    `names`: `LABELS`, or how it was made from a folder (`MADE_WITH`).
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name in names:
-        kind, what, do = _LASTING[name]
-        sql = f"SELECT value FROM settings WHERE key = '{name}'"
-        try:
-            values = [value for (value,) in read_any(folder, sql, "settings")] or ["null"]
-            found[name] = msgspec.json.decode(values[0], type=kind) or {}
-        except (IndexCorrupted, TypeError, msgspec.MsgspecError):
-            warn(f"the {what} of {str(folder)!r} cannot be read and are not kept; {do}.")
-            found[name] = {}
-    return found
 
 
 def write_label(home: LocalStore, question: str, ids: Collection[str] | None) -> None:
@@ -115,7 +90,7 @@ def save_index(
     path: Path, uec: UEC, store: Store, calibration: CorpusCalibration | None
 ) -> LocalStore:
     """Write an index to a folder; return the open index there. See `Retriever.save`."""
-    is_new, (home, old) = not is_index(path), _open_or_replace(path)
+    is_new, home = not is_index(path), LocalStore(path)
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
@@ -128,40 +103,9 @@ def save_index(
         home.close()
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
-        elif old is not None:
-            shutil.rmtree(_move_index(path, old / "new"))
-            _move_index(old, path)
-            old.rmdir()
         raise
     home.compact()
-    if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
     return home
-
-
-def _open_or_replace(path: Path) -> tuple[LocalStore, Path | None]:
-    """Open the index in a folder, or make one, in place of an index of another format.
-
-    Returns where that one is kept until the new one is written, too.
-    """
-    try:
-        return LocalStore(path), None
-    except OtherFormat:
-        labels = settings_in(path, LABELS)[LABELS]
-        old = _move_index(path, path / f".outdated-{secrets.token_hex(8)}")
-        replace_file(path / DATABASE, b"")  # so that the folder stays that of an index
-        home = LocalStore(path)
-        home.change_settings({LABELS: labels})
-        return home, old
-
-
-def _move_index(source: Path, target: Path) -> Path:
-    """Move the files of an index to another folder, which may be in its own; return that."""
-    target.mkdir(exist_ok=True)
-    for file in (*source.glob(f"{DATABASE}*"), source / _ENSEMBLES, source / SEGMENTS):
-        if file.exists():
-            file.rename(target / file.name)
-    return target
 
 
 def open_home(path: Path, *, read_only: bool) -> LocalStore:
