@@ -28,7 +28,6 @@ from uec_rag.retrieval.files import update_files
 from uec_rag.retrieval.save import check_index
 from uec_rag.stores import LocalStore
 from uec_rag.stores.local.database import Database
-from uec_rag.stores.source import Source, SourceStore
 
 
 @pytest.fixture

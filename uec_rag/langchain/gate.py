@@ -34,7 +34,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval import Retriever, adapters
+from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.query import Query
@@ -86,7 +86,7 @@ class _Judged(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         found = self.theirs.invoke(query, {"callbacks": run_manager.get_child()})
-        return with_uncertainty(adapters.judge(self.uec, query, passages_of(found)))[: self.k]
+        return with_uncertainty(framework.judge(self.uec, query, passages_of(found)))[: self.k]
 
 
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
@@ -145,7 +145,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'I do not know.'
     """
 
-    embedding: Annotated[UEC | None, BeforeValidator(adapters.as_judge)] = None
+    embedding: Annotated[UEC | None, BeforeValidator(framework.as_judge)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
@@ -243,8 +243,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
-            options = {} if encoders is None else {"encoders": encoders}
-            retriever = _with_index(retriever, adapters.load_over(path, retriever.index, options))
+            options: framework.LoadOptions = {"encoders": encoders}
+            retriever = _with_index(retriever, framework.load_over(path, retriever.index, options))
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:
@@ -291,14 +291,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
-        with adapters.keeping_findings(_text_of, _merged) as keep:
+        with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(retriever.invoke(asked, config, **options))
         return _output(input, *rule(found).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         prepared = await asyncio.to_thread(self._prepare, input, config, options)
         retriever, asked, rule = prepared
-        with adapters.keeping_findings(_text_of, _merged) as keep:
+        with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(await retriever.ainvoke(asked, config, **options))
         pending = await asyncio.to_thread(rule, found)
         return _output(input, *await pending.afinish())
@@ -325,7 +325,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             asked = {"input": question, **cast(Mapping[str, Any], input)} if in_chain else question
 
             def search(rewrite: str) -> list[Document]:
-                with adapters.keeping_findings(_text_of, _merged) as keep:
+                with framework.keeping_findings(_text_of, _merged) as keep:
                     return keep(cast(list[Document], retriever.invoke(rewrite, config)))
 
         whose = f"those of this {type(retriever).__name__} have none"
@@ -333,7 +333,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return (
             retriever,
             asked,
-            lambda hits: adapters.pending_on(hits, gate, text, _text_of, expected, search),
+            lambda hits: framework.pending_on(hits, gate, text, _text_of, expected, search),
         )
 
 

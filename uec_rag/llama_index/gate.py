@@ -32,7 +32,7 @@ from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, turns, with_findings
-from uec_rag.retrieval.adapters import as_judge, in_thread, judge, keeping_findings, pending_on
+from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
 from uec_rag.retrieval.gate import Gate, Pending, check_gate
 from uec_rag.retrieval.metadata import KEY
 from uec_rag.retrieval.query import Query
