@@ -12,6 +12,7 @@ import decimal
 import hashlib
 import json
 import math
+import re
 import secrets
 import uuid
 from abc import ABC, abstractmethod
@@ -391,6 +392,7 @@ DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
 _EXACT = 2**53  # a float represents all integers up to this
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:|\Z)")
 _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
 
 
@@ -411,6 +413,26 @@ class DateText(str):
         return first, first + (_DAY // _MICROSECOND if len(self) == len("2024-01-31") else 1)
 
 
+def as_date(value: object) -> DateText | None:
+    """Return a date, or a text in ISO 8601, as a date; None if it is neither.
+
+    Examples
+    --------
+    >>> as_date("2024-01-31"), as_date("20240131"), as_date("2024-01-xx")
+    ('2024-01-31', None, None)
+    """
+    if isinstance(value, DateText):
+        return value
+    if not isinstance(value, str) or not _ISO.match(value):
+        return None
+    date = DateText(value)
+    try:
+        _ = date.span
+    except (ValueError, OverflowError):
+        return None
+    return date
+
+
 def dates_of(metadata: Mapping[str, Any]) -> list[str]:
     """Return the keys of metadata whose values are dates."""
     return [key for key, value in metadata.items() if isinstance(value, DateText)]
@@ -425,7 +447,7 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Copy metadata, converting values to strings, numbers, booleans, None, lists and dicts.
 
     Dates and times become ISO 8601 strings, which filters by a date compare as moments
-    (`DateText`). Paths and UUIDs become strings, NumPy scalars and Decimals numbers, NaN becomes
+    (`DateText`). Paths and UUIDs become strings, NumPy scalars and Decimals numbers, NaN and NaT
     None, and tuples become lists, so that a search returns the same metadata before saving and
     after loading.
 
@@ -483,7 +505,7 @@ def _plain(value: object) -> object:
     if isinstance(value, decimal.Decimal):
         whole = value.is_finite() and value == value.to_integral_value()
         value = int(value) if whole else float(value)
-    if isinstance(value, float) and math.isnan(value):
+    if isinstance(value, float | datetime.date) and value != value:  # NaN, and the NaT of pandas
         return None
     if isinstance(value, PurePath | uuid.UUID):
         return str(value)
