@@ -118,7 +118,7 @@ def test_an_index_whose_change_is_killed_is_the_old_or_the_new_whole(change, fit
     change(path, 1, fits)  # which imports what the children need
     begun = time.monotonic()
     change(path, number, fits)
-    longest = 3 * (time.monotonic() - begun)
+    longest = 2 * (time.monotonic() - begun)
     for _ in range(kills):
         writer = fork(change_on, change, path, log, number + 1, fits)
         time.sleep(rng.random() * longest)
