@@ -25,7 +25,8 @@ from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.retrieval.query import Options, Query
 from uec_rag.retrieval.result import Result, SearchResult, diversify, without_findings
 from uec_rag.retrieval.search import Method, run
-from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
 
 _Search: TypeAlias = Callable[..., list[Result]]
@@ -63,7 +64,7 @@ def _as_text(value: object) -> object:
 
 
 def search_queries(
-    uec: UEC, store: Store, method: Method, queries: Sequence[Query], k: int, options: Options
+    uec: UEC, store: Searched, method: Method, queries: Sequence[Query], k: int, options: Options
 ) -> SearchResult:
     """Search for questions, each among the readings that were chosen, if there are any."""
     where, within = options.get("filter"), options.get("within")
@@ -148,12 +149,12 @@ def _choose(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Rea
     return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
 
 
-def _note_few(result: Result, k: int, store: Store) -> Result:
+def _note_few(result: Result, k: int, store: Searched) -> Result:
     """Note in the reason that a filter left fewer passages than are asked for and judged."""
     count, decision = len(result.passages), result.decision
     if not 0 < count < min(k, JUDGED):
         return result
-    key = "few_candidates" if store.remote else "few_match"
+    key = "few_candidates" if isinstance(store, CandidateStore) else "few_match"
     note = sentence(key, decision.language, count=str(count))
     return replace(result, decision=with_note(decision, note))
 
@@ -173,7 +174,7 @@ def settled_result(
 
 
 def search_vector(
-    uec: UEC, store: Store, embedding: Sequence[float], k: int, options: Options, language: str
+    uec: UEC, store: Searched, embedding: Sequence[float], k: int, options: Options, language: str
 ) -> SearchResult:
     """Search for the mean of a query whose text is not known; see `Retriever.search_vector`."""
     diversity, fitted = options.get("diversity"), uec.fitted

@@ -52,7 +52,8 @@ from uec_rag.retrieval.query import SHARE, Query, in_context
 from uec_rag.retrieval.result import Result, cover, own_copy
 from uec_rag.retrieval.why import explain
 from uec_rag.retrieval.words import Content, match, missing, name_evidence, word_evidence
-from uec_rag.stores.base import Filter, Passage, Store, Top
+from uec_rag.stores.base import Filter, Passage, Searched, Top
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
 
@@ -202,7 +203,7 @@ class Assessment:
 
 def run(
     method: Method,
-    store: Store,
+    store: Searched,
     queries: Sequence[Query],
     rows: Mapping[str, int],
     parts: Sequence[Gaussian],
@@ -230,7 +231,8 @@ def run(
     view, whole = store.snapshot(among), None if among is None else store.snapshot(rest)
     others = None if whole is None else partial(_left_out_of, whole, k)
     # Of an engine, those that a filter selects are not counted.
-    size, results = 0 if store.remote and among is not None else len(view), list[Result]()
+    is_counted = isinstance(view, View) or among is None
+    size, results = len(view) if is_counted else 0, list[Result]()
     flat = [one for query in queries for one in query.views.values()]
     blocks = rank(method, view, flat, in_context(flat, rows, parts), k, others)
     assessments = chain.from_iterable(
@@ -367,7 +369,7 @@ def _combine_with_standalone(in_turn: Assessment, alone: Assessment, question: s
 
 def rank(
     method: Method,
-    store: Store,
+    store: Searched,
     queries: Sequence[Query],
     parts: Sequence[Gaussian],
     k: int,
@@ -383,7 +385,7 @@ def rank(
     """
     fitted, step = method.fitted, 1
     profile = fitted.training_profile if method.check_familiar else None
-    if not store.remote:
+    if not isinstance(store, CandidateStore):
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
@@ -419,13 +421,13 @@ def rank(
 
 
 def view_for(
-    method: Method, store: Store, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
+    method: Method, store: Searched, queries: Sequence[Query], parts: Sequence[Gaussian], k: int
 ) -> View:
     """Return the passages of a store; of a remote one, the candidates for the only query."""
-    if not store.remote:
+    if not isinstance(store, CandidateStore):
         return cast(View, store.snapshot())
     [query], combined = queries, method.fitted.combine_as(parts, "query")
-    return cast(View, store.fetch(query.lines, combined, _FEWEST * max(k, NEAREST)))
+    return store.fetch(query.lines, combined, _FEWEST * max(k, NEAREST))
 
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Compared:
@@ -509,7 +511,7 @@ def contribute(
     return to_hits, words, idf_of
 
 
-def features_of(ranking: Ranking, store: Store, rest: FloatArray | None = None) -> Features:
+def features_of(ranking: Ranking, store: Searched, rest: FloatArray | None = None) -> Features:
     """Compute the features of the first different texts of n questions.
 
     Parameters
@@ -584,7 +586,7 @@ def left_out(
     return others
 
 
-def _left_out_of(store: Store, k: int, ranking: Ranking) -> FloatArray:
+def _left_out_of(store: Searched, k: int, ranking: Ranking) -> FloatArray:
     view = view_for(ranking.method, store, ranking.queries, ranking.parts, k)
     return left_out(ranking, view)
 
@@ -601,7 +603,9 @@ _UNRELATED = 64  # passages to compare with each other
 _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
-def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float32, FloatArray]:
+def unfitted_logit_line(
+    store: Searched, parts: Sequence[Gaussian]
+) -> tuple[np.float32, FloatArray]:
     """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset`` without a fit.
 
     They standardise similarities by the mean and standard deviation between passages of the corpus,
