@@ -38,6 +38,7 @@ from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.query import Query
+from uec_rag.stores.source import SourceStore
 
 
 def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
@@ -361,4 +362,4 @@ def _with_index(retriever: UECRetriever, index: Retriever) -> UECRetriever:
 
 def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:
     """Return whether a retriever is `UECRetriever.over` another package's store."""
-    return isinstance(retriever, UECRetriever) and not retriever.index.store.can_list
+    return isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore)

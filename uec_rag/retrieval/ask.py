@@ -25,8 +25,10 @@ from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole, phrasings
 from uec_rag.retrieval.query import Options, Query
 from uec_rag.retrieval.search import Found, Method, find
-from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
+from uec_rag.stores.local import View
 
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 _OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
@@ -37,7 +39,7 @@ _Search: TypeAlias = Callable[..., list[Result]]
 
 
 def search_queries(
-    uec: UEC, store: Store, method: Method, queries: Sequence[Query], k: int, options: Options
+    uec: UEC, store: Searched, method: Method, queries: Sequence[Query], k: int, options: Options
 ) -> SearchResult:
     """Search for questions, each among the readings that were chosen, if there are any."""
     where, within = options.get("filter"), options.get("within")
@@ -77,7 +79,7 @@ def search_queries(
 
 def ask(
     method: Method,
-    store: Store,
+    store: Searched,
     queries: Sequence[Query],
     asked: Sequence[Sequence[Phrasing]],
     rows: Mapping[str, int],
@@ -107,7 +109,7 @@ def ask(
     """
     view, others = store.snapshot(among), None if among is None else store.snapshot(rest)
     # Of an engine, those that a filter selects are not counted.
-    size = 0 if store.remote and among is not None else len(view)
+    size = len(view) if isinstance(view, View) or among is None else 0
     flat = [one for of_query in asked for one in of_query]
     found = find(method, view, flat, in_context(flat, rows, parts), k, others)
     assessed = (None if one is None else assess(one) for one in found)
@@ -226,12 +228,12 @@ def _choose(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Rea
     return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
 
 
-def _note_few(result: Result, k: int, store: Store) -> Result:
+def _note_few(result: Result, k: int, store: Searched) -> Result:
     """Note in the reason that a filter left fewer passages than are asked for and judged."""
     count, decision = len(result.passages), result.decision
     if not 0 < count < min(k, JUDGED):
         return result
-    key = "few_candidates" if store.remote else "few_match"
+    key = "few_candidates" if isinstance(store, CandidateStore) else "few_match"
     note = sentence(key, decision.language, count=str(count))
     return replace(result, decision=with_note(decision, note))
 
@@ -251,7 +253,7 @@ def settled_result(
 
 
 def ask_vector(
-    uec: UEC, store: Store, embedding: Sequence[float], k: int, options: Options, language: str
+    uec: UEC, store: Searched, embedding: Sequence[float], k: int, options: Options, language: str
 ) -> SearchResult:
     """Search for the mean of a query whose text is not known; see `Retriever.search_vector`."""
     diversity, fitted = options.get("diversity"), uec.fitted

@@ -18,6 +18,7 @@ from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadat
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home
 from uec_rag.stores.base import Passage, make_passages
+from uec_rag.stores.candidates import CandidateStore
 
 _SELECTION = ("exclude", "include")
 _PATIENCE = 60.0  # seconds that an update waits for others
@@ -188,7 +189,7 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
         if found.documents or changes.removed:
             size = options.get("chunk_size", CHUNK_SIZE)
             encoded = replace_files(retriever, found.documents, changes.removed, size=size)
-            if retriever.store.remote:  # the folder also holds its calibration
+            if isinstance(retriever.store, CandidateStore):  # the folder also holds its calibration
                 retriever.save(retriever.folder)
     read = {document.source for document in found.documents if document.sections}
     if kept := (changes.changed | changes.unchanged) & found.unreadable.keys():

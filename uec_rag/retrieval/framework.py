@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
-from typing import Any, Self, TypeAlias, TypedDict, TypeVar
+from typing import Any, Self, TypeAlias, TypedDict, TypeVar, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.confidence.decision import Decision
@@ -171,7 +171,7 @@ def load_over(path: str | os.PathLike[str], made: Retriever, options: LoadOption
     """
     known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
     own = options.copy()
-    own["store"] = made.store
+    own["store"] = cast(Store, made.store)
     if own.get("encoders") is None:
         own["encoders"] = known
     loaded = Retriever.load(path, **own)

@@ -647,7 +647,7 @@ class Gate(NotCopied, Record):
             return True
         alike = map(are_of_one_model, self.probes, retriever.probes)
         are_as_many = len(self.probes) == len(retriever.probes)
-        return are_as_many and all(alike) and retriever.store.has_own_vectors
+        return are_as_many and all(alike) and retriever.has_own_vectors
 
     def metadata(self) -> dict[str, Any]:
         """Return the state as a JSON object, without the advisors and the log."""

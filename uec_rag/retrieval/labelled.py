@@ -17,7 +17,8 @@ from uec_rag.base.errors import warn
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.hits import Result, SearchResult
-from uec_rag.stores.base import Filter, Store
+from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.source import SourceStore
 
 FEWEST = 20
 """The smallest number of labelled questions to learn from."""
@@ -34,7 +35,7 @@ Searchable: TypeAlias = Any
 def check_labels(
     queries: Sequence[str],
     relevant_ids: Sequence[Collection[str]],
-    store: Store,
+    store: Searched,
     fewest: int = FEWEST,
 ) -> list[frozenset[str]]:
     """Check labelled queries before anything is encoded.
@@ -65,7 +66,8 @@ def check_labels(
             "relevant_ids: no query has a relevant passage; expected at least one that has. "
             "Queries that the corpus does not answer may be included."
         )
-    known = {passage.id for passage in store.get(every)} if store.can_look_up else {*every}
+    is_sure = isinstance(store, SourceStore) and not store.can_look_up
+    known = {*every} if is_sure else {passage.id for passage in store.get(every)}
     if unknown := [id_ for id_ in every if id_ not in known]:
         raise ValueError(
             f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
@@ -78,16 +80,16 @@ def check_labels(
     return wanted
 
 
-def warn_of_lost(store: Store, wanted: Sequence[Collection[str]]) -> None:
+def warn_of_lost(store: Searched, wanted: Sequence[Collection[str]]) -> None:
     """Warn if a source of candidates has not found some of the passages that are labelled.
 
     `store`: the view that was searched.
     """
     every = frozenset[str]().union(*wanted)
-    if lost := store.missed(every):
+    if isinstance(store, SourceStore) and (lost := store.missed(every)):
         warn(
             f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
-            f"store finds ({store.contents}): no answer can come from these. Ask it for more, by "
+            f"store finds ({store}): no answer can come from these. Ask it for more, by "
             "candidates= of `over`."
         )
 
@@ -157,7 +159,7 @@ class LabelledSearch:
             Number of hits that an advisor reads, if these are more.
         """
         check_k(k)
-        if not isinstance(getattr(retriever, "store", None), Store):
+        if not isinstance(getattr(retriever, "store", None), Searched):
             raise TypeError(
                 f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
                 "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."

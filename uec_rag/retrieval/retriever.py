@@ -33,14 +33,13 @@ from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.why import log_decisions
-from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
+from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
+from uec_rag.stores.candidates import CandidateStore, saved_store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.source import SourceStore, warn_once
 
 T = TypeVar("T")
-
-_MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
 
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
 
@@ -50,11 +49,11 @@ class Passages(Sized, Iterable[Passage]):
 
     Parameters
     ----------
-    view : Store
+    view : Searched
         A view of the passages, as `Store.snapshot` returns it.
     """
 
-    def __init__(self, view: Store) -> None:
+    def __init__(self, view: Searched) -> None:
         self._view = view
 
     def __len__(self) -> int:
@@ -113,10 +112,11 @@ class Retriever:
     ) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
-        self.uec, self.store = uec, LocalStore() if store is None else store
+        self.uec = uec
+        self.store: Searched = LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
         if len(self.store):
-            self.store.bind(uec.fingerprint)
+            self._written.bind(uec.fingerprint)
         self.language = check_language(language)
         self.calibration: learn.CorpusCalibration | None = None
         # The index in the folder, which has the settings; of an engine, one without passages.
@@ -126,8 +126,6 @@ class Retriever:
         self._reload: Callable[[Mapping[str, Any]], UEC] | None = None
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
-        # The fingerprint of the passages after the last change; snapshots share it.
-        self._known_corpus: dict[tuple[int, object], str] = {}
         # How many passages of gates are lost, and what was said of gates; shared, too.
         self._lost: dict[tuple[tuple[str, str], ...], int] = {}
         self._said: set[object] = set()
@@ -136,7 +134,7 @@ class Retriever:
         self.usual_filter: Filter | None = None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.store.contents}, {self.uec!r})"
+        return f"{type(self).__name__}({self.store}, {self.uec!r})"
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return the index itself, which copies of what searches it share."""
@@ -144,7 +142,7 @@ class Retriever:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
-        own: dict[str, Any] = {"_known_corpus": {}, "_lost": {}, "_said": set()}
+        own: dict[str, Any] = {"_lost": {}, "_said": set()}
         state = self.__dict__ | own | {"_settings": None, "usual_filter": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, labels = LocalStore(), self._home.settings.get("labels")
@@ -192,22 +190,25 @@ class Retriever:
 
         Those of an engine, and more than 100,000, are not read: it is their number.
         """
-        if not self.store.can_list:
-            return self.store.corpus()
-        if self.store.remote or len(self) > _MOST_COMPARED:
-            return f"{len(self)} passages"
-        changes = self.changes, self.store.origin
-        known = self._known_corpus.get(changes)
-        if known is None:
-            known = self.store.corpus()
-            self._known_corpus.clear()
-            self._known_corpus[changes] = known
-        return known
+        return self.store.corpus()
 
     @property
     def probes(self) -> tuple[tuple[float, ...], ...]:
         """The vectors of a few texts by its models and that of the store below, for a gate."""
-        return (*self.uec.probes, *self.store.probes)
+        below = self.store.probes if isinstance(self.store, SourceStore) else ()
+        return (*self.uec.probes, *below)
+
+    @property
+    def has_own_vectors(self) -> bool:
+        """False if those of the store below are known to be others than of its embedding."""
+        return not isinstance(self.store, SourceStore) or self.store.has_own_vectors
+
+    @property
+    def _written(self) -> Store:
+        """The store, to write to; RuntimeError in a snapshot."""
+        if not isinstance(self.store, Store):
+            raise RuntimeError("this is a snapshot of an index; write to the index itself.")
+        return self.store
 
     def count_lost(self, passages: tuple[tuple[str, str], ...], *, again: bool) -> int:
         """Count passages that are gone or have another text; each is an id and its text's hash.
@@ -215,10 +216,11 @@ class Retriever:
         `again`: whether they are looked up again, if they were before. None is lost of a store
         that cannot look them up.
         """
-        if not passages or not self.store.can_look_up:
+        store = self.store
+        if not passages or (isinstance(store, SourceStore) and not store.can_look_up):
             return 0
         if again or passages not in self._lost:
-            now = self.store.fingerprints([id_ for id_, _ in passages])
+            now = store.fingerprints([id_ for id_, _ in passages])
             self._lost[passages] = sum(now.get(id_) != known for id_, known in passages)
         return self._lost[passages]
 
@@ -319,8 +321,8 @@ class Retriever:
         """
         self._check_fit()
         with self.changing():
-            self.store.bind(self.uec.fingerprint)
-            self.store.add(
+            self._written.bind(self.uec.fingerprint)
+            self._written.add(
                 [without_findings(passage) for passage in passages],
                 self.uec.fitted.combine_as(parts, "passage"),
             )
@@ -359,12 +361,12 @@ class Retriever:
         ...     index.delete(["cats"])
         1
         """
-        with self.store.changing():
+        with self._written.changing():
             yield self
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        return self.store.delete(as_list(ids, "ids"))
+        return self._written.delete(as_list(ids, "ids"))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
@@ -709,7 +711,9 @@ class Retriever:
     def _must_stay(self) -> bool:
         """True if something was made with the ensemble as it is."""
         gate = self.gate
-        is_engine = self.store.remote and self.store.can_list
+        is_engine = isinstance(self.store, CandidateStore) and not isinstance(
+            self.store, SourceStore
+        )
         has_own_gate = gate is not None and gate.max_wrong is None
         is_calibrated = self.calibration is not None or has_own_gate or bool(self.labels)
         return is_engine or self._home.read_only or is_calibrated
@@ -726,10 +730,10 @@ class Retriever:
         else:
             view = self.store.snapshot()
             with self.changing():
-                self.store.delete([passage.id for passage in view.passages()])
-                self.store.bind(made.fingerprint)
+                self._written.delete([passage.id for passage in view.passages()])
+                self._written.bind(made.fingerprint)
                 for some, gaussians in learn.refit(view, before, made):
-                    self.store.add(some, gaussians)
+                    self._written.add(some, gaussians)
                 save.record_ensemble(home, made)
         self.uec, self._posteriors = made, made.fitted.posteriors
         self._settings = home.settings
@@ -909,7 +913,7 @@ class Retriever:
         retriever = cls(own)
         retriever.store = home if elsewhere is None else elsewhere
         if len(retriever.store) and not have_other_stems:
-            retriever.store.bind(own.fingerprint)
+            retriever._written.bind(own.fingerprint)
         retriever._home, retriever._settings, retriever._reload = home, settings, load
         retriever.calibration = save.read_calibration(home, settings)
         if have_other_stems:
@@ -919,4 +923,5 @@ class Retriever:
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
         for store in {id(one): one for one in (self._home, self.store)}.values():
-            store.close()
+            if isinstance(store, Store):
+                store.close()

@@ -21,7 +21,8 @@ from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
-from uec_rag.stores.base import STORE, Store
+from uec_rag.stores.base import Searched
+from uec_rag.stores.candidates import STORE, CandidateStore
 from uec_rag.stores.local import LocalStore, View
 from uec_rag.stores.local.store import copy_view
 
@@ -53,12 +54,14 @@ def write_label(home: LocalStore, question: str, ids: Collection[str] | None) ->
         home.change_settings({LABELS: others | ({} if ids is None else {question: sorted(ids)})})
 
 
-def record(home: LocalStore, store: Store, uec: UEC, calibration: CorpusCalibration | None) -> None:
+def record(
+    home: LocalStore, store: Searched, uec: UEC, calibration: CorpusCalibration | None
+) -> None:
     """Write what was learned into the folder of an index, and where its passages are."""
     with home.changing():
         if store is home:
             home.bind(uec.fingerprint)
-        elif not isinstance(store, LocalStore | View):
+        elif isinstance(store, CandidateStore):
             home.change_settings({STORE: store.describe()})
         state = None if calibration is None else calibration.metadata()
         home.change_settings({"calibration": state})
@@ -87,7 +90,7 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
 
 
 def save_index(
-    path: Path, uec: UEC, store: Store, calibration: CorpusCalibration | None
+    path: Path, uec: UEC, store: Searched, calibration: CorpusCalibration | None
 ) -> LocalStore:
     """Write an index to a folder; return the open index there. See `Retriever.save`."""
     is_new, home = not is_index(path), LocalStore(path)

@@ -40,7 +40,8 @@ from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Words
-from uec_rag.stores.base import Filter, Passage, Store, Top
+from uec_rag.stores.base import Filter, Passage, Searched, Top
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
 
@@ -201,11 +202,11 @@ class Found:
 
 def find(
     method: Method,
-    store: Store,
+    store: Searched,
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Store | None = None,
+    others: Searched | None = None,
 ) -> Iterator[Found | None]:
     """Find the hits of questions and their features, from which `calibrate` learns, too.
 
@@ -215,7 +216,7 @@ def find(
     `others`: the passages that compete with the few ones of `store`, see `left_out`.
     """
     step = 1
-    if not store.remote:
+    if not isinstance(store, CandidateStore):
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, len(asked), step):
         some = slice(start, start + step)
@@ -229,12 +230,12 @@ def find(
 
 def _find_in(
     method: Method,
-    store: Store,
+    store: Searched,
     view: View,
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Store | None,
+    others: Searched | None,
 ) -> Iterator[Found]:
     """Find the hits of a block of questions in a view with passages."""
     fitted, compared = method.fitted, compare(method.fitted, view, parts)
@@ -291,13 +292,13 @@ def _vectors_at(view: View, columns: NDArray[np.int64], places: NDArray[np.intp]
 
 
 def view_for(
-    method: Method, store: Store, asked: Sequence[Phrasing], parts: Sequence[Gaussian], k: int
+    method: Method, store: Searched, asked: Sequence[Phrasing], parts: Sequence[Gaussian], k: int
 ) -> View:
     """Return the passages of a store; of a remote one, the candidates for the only question."""
-    if not store.remote:
+    if not isinstance(store, CandidateStore):
         return cast(View, store.snapshot())
     [one], combined = asked, method.fitted.combine_as(parts, "query")
-    return cast(View, store.fetch(one.lines, combined, _FEWEST * max(k, NEAREST)))
+    return store.fetch(one.lines, combined, _FEWEST * max(k, NEAREST))
 
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Compared:
@@ -379,14 +380,14 @@ def words_of(block: Block) -> list[Words]:
 
 
 def features_of(
-    block: Block, store: Store, tables: Sequence[Words], rest: FloatArray | None = None
+    block: Block, store: Searched, tables: Sequence[Words], rest: FloatArray | None = None
 ) -> Features:
     """Compute the features of the first different texts of n questions.
 
     Parameters
     ----------
     block : Block
-    store : Store
+    store : Searched
         What was searched.
     tables : sequence of n Words
     rest : array, shape (n, m), optional
@@ -418,7 +419,7 @@ def features_of(
     return features(logits, variance, members, temperature, words, others, against)
 
 
-def left_out(block: Block, store: Store, k: int) -> FloatArray:
+def left_out(block: Block, store: Searched, k: int) -> FloatArray:
     """Return mu_s of the nearest passages of a store that are not among the hits, shape (n, m).
 
     With the different texts of the hits, they are `NEAREST`; rows are padded with -inf.
@@ -449,7 +450,9 @@ _UNRELATED = 64  # passages to compare with each other
 _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
-def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float32, FloatArray]:
+def unfitted_logit_line(
+    store: Searched, parts: Sequence[Gaussian]
+) -> tuple[np.float32, FloatArray]:
     """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset`` without a fit.
 
     They standardise similarities by the mean and standard deviation between passages of the corpus,

@@ -37,6 +37,7 @@ from uec_rag.stores.base import (
     Passage,
     Schema,
     Store,
+    StoreHits,
     check_addition,
     check_same,
     dates_of,
@@ -431,11 +432,6 @@ class LocalStore(Store):
         return self._current()[0].changes
 
     @property
-    def origin(self) -> object:
-        """The contents that `changes` counts for; a folder may get others."""
-        return self._home
-
-    @property
     def settings(self) -> Mapping[str, Any]:
         """The settings of the index, the same object until something is written."""
         return self._current()[1]
@@ -517,7 +513,8 @@ class LocalStore(Store):
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
-        return State(version, changes, next_row, parts, schema), settings
+        same = before.known if changes == before.changes else {}
+        return State(version, changes, next_row, parts, schema, same), settings
 
     def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
         """Open a segment that was not open yet."""
@@ -542,6 +539,32 @@ class LocalStore(Store):
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
         return View(self._current()[0], self._home).snapshot(filter)
+
+    def corpus(self) -> str:
+        """See `View.corpus`."""
+        return self.snapshot().corpus()
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out unknown ids."""
+        return self.snapshot().get(ids)
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids; KeyError if an id is unknown."""
+        return self.snapshot().vectors(ids)
+
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those that a filter selects, in the order of insertion."""
+        return self.snapshot(filter).passages()
+
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of about `count` passages at regular steps, or of all."""
+        return self.snapshot().sample(count)
+
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> StoreHits:
+        """See `Searched`."""
+        return self.snapshot(filter).search(query, k, beta=beta)
 
     # Writing
 

@@ -7,6 +7,7 @@ its rows are contiguous. In a file, the arrays are in the format of safetensors,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -16,23 +17,32 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import are_finite
+from uec_rag.base.checks import are_finite, check_k
 from uec_rag.base.counts import MOST_ROWS, Counts, Frequencies, Words
 from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
-from uec_rag.stores.base import Filter, Passage, Schema, Store, Top, copy_passage
+from uec_rag.stores.base import (
+    Filter,
+    Passage,
+    Schema,
+    Searched,
+    StoreHits,
+    Top,
+    copy_passage,
+)
 from uec_rag.stores.filters import matches, parse
 from uec_rag.stores.local.scan import MANY, Compared, Scan, Way, faster_way
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
+_MOST_HASHED, _CORPUS = 100_000, "corpus"  # passages: some seconds
 _LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
 
@@ -274,6 +284,8 @@ class State:
         The row of the next passage.
     parts : sequence of Part
     schema : Schema
+    known : dict
+        What was computed of the passages, the same after a transaction that changes none.
     """
 
     version: int = 0
@@ -281,6 +293,7 @@ class State:
     next_row: int = 0
     parts: Sequence[Part] = ()
     schema: Schema = field(default_factory=Schema)
+    known: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -353,7 +366,7 @@ class State:
         return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
 
 
-class View(Store):
+class View(Searched):
     """A read-only view of passages, which does not change while others write.
 
     A column is a passage of the view, in the order of insertion.
@@ -423,14 +436,25 @@ class View(Store):
                 yield Segment.join([(part.first, part.segment, kept)])
 
     @property
-    def origin(self) -> object:
-        """The contents that `changes` counts for."""
-        return self.texts
-
-    @property
     def changes(self) -> int:
         """The number of additions and deletions until it was made."""
         return self.state.changes
+
+    def corpus(self) -> str:
+        """Hash every passage's id and text, in any order; of over 100,000, it is their number.
+
+        They are read once after each change.
+        """
+        if len(self) > _MOST_HASHED:
+            return super().corpus()
+        known = self.state.known if self.selected is self.state.alive else {}
+        if _CORPUS not in known:
+            total = 0
+            for one in self.passages():
+                said = f"{len(one.id)}:{one.id}{len(one.text)}:{one.text}".encode()
+                total += int.from_bytes(hashlib.sha256(said).digest())
+            known[_CORPUS] = f"{total % 2**128:032x}"
+        return known[_CORPUS]
 
     def __len__(self) -> int:
         return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
@@ -683,7 +707,11 @@ class View(Store):
         ones = np.ones_like(compared.errors, dtype=np.float32)
         return self.top_k(query, k, beta=beta, compared=compared, weights=ones)
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise RuntimeError("this is a snapshot of a store; write to the store itself.")
-
-    bind = add = delete = _refuse
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> StoreHits:
+        """See `Searched`."""
+        k, view = check_k(k), self.snapshot(filter)
+        top = view.rank(query, k, beta=beta)
+        passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
+        return StoreHits(passages, *top[1:], exact=True)
