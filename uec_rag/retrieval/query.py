@@ -160,15 +160,21 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     def names_reading(place: int) -> bool:
         return find_positions(spoken[place], extract_labels(spoken[place - 1])) is not None
 
+    def is_apart(place: int) -> bool:
+        """Return whether a turn behind a clarifying question is no reply to it."""
+        apart = wording.is_question(spoken[place]) or wording.is_courtesy(spoken[place])
+        return apart and not names_reading(place)
+
     while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
-        is_reply = is_clarifying_question(spoken[position - 1])
-        if not is_reply or (wording.is_question(spoken[position]) and not names_reading(position)):
+        if not is_clarifying_question(spoken[position - 1]) or is_apart(position):
             break
         position -= 2  # to the question that was asked back about, which may be a reply itself
     text, replies = spoken[position], tuple[str, ...]()
     for place in range(position + 2, len(spoken), 2):
         if names_reading(place):
             replies = (*replies, choose_label(spoken[place - 1], spoken[place]))
+        elif extract_labels(spoken[place - 1]):
+            replies = (*replies, spoken[place])  # of none that are offered: they are asked again
         else:
             text, replies = f"{text}\n{spoken[place]}", ()
     return text, spoken[:position], replies
