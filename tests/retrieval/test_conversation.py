@@ -1,4 +1,4 @@
-"""Views of a question in a conversation: their texts, their weights, and their mixture."""
+"""Questions in a conversation: how they are asked, their weights and mixture, and replies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import data_of
+from tests.helpers import VAGUE, data_of, index_of, namesakes
+from uec_rag import UEC
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
@@ -169,3 +170,27 @@ def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
 
 def test_a_question_that_is_repeated_is_not_its_own_context():
     assert searched_turns("How long?", ["Who repairs it?", "how long? "]) == ["Who repairs it?"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "found"),
+    [
+        ("number 2", "answered", ["Car loan"]),
+        ("the first two", "answered", ["Home loan", "Car loan"]),
+        ("not the home loan", "answered", ["Car loan", "Boat loan"]),
+        ("the tablet", "underspecified", None),  # which is none that is offered
+        ("never mind", "no_question", None),
+        ("I don't need it any more", "no_question", None),
+    ],
+)
+def test_a_reply_chooses_excludes_asks_again_or_gives_up(reply, code, found):
+    texts, about = namesakes()
+    index = index_of(UEC(["bm25"]), texts, metadatas=about)
+    asked = index.search([VAGUE])[0].decision.clarifying_question
+    assert asked == "Do you mean Home loan, Car loan or Boat loan?"
+    [one] = index.search([reply], history=[[VAGUE, asked]])
+    assert one.decision.code == code
+    if found is not None:
+        assert [passage.metadata["title"] for passage in one.passages] == found
+    if code == "underspecified":
+        assert one.decision.clarifying_question == asked
