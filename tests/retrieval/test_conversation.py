@@ -118,7 +118,7 @@ def test_words_of_all_turns_stay_readable():
 
 def test_questions_back_are_not_searched_with():
     turns = ["When?", "Who?", BACK, "tar", BACK]
-    assert searched_turns("And how?", turns) == ["When?", "Who?", "tar"]
+    assert searched_turns("And how?", turns) == ["When?", "Who?\ntar"]
 
 
 @pytest.mark.parametrize("reply", ["the second", "Git add.", "2"])
@@ -140,7 +140,7 @@ BACK = "Do you mean rsync, git add or git push?"
 
 
 @pytest.mark.parametrize("row", data_of("replies_in_turn.json"), ids=lambda row: row["said"])
-def test_a_reply_completes_the_question_that_was_asked_back_about(row):
+def test_a_reply_belongs_to_the_question_that_was_asked_back_about(row):
     """What is searched: a question, the turns before it, and the replies that choose."""
     query = Query.parse(row["said"], row["turns"])
     assert [query.text, [*query.history], [*query.replies]] == row["searched"]

@@ -109,8 +109,9 @@ class Query:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
         reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. Any other reply that is no question itself, such
-        as "2024" to "Which year?", is more text of the question.
+        question, among those that this one offers. A reply that chooses none of these is asked
+        again. Where none were offered, a reply that is no question itself, such as "2024" to "Which
+        year?", is more text of the question.
 
         Of a message of over 200 characters, the part that asks is the question, and the rest is the
         turn before it.
@@ -162,8 +163,8 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
 
     def is_apart(place: int) -> bool:
         """Return whether a turn behind a clarifying question is no reply to it."""
-        apart = wording.is_question(spoken[place]) or wording.is_courtesy(spoken[place])
-        return apart and not names_reading(place)
+        gives_up = place == len(history) and wording.is_courtesy(spoken[place])
+        return (gives_up or wording.is_question(spoken[place])) and not names_reading(place)
 
     while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
         if not is_clarifying_question(spoken[position - 1]) or is_apart(position):
@@ -173,10 +174,10 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     for place in range(position + 2, len(spoken), 2):
         if names_reading(place):
             replies = (*replies, choose_label(spoken[place - 1], spoken[place]))
-        elif extract_labels(spoken[place - 1]):
-            replies = (*replies, spoken[place])  # of none that are offered: they are asked again
-        else:
+        elif not extract_labels(spoken[place - 1]):
             text, replies = f"{text}\n{spoken[place]}", ()
+        elif place == len(history):  # it chooses nothing that is offered: that is asked again
+            replies = (*replies, said)
     return text, spoken[:position], replies
 
 
