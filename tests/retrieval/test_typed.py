@@ -330,6 +330,8 @@ def halves(question):
         ),
         ("How does its price compare to its speed?", ()),
         ("e-Discovery? What's that?", ()),
+        ("I'd like to know if and when my invoice will be sent", ()),
+        ("How long and for what are gift cards valid?", ()),
         ("OK, and what can I do about it?", ()),
         (
             "How do I add a row and how do I delete a table if it is empty?",
