@@ -20,10 +20,10 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.gate import Pending
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, diversify
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Options, Query
 from uec_rag.retrieval.search import Method, run
 from uec_rag.stores.base import Filter, Store

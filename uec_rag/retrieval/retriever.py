@@ -24,10 +24,11 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import calls, learn, save
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.search import Method
 from uec_rag.retrieval.sources import SourceStore, warn_once
@@ -474,7 +475,8 @@ class Retriever:
 
         # A rewrite may lead away from a reading that was chosen.
         search = None if any(query.replies for query in asked) else again
-        return result, gate.pending(result, [query.lines for query in asked], search)
+        lines = [query.lines for query in asked]
+        return result, pending_on_results(gate, result, lines, search)
 
     def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
         """Search for questions; see `calls.search_queries`."""
@@ -482,8 +484,11 @@ class Retriever:
         method = self._method(options.get("filter"))
         return calls.search_queries(self.uec, self.store, method, queries, k, options)
 
+    def basis(self, filter: Filter | None = None) -> str:
+        """Return the fingerprint of the settings that confidence depends on in a search."""
+        return self._method(filter).basis
+
     def _method(self, filter: Filter | None = None) -> Method:
-        """Return the method of a search, of which a gate keeps the basis."""
         return calls.method_of(self.uec.fitted, self.calibration, self.language, filter)
 
     def search_vector(
