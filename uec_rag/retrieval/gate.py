@@ -200,10 +200,8 @@ class Gate(Policy):
             passed with `max_wrong` or `advisor`.
         """
         check_target(max_wrong, max_risk, certainty, advisor)
-        read = 0 if advisor is None else READ
-        searched = LabelledSearch.from_queries(
-            retriever, queries, relevant_ids, k=k, filter=filter, read=read
-        )
+        options: dict[str, Any] = {"filter": filter, "read": 0 if advisor is None else READ}
+        searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, **options)
         advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter, "opinion": opinion}
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, **advice)
 
