@@ -1,12 +1,12 @@
 """The languages in which decisions are told, and which of them a question is in."""
 
 import string
+from dataclasses import replace
 
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.decision import apply_advice, decide_again, decide_one, with_note
+from uec_rag.confidence.decision import decide_again, decide_one, with_note
 from uec_rag.confidence.languages import (
     TRANSLATIONS,
     check_language,
@@ -58,10 +58,9 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
     unsure = decide_one(0.4, in_corpus=0.6, language=language)
     assert unsure.reason == said["uncertain"]
     assert decide_again(unsure, 0.3).reason == said["answered"]
-    assert apply_advice(unsure, Advice("no")).reason == said["no_answer"]
-    assert apply_advice(unsure, Advice("answer"), "tar").reason == said["searched_as"].format(
-        reason=said["answered"], question="tar"
-    )
+    assert decide_again(replace(unsure, in_corpus=0.03), 0.5).reason == said["no_answer"]
+    again = decide_again(replace(unsure, searched_as="tar"), 0.3)
+    assert again.reason == said["searched_as"].format(reason=said["answered"], question="tar")
     assert with_note(unsure, "x").reason == said["note"].format(reason=unsure.reason, note="x")
     assert language_of(with_note(unsure, "x").reason) == language
 

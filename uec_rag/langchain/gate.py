@@ -18,9 +18,9 @@ from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, R
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
+from uec_rag.advice.ask import PROMPT, Advisor, prompt
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
-from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
@@ -35,8 +35,9 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, framework
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
 from uec_rag.stores.source import SourceStore
 
@@ -115,7 +116,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         Reads the documents once per borderline question (`Gate.advisor`). A chat model receives the
         prompt of `chat_advisor`; if it says that the documents do not answer the question, its
         rewrite of it is searched for. A decision model (`BaseDecisionModel`, `TypeSafeClassifier`,
-        `OpenAIDecisions`, `uec_rag.confidence.decision_models.SystemOne`) gives a probability.
+        `OpenAIDecisions`, `uec_rag.advice.decision_models.SystemOne`) gives a probability.
     rewriter : BaseChatModel or callable, optional
         Rewrites questions that a decision model declines.
 

@@ -19,9 +19,9 @@ from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.assess import Assessment, assess, decide
-from uec_rag.retrieval.gate import Pending
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, cover, diversify
 from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole, phrasings
 from uec_rag.retrieval.query import Options, Query
 from uec_rag.retrieval.search import Found, Method, find

@@ -18,9 +18,10 @@ from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_i
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn
-from uec_rag.retrieval.gate import Gate, Pending
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.metadata import KEY, surest_decision
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.source import Source, SourceStore, Vectors

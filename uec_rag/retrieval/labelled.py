@@ -5,31 +5,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from functools import partial
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.advice.learn import FEWEST
 from uec_rag.base.checks import as_list, check_k, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.hits import Result, SearchResult
-from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.base import Filter, Passage, Searched
 from uec_rag.stores.source import SourceStore
-
-FEWEST = 20
-"""The smallest number of labelled questions to learn from."""
 
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
 
 _MOST_KEPT = 32  # passages by which a gate notices that its index has others
 
-Searchable: TypeAlias = Any
-"""A `uec_rag.Retriever`, whose module imports this one."""
+
+class Searchable(Protocol):
+    """What is searched for a gate: `uec_rag.Retriever`."""
+
+    store: Searched
+    usual_filter: Filter | None
+
+    @property
+    def corpus(self) -> str:
+        """The fingerprint of the passages."""
+
+    @property
+    def probes(self) -> tuple[tuple[float, ...], ...]:
+        """The vectors of a few texts by its models."""
+
+    @property
+    def has_own_vectors(self) -> bool:
+        """False if stored vectors are known to be others than those of the store's model."""
+
+    def basis(self, filter: Filter | None = None) -> str:
+        """The fingerprint of the settings of a search."""
+
+    def count_lost(self, passages: tuple[tuple[str, str], ...], *, again: bool) -> int:
+        """Count passages that are gone or have another text."""
+
+    def passages(self, filter: Filter | None = None) -> Iterable[Passage]:
+        """Iterate over its passages."""
+
+    def with_gate(self, gate: None) -> Self:
+        """Return a view in which no gate decides."""
+
+    def search(
+        self, queries: Sequence[str], k: int = 4, *, filter: Filter | None = None
+    ) -> SearchResult:
+        """Search for questions."""
 
 
 def check_labels(
@@ -100,23 +132,25 @@ class LabelledSearch:
 
     Attributes
     ----------
-    retriever : Retriever
-        The snapshot that was searched.
     result : SearchResult
     relevant : list of frozenset of str
         Ids of the passages that answer each query; empty if none does.
     k : int
+    search : callable
+        Searches for other queries in the same snapshot, with the same filter.
     corpus : str
         Fingerprint of the passages.
-    filter : mapping, callable or None
+    probes, passages : tuple
+        As in `Gate`; the passages are some labelled answers and first hits.
     """
 
-    retriever: Searchable
     result: SearchResult
     relevant: list[frozenset[str]]
     k: int
+    search: Callable[[Sequence[str]], SearchResult]
     corpus: str
-    filter: Filter | None = None
+    probes: tuple[tuple[float, ...], ...]
+    passages: tuple[tuple[str, str], ...]
 
     @property
     def basis(self) -> str:
@@ -170,16 +204,12 @@ class LabelledSearch:
         view = retriever.with_gate(None)
         result = view.search(queries, max(k, read), filter=filter)
         warn_of_lost(view.store, wanted)
-        return cls(view, result, wanted, k, view.corpus, filter)
-
-    @property
-    def passages(self) -> tuple[tuple[str, str], ...]:
-        """Ids of some labelled answers and first hits, with hashes of their texts."""
-        answers = (id_ for ids in self.relevant for id_ in sorted(ids))
-        first = (one.passages[0].id for one in self.result if one.passages)
+        answers = (id_ for ids in wanted for id_ in sorted(ids))
+        first = (one.passages[0].id for one in result if one.passages)
         ids = [*dict.fromkeys([*answers, *first])]
-        few = ids[:: 1 + (len(ids) - 1) // _MOST_KEPT]
-        return tuple(self.retriever.store.fingerprints(few).items())
+        few = view.store.fingerprints(ids[:: 1 + (len(ids) - 1) // _MOST_KEPT])
+        search = partial(view.search, k=k, filter=filter)
+        return cls(result, wanted, k, search, view.corpus, view.probes, tuple(few.items()))
 
     def threshold(
         self,

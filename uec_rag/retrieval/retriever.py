@@ -25,10 +25,11 @@ from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
@@ -480,7 +481,8 @@ class Retriever:
 
         # A rewrite may lead away from a reading that was chosen.
         search = None if any(query.replies for query in asked) else again
-        return result, gate.pending(result, [query.lines for query in asked], search)
+        lines = [query.lines for query in asked]
+        return result, pending_on_results(gate, result, lines, search)
 
     def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
         """Search for questions; see `search_queries`."""
@@ -497,8 +499,11 @@ class Retriever:
         """Read the passages with the ensemble that they are of; a snapshot's stays."""
         return read({}) if self._is_snapshot else save.read_whole(self._home, read)
 
+    def basis(self, filter: Filter | None = None) -> str:
+        """Return the fingerprint of the settings that confidence depends on in a search."""
+        return self._method(filter).basis
+
     def _method(self, filter: Filter | None = None) -> Method:
-        """Return the method of a search, of which a gate keeps the basis."""
         model = None if self.calibration is None else self.calibration.model
         return method_of(self.uec.fitted, model, self.language, filter)
 
