@@ -1,18 +1,22 @@
 """A framework's own reranker in front of the gate: its order is shown, and the gate decides."""
 
+import numpy as np
 import pytest
 from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_classic.retrievers.document_compressors import CrossEncoderReranker
 from langchain_core.cross_encoders import BaseCrossEncoder
+from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 from llama_index.core import VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import TextNode
 
-from tests.helpers import bag_of_words
+from tests.helpers import bag_of_words, data_of
 from uec_rag import UEC, Gate
+from uec_rag.confidence.risk import conformal_threshold
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
@@ -53,7 +57,9 @@ def test_a_reranker_of_langchain(uec, texts, queries, threshold, action):
     for query in queries[:3]:
         found, documents = gate.invoke(query), retriever.invoke(query)
         assert found["decision"] == action
-        assert found["confidence"] == documents[0].metadata["uec_confidence"]
+        relevance = [document.metadata["uec_relevance"] for document in found["documents"]]
+        most = documents[0].metadata["uec_confidence"]
+        assert found["confidence"] == pytest.approx(min(most, sum(relevance)))
         shown = [document.page_content for document in found["documents"] or found["candidates"]]
         assert shown == reranked([document.page_content for document in documents])
 
@@ -102,3 +108,56 @@ async def test_hits_of_any_retriever_are_judged_in_its_order(uec, texts, queries
         assert [node.text for node in shown] == [node.text for node in again]
         ids = [node.node_id for node in found]
         assert [node.node_id for node in shown] == (ids if action == "answer" else [NOTICE])
+
+
+WARRANTY = "How long is the warranty on lamps?"
+
+
+def left(hits):
+    """All but what answers `WARRANTY`."""
+    return [hit for hit in hits if "warranty" not in text_of(hit)]
+
+
+def text_of(hit):
+    return getattr(hit, "page_content", None) or hit.text
+
+
+def split(hits):
+    """The first two hits, each in several parts."""
+    return [
+        Document(part, metadata={**hit.metadata})
+        for hit in hits[:2]
+        for part in text_of(hit).split(" ", 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "action"),
+    [
+        (left, "abstain"),
+        (lambda hits: hits[::-1], "answer"),
+        (lambda hits: hits[:1], "answer"),
+        (split, "answer"),
+        (lambda hits: [], "abstain"),
+    ],
+    ids=["the answer is dropped", "reversed", "the first", "in parts", "nothing is left"],
+)
+def test_the_decision_is_about_the_hits_that_are_left(step, action):
+    retriever = UECRetriever.from_texts(data_of("shop.json")["texts"], UEC(), k=6)
+    gate = UECGate(retriever=retriever | RunnableLambda(step))
+    found = gate.invoke(WARRANTY)
+    assert found["decision"] == action
+    assert (found["confidence"] > 0.9) == (action == "answer")
+    nodes = LlamaIndexRetriever(retriever.index, 6).retrieve(WARRANTY)
+    if step is not split:
+        [first, *_] = UECGatePostprocessor().postprocess_nodes(step(nodes)) or [None]
+        assert (first is not None and first.node_id != NOTICE) == (action == "answer")
+
+
+def test_parts_of_a_hit_are_no_further_hits_for_a_guarantee():
+    retriever = UECRetriever.from_texts(data_of("shop.json")["texts"], UEC(), k=4)
+    guarantee = conformal_threshold(np.linspace(0, 1, 200), np.arange(200) < 5, 0.1)
+    promised = Gate(0.3, guarantee=guarantee)
+    with pytest.warns(UserWarning, match="fewer of them are left, here 2"):
+        found = UECGate(retriever=retriever | RunnableLambda(split), gate=promised).invoke(WARRANTY)
+    assert found["decision"] == "abstain"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -40,7 +40,7 @@ _Count = Annotated[int, Meta(ge=0)]
 
 # Names that are others in JSON, fields that only a gate needs, and those that seldom have a value.
 _NAMES = {"action": "decision", "code": "reason_code"}
-_SEARCH = ("threshold", "unfamiliar", "basis", "hits", "size", "language", "closest")
+_SEARCH = ("threshold", "unfamiliar", "basis", "hits", "size", "shown", "language", "closest")
 _COSTS = ("advice_probability", "advice_calls", "advice_tokens")
 _SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
 
@@ -81,6 +81,8 @@ class Decision(Record):
         Number of hits that confidence is about; 0 if unknown.
     size : int
         Number of passages that were searched; 0 if unknown.
+    shown : int
+        Number of different hits that were handed over; 0 if unknown.
     code : str
         The kind of reason; see `Code`.
     advice : str
@@ -114,6 +116,7 @@ class Decision(Record):
     basis: str = field(default="", compare=False)
     hits: _Count = field(default=0, compare=False)
     size: _Count = field(default=0, compare=False)
+    shown: _Count = field(default=0, compare=False)
     code: Code | Literal[""] = field(default="", compare=False)
     advice: str = ""
     advice_probability: _Share | None = field(default=None, compare=False)
@@ -170,7 +173,7 @@ class Decision(Record):
     def metadata(self) -> dict[str, Any]:
         """Return what programs are told of the decision, as JSON values."""
         fields = self._json()
-        for name in ("basis", "hits", "size", "closest"):  # which gates alone need
+        for name in ("basis", "hits", "size", "shown", "closest"):  # which gates alone need
             del fields[name]
         for name in ("advice", "searched_as", *_COSTS):
             if not fields[name]:
@@ -316,4 +319,45 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     names += ["unfamiliar", "language", "closest", "searched_as"]
     told = {name: getattr(decision, name) for name in names}
     again = decide_one(**told, threshold=threshold)
-    return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
+    of_search = {name: getattr(decision, name) for name in ("basis", "hits", "size", "shown")}
+    return replace(again, **of_search)
+
+
+def decide_on_left(
+    decision: Decision, relevance: Sequence[float], titles: Collection[str]
+) -> Decision:
+    """Decide on the different hits that are left of those of a search, as if no other were there.
+
+    The confidence is at most the sum of the relevance of as many as it is about; what may be in the
+    corpus shrinks with it. It is the same decision if none is missing, in whatever order they are.
+
+    Parameters
+    ----------
+    decision : Decision
+        That of the search.
+    relevance : sequence of float
+        P(this hit is relevant) of each hit that is left.
+    titles : collection of str
+        The readings that hits are left of.
+
+    Examples
+    --------
+    >>> found = replace(decide_one(0.9, in_corpus=0.95), shown=3, hits=4)
+    >>> [decide_on_left(found, left, ()).action for left in ([0.02, 0.01], [0.8, 0.01])]
+    ['abstain', 'answer']
+    """
+    if len(relevance) >= decision.shown:
+        return decision
+    best = sorted(relevance, reverse=True)[: decision.hits or None]
+    sure = min(decision.confidence, sum(best))
+    share = sure / max(decision.confidence, 1e-7)
+    readings = tuple(one for one in decision.readings if one.title in titles)
+    known = replace(
+        decision,
+        confidence=sure,
+        # What was dropped was on the subject.
+        in_corpus=max(sure, decision.in_corpus * share, min(decision.in_corpus, _OFF_TOPIC)),
+        readings=readings if decision.action == "clarify" else decision.readings,
+        shown=len(relevance),
+    )
+    return decide_again(known, decision.threshold)

@@ -34,7 +34,7 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval import Retriever, framework
+from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
@@ -88,7 +88,8 @@ class _Judged(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         found = self.theirs.invoke(query, {"callbacks": run_manager.get_child()})
-        return with_uncertainty(framework.judge(self.uec, query, passages_of(found)))[: self.k]
+        [judged] = framework.judge(self.uec, query, passages_of(found))
+        return with_uncertainty(SearchResult([judged if self.k is None else judged.first(self.k)]))
 
 
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):

@@ -70,12 +70,21 @@ class Gated(TypedDict, total=False):
 _TOLD = Gated.__annotations__.keys() - {"within", "filter"}
 
 
+def _meant(decision: Decision) -> set[str]:
+    """Return the titles of the readings, and the ids of their passages."""
+    return {*decision.candidates, *(reading.title for reading in decision.readings)}
+
+
 def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
     """Join a question, its documents and the decision, which is also set in their metadata."""
     for document in documents:
         tell(document.metadata, decision)
     rivals = documents if decision.action == "clarify" else ()
-    known = [document for document in rivals if document.id in decision.candidates]
+    known = [  # a compressor may drop ids
+        document
+        for document in rivals
+        if (document.id or document.metadata.get("uec_reading")) in _meant(decision)
+    ]
     return Gated(
         question=question,
         documents=list(documents),

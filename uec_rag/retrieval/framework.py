@@ -20,7 +20,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import SearchResult
-from uec_rag.retrieval.metadata import KEY, surest_decision
+from uec_rag.retrieval.metadata import KEY, PARTS, hits_in, surest_decision
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store
@@ -310,7 +310,8 @@ def keeping_findings(
             text = "" if f"{KEY}decision" in hit.metadata else " ".join(text_of(hit).split())
             found = [metadata for part, metadata in noted if part in text]
             best = max(found, key=lambda told: told[f"{KEY}relevance"], default=None)
-            kept.append(hit if best is None else add(hit, {**best}))
+            parts = [[told[f"{KEY}score"], told[f"{KEY}relevance"]] for told in found]
+            kept.append(hit if best is None else add(hit, {**best, PARTS: parts}))
         return hits if isinstance(hits, Hits) else kept
 
     token = _noted.set(noted)
@@ -353,7 +354,8 @@ def pending_on(
 
     def at_threshold(some: list[_H]) -> Decision:
         decision = decision_on(some, expected, question)
-        return decision if gate is None or not some else gate.decide_again(decision, len(some))
+        left = len(hits_in(hit.metadata for hit in some))
+        return decision if gate is None or not some else gate.decide_again(decision, left)
 
     def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H]]]:
         found = [search(rewrite) for rewrite in rewrites] if search else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ class Hit:
 
 _NUMBERS = ("score", "mu", "model_variance", "disagreement", "relevance", "sigma2")
 _DETAILS = ("encoders", "matched_terms")
+_SAME = attrgetter("score", "relevance")  # by which parts of one hit are told from other hits
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,7 +242,7 @@ class Result:
         plain = ("score", "sigma2", "relevance")
         fields = numbers if details else {key: numbers[key] for key in plain if key in numbers}
         if self.judged:
-            fields |= decision.findings()
+            fields |= replace(decision, shown=len({*map(_SAME, self.hits)})).findings()
             if decision.action == "clarify":
                 titles = (one.title for one in decision.readings if hit.passage.id in one.ids)
                 fields["reading"] = next(titles, "")

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from uec_rag.confidence.decision import DECISION_KEYS, Decision
+from uec_rag.confidence.decision import DECISION_KEYS, Decision, decide_on_left
 from uec_rag.stores.base import Passage, copy_value
 
 KEY = "uec_"
 """The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
+
+PARTS = f"{KEY}parts"
+"""The key for score and relevance of each of the hits that a longer passage was merged of."""
 
 
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,17 +69,36 @@ def tell(metadata: dict[str, Any], decision: Decision) -> None:
     metadata.update((f"{KEY}{name}", value) for name, value in decision.findings().items())
 
 
+def hits_in(metadatas: Iterable[Mapping[str, Any]]) -> dict[tuple[float, float], str]:
+    """Return the different hits of a search among some metadata: their readings, "" if none.
+
+    A hit is told by its score and relevance, so that the parts of one that was split count once.
+    One that was merged of several has those of all (`PARTS`).
+    """
+    found = dict[tuple[float, float], str]()
+    for metadata in metadatas:
+        own = [metadata.get(f"{KEY}score"), metadata.get(f"{KEY}relevance")]
+        for score, relevance in metadata.get(PARTS, [own]):
+            if isinstance(score, float | int) and isinstance(relevance, float | int):
+                found[float(score), float(relevance)] = str(metadata.get(f"{KEY}reading", ""))
+    return found
+
+
 def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
     """Read the decision of the highest confidence from the metadata of hits; None if there is none.
 
-    Hits of several queries may have several decisions. Metadata other than `HitMetadata` may be
-    from other retrievers; they are only read if there are no `HitMetadata`, which lose their type
-    in a file or on the way to another process.
+    It is about these hits: of those that a step after the search has dropped, none counts. Hits of
+    several queries may have several decisions. Metadata other than `HitMetadata` may be from other
+    retrievers; they are only read if there are no `HitMetadata`, which lose their type in a file or
+    on the way to another process.
     """
     hits = list(metadatas)
-    ours = [metadata for metadata in hits if isinstance(metadata, HitMetadata)]
-    decisions = filter(None, map(_decision_in, ours or hits))
-    return max(decisions, key=lambda decision: decision.confidence, default=None)
+    ours = [metadata for metadata in hits if isinstance(metadata, HitMetadata)] or hits
+    left = hits_in(ours)
+    relevance, titles = [each for _, each in left], {*left.values()}
+    decisions = {one.reason: one for one in map(_decision_in, ours) if one is not None}.values()
+    made = (decide_on_left(one, relevance, titles) if left else one for one in decisions)
+    return max(made, key=lambda decision: decision.confidence, default=None)
 
 
 def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
