@@ -236,7 +236,7 @@ class About:
     document : str
         The title of its document (`DOCUMENT_KEYS`, or LlamaIndex's "header_path"); "" if not known.
     opening : str
-        The first ten words of its text, which describe its subject besides the title.
+        The first ten words of its text, casefolded, a space around each: what it is about, too.
     above : str
         The heading above the subject and below the title of the document, as splitters of both
         frameworks note it; "" if none is known.
@@ -277,8 +277,8 @@ class About:
         elif not subject and _suffix(source) in ("", *MARKDOWN):
             subject = _heading_of(metadata, text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
-        opening = " ".join(text[:_LOOKED_AT].split(None, _OPENING)[:_OPENING])
-        return cls(subject or source, source, document, opening, above)
+        words = split_words(text[:_LOOKED_AT].casefold())[:_OPENING]
+        return cls(subject or source, source, document, f" {' '.join(words)} ", above)
 
 
 def with_headings(metadata: Mapping[str, Any], text: str) -> str:

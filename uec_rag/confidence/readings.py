@@ -149,11 +149,16 @@ class Outline:
         self.rarity = np.array([*self.idf.values()], float) * weight
         self.content = [w for w, no in zip(self.idf, little, strict=True) if not no and w[0] != "-"]
         self.paths, self.titles = _paths(self.described)
-        heads = [f"{t} {d.opening}" for t, d in zip(self.titles, self.described, strict=True)]
         names = {name.text for path in self.paths for name in path}
-        self.said = _say([*self.idf], {*names, *self.titles, *heads, ""})
-        self.in_text = np.array([[w in has for w in self.idf] for has in self.words], bool)
-        in_head = np.array([self.said[head] for head in heads])
+        self.said = _say([*self.idf], {*names, *self.titles})
+        self.in_text = np.zeros((len(self.ids), len(self.idf)), bool)
+        in_head = np.array([self.said[title] for title in self.titles])
+        begins = [f" {word.casefold()}" for word in self.idf]
+        for row, (one, words) in enumerate(zip(self.described, self.words, strict=True)):
+            for at, word in enumerate(self.idf):
+                if word in words:
+                    self.in_text[row, at] = True
+                    in_head[row, at] |= begins[at] in one.opening
         said = (self.in_text + 1.0 * in_head) @ self.rarity
         logits = np.asarray(self.logits, np.float64) + said
         self.mass = np.exp(logits - logits.max())
@@ -165,15 +170,16 @@ class Outline:
         last.
         """
         while True:
-            groups: dict[object, list[int]] = {}
+            groups, is_last = dict[object, list[int]](), True
             for row in rows:
-                keys = tuple([name.key for name in self.paths[row][: depth + 1]])
-                groups.setdefault(keys or row, []).append(row)
-            is_last = all(len(self.paths[row]) <= depth + 1 for row in rows)
+                path = self.paths[row]
+                keys = tuple([name.key for name in path[: depth + 1]]) if path else row
+                groups.setdefault(keys, []).append(row)
+                is_last = is_last and len(path) <= depth + 1
             if (tells := len(groups) > 1 and self._tells([*groups.values()], depth)) or is_last:
                 break
             depth += 1
-        tells = tells or any(self.titles[row] for row in rows)
+        tells = tells or bool({self.titles[row] for row in rows} - {""})
         mass = [float(self.mass[group].sum()) for group in groups.values()]
         order = sorted(range(len(mass)), key=mass.__getitem__, reverse=True)
         children = [[*groups.values()][at] for at in order]
@@ -254,13 +260,14 @@ class Node:
 
         They are those on the paths to its hits below the node, and their titles.
         """
-        outline, table = self.outline, []
-        for rows in self.children:
-            paths = [outline.paths[row][self.depth :] or outline.paths[row][-1:] for row in rows]
-            names = {name.text for path in paths for name in path}
-            names.update([outline.titles[row] for row in rows])
-            table.append(np.any([outline.said[name] for name in names], axis=0))
-        return np.array(table)
+        outline = self.outline
+        table = np.zeros((len(self.children), len(outline.idf)), bool)
+        for row_of_table, rows in zip(table, self.children, strict=True):
+            for row in rows:
+                row_of_table |= outline.said[outline.titles[row]]
+                for name in outline.paths[row][self.depth :] or outline.paths[row][-1:]:
+                    row_of_table |= outline.said[name.text]
+        return table
 
 
 def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
@@ -274,6 +281,10 @@ def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
     documents = Counter([_plain(d) for d, _ in {(one.document, one.source) for one in described}])
     paths, titles = list[list[Name]](), list[str]()
     for one, subject, site in zip(described, subjects, split, strict=True):
+        if not (one.source or one.document or subject):
+            paths.append([])
+            titles.append("")
+            continue
         folders, file = path_names(one.source)
         document, title = without_number(one.document), without_number(site[1] if site else subject)
         called = document if document and documents[_plain(one.document)] == 1 else file or document
@@ -377,14 +388,20 @@ def _names_one(node: Node) -> float:
     mass: dict[tuple[bool, frozenset[str]], dict[tuple[str, ...], float]] = {}
     rows = [row for child in node.children for row in child]
     for row in rows:
-        path = outline.paths[row]
-        keys = tuple([name.key for name in path])
-        names = [(name.text, keys[:at], True) for at, name in enumerate(path, 1) if name.is_title]
-        if keys[-1:] != (outline.titles[row],):  # it is not on the path
-            names.append((outline.titles[row], (*keys, outline.titles[row]), True))
+        path, keys, names = (
+            outline.paths[row],
+            tuple[str, ...](),
+            list[tuple[bool, str, tuple[str, ...]]](),
+        )
+        for name in path:
+            keys = (*keys, name.key)
+            if name.is_title:
+                names.append((True, name.text, keys))
+        if keys[-1:] != (title := outline.titles[row],):  # it is not on the path
+            names.append((True, title, (*keys, title)))
         source = outline.described[row].source
-        names.append((path_names(source)[1].replace("_", " "), (source,), False))
-        for text, place, is_title in names:
+        names.append((False, path_names(source)[1].replace("_", " "), (source,)))
+        for is_title, text, place in names:
             if (stemmed := stems(text)) and stemmed <= asked:
                 of = mass.setdefault((is_title, stemmed), {})
                 of[place] = of.get(place, 0.0) + float(outline.mass[row])
