@@ -36,7 +36,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.model import Calibrator
 from uec_rag.confidence.readings import (
-    Candidates,
+    Node,
     Reading,
     features,
     readings,
@@ -69,7 +69,7 @@ class Example:
     ----------
     label : str
         One of `LABELS`.
-    found : array, shape (6,)
+    found : array, shape (5,)
         `features`.
     offered : tuple of Reading
         What it may mean.
@@ -91,12 +91,12 @@ class Example:
     chosen: float
 
 
-def example(row: dict[str, Any], label: str, near: Candidates, result: Result) -> Example:
+def example(row: dict[str, Any], label: str, near: Node, result: Result) -> Example:
     """What a search found for a question (`near`, `result`: of it alone)."""
     found = readings(near)
     offered = [reading.ids for reading in found]
     meant = [set(reading["relevant"]) for reading in row.get("readings", ())]
-    first = [float(near.ids[0] in right) for right in meant]
+    first = [float(near.outline.ids[0] in right) for right in meant]
     # Who means a reading chooses the first option that has one of its passages, if any has.
     options = [next((ids for ids in offered if right & {*ids}), ()) for right in meant]
     chosen = [

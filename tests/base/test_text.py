@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.helpers import data_of, rows_of
-from uec_rag.base.text import About
+from uec_rag.base.text import About, path_names
 
 
 @pytest.mark.parametrize("row", rows_of("subjects.csv"), ids=lambda row: row["metadata"])
@@ -22,14 +22,17 @@ def test_the_document_is_what_either_framework_calls_it(metadata, document):
 def test_the_source_is_what_either_framework_calls_it(key):
     about = About.from_passage({key: "docs/loans.md", "page": 3})
     assert about.source == about.subject == "docs/loans.md"
-    assert about.is_file
 
 
-def test_words_have_a_space_before_and_after_and_stems_have_no_function_words():
-    about = About.from_passage(
-        {"title": "The Fees for Loans", "source": "b/loans/index.md"}, "Über 3 loans."
+@pytest.mark.parametrize(("source", "folders", "file"), data_of("paths.json"))
+def test_a_path_is_the_names_of_folders_and_of_a_file_without_what_no_reader_knows(
+    source, folders, file
+):
+    assert path_names(source) == (tuple(folders), file)
+
+
+def test_a_passage_opens_with_the_first_words_of_its_text():
+    assert About.from_passage({"title": "Fees"}, f"Über 3\nloans. {'x ' * 20}").opening == (
+        " über 3 loans x x x x x x x "
     )
-    assert about.subject_words == " the fees for loans "
-    assert (about.subject_stems, about.source_stems) == ("fee loan", "loan")
-    assert about.opening_words == " über 3 loans "
-    assert About.from_passage({}, "?!").opening_words == ""
+    assert About.from_passage({}, "?!").opening.strip() == ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
@@ -50,13 +50,13 @@ _HEADING = regex.compile(r"[Hh]eader [1-6]|h[1-6]")
 # A comment in code stands above another one, or what it is on.
 _COMMENTS = r"(?!\r?\n(?:\1[ \t]|[\w.'\"\[\]-]++\s*+=))"
 _MARKDOWN_HEADING = regex.compile(r"\s*+(#{1,6})[ \t]++(\S[^\r\n]*+)" + _COMMENTS)
-_HEADING_LINE = regex.compile(
-    r"\n[ \t\r]*+\n#{2,6}[ \t]++(\S[^\r\n]*+)(?=\s*+\Z|\r?\n[ \t]*+\r?\n)"
-)
 _LINK, _MARKS = regex.compile(r"!?\[([^\[\]]*+)\]\([^()]*+\)"), regex.compile("[`*~]+")
 ATTRIBUTES = regex.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
 """The attributes at the end of a heading in Markdown: "{#fees}", "{: .no_toc}"."""
 
+_SEPARATORS, _QUERY = regex.compile(r"[\\/]+"), regex.compile(r"[?#].*")
+# Of an article in an address, and of a page that was exported.
+_IDS = regex.compile(r"\A\d{5,}[-_]|[ _-][0-9a-f]{12,}\Z")
 _VERSION_KEYS = ("version", "release")
 _VERSION = regex.compile(
     r"(?<![^\W_])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?![^\W_]|\.\d)", regex.IGNORECASE
@@ -151,13 +151,6 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(stemmer.stemWords(words))
 
 
-@lru_cache(4096)
-def _words_and_stems(title: str) -> tuple[str, str]:
-    """Return the casefolded words of a title, a space around each, and its stems."""
-    words = split_words(title.casefold())
-    return f" {' '.join(words)} " if words else "", " ".join(sorted(stems(title)))
-
-
 def split_words(text: str) -> list[str]:
     """Split a text into words, as `WORD` does."""
     words: list[str] = (_ASCII_WORD if text.isascii() else WORD).findall(text)
@@ -193,25 +186,44 @@ def first_difference(paths: Iterable[Sequence[str]]) -> tuple[int, tuple[str, ..
 
 
 @lru_cache(4096)
-def _suffix(source: str) -> str:
-    return PurePath(source).suffix.lower()
+def path_names(source: str) -> tuple[tuple[str, ...], str]:
+    r"""Return the names of the folders above a file, outermost first, and what the file is called.
+
+    It is called without the suffix of a document, the number of an article and the id of an export,
+    and an index as its folder. The host of a URL is a folder.
+
+    Examples
+    --------
+    >>> path_names("docs/fees/index.md"), path_names("loans.sh")
+    ((('docs',), 'fees'), ((), 'loans.sh'))
+    >>> path_names("https://example.com/help/115002217-laptop?lang=en")
+    (('example.com', 'help'), 'laptop')
+    >>> path_names(r"C:\\docs\\Laptop 1a2b3c4d5e6f.md")[1]
+    'Laptop'
+    """
+    plain = _QUERY.sub("", source) if "://" in source else source
+    parts = [part for part in _SEPARATORS.split(plain) if part and not part.endswith(":")]
+    if not parts:
+        return (), source
+    path = PurePath(*parts)
+    if is_index(path):
+        *parts, _ = parts
+    elif path.suffix.lower() in DOCUMENTS:
+        parts[-1] = path.stem
+    *folders, file = parts
+    return tuple(folders), _IDS.sub("", file) or file
 
 
 @lru_cache(4096)
-def _stems_of_file(source: str) -> str:
-    """Return the stems in the name of a file, or of its folder if it is an index."""
-    path = PurePath(source)
-    name = path.parent.name if is_index(path) else path.stem
-    return " ".join(sorted(stems(name.replace("_", " "))))
+def _suffix(source: str) -> str:
+    return PurePath(source).suffix.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class About:
     r"""What a passage is about, by its metadata and the heading that begins its text.
 
-    A passage derives it at the first access, and keeps it, so that a search takes words apart only
-    of hits that it has not met. Words are casefolded, with a space before and after each; stems are
-    sorted, without function words, and a space is between them.
+    A passage derives it at the first access, and keeps it.
 
     Attributes
     ----------
@@ -223,12 +235,8 @@ class About:
         Its source (`SOURCE_KEYS`); "" if not known.
     document : str
         The title of its document (`DOCUMENT_KEYS`, or LlamaIndex's "header_path"); "" if not known.
-    subject_words : str
-    opening_words : str
-        The first ten words of its text, which describe its subject besides the title.
-    subject_stems : str
-    source_stems : str
-        Those in the name of its file, or of the folder if the file is an index.
+    opening : str
+        The first ten words of its text, casefolded, a space around each: what it is about, too.
     above : str
         The heading above the subject and below the title of the document, as splitters of both
         frameworks note it; "" if none is known.
@@ -244,25 +252,13 @@ class About:
     >>> headers = {"Header 1": "Loans", "Header 2": "Books {#books}", "Header 3": "Fees"}
     >>> About.from_passage(headers).above
     'Books'
-    >>> fees = About.from_passage({"title": "Fees for Loans", "source": "docs/prices.md"})
-    >>> fees.subject_words, fees.subject_stems, fees.source_stems
-    (' fees for loans ', 'fee loan', 'price')
     """
 
     subject: str
     source: str
     document: str
-    subject_words: str
-    opening_words: str
-    subject_stems: str
-    source_stems: str
+    opening: str
     above: str = ""
-
-    @property
-    def is_file(self) -> bool:
-        """True if no more is known than the name of a file."""
-        named = _suffix(self.source) in DOCUMENTS
-        return named and self.subject == self.source
 
     @classmethod
     def from_passage(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
@@ -281,34 +277,8 @@ class About:
         elif not subject and _suffix(source) in ("", *MARKDOWN):
             subject = _heading_of(metadata, text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
-        subject = subject or source
-        opens = _below(headings, "", text[:_LOOKED_AT])
-        opening = " ".join(opens.split(None, _OPENING)[:_OPENING])
-        first_words = " ".join(split_words(opening.casefold()))
-        words, known_stems = _words_and_stems(subject)
-        return cls(
-            subject,
-            source,
-            document,
-            subject_words=words,
-            opening_words=f" {first_words} " if first_words else "",
-            subject_stems=known_stems,
-            source_stems=_stems_of_file(source) if source else "",
-            above=above,
-        )
-
-    def below(self) -> Self:
-        """Return the same with the heading above in its subject, as `read_folder` titles it.
-
-        Examples
-        --------
-        >>> headers = {"Header 1": "Loans", "Header 2": "Books", "Header 3": "Fees"}
-        >>> About.from_passage(headers).below().subject
-        'Books: Fees'
-        """
-        subject = f"{self.above}: {self.subject}"
-        words, known_stems = _words_and_stems(subject)
-        return replace(self, subject=subject, subject_words=words, subject_stems=known_stems)
+        words = split_words(text[:_LOOKED_AT].casefold())[:_OPENING]
+        return cls(subject or source, source, document, f" {' '.join(words)} ", above)
 
 
 def with_headings(metadata: Mapping[str, Any], text: str) -> str:
@@ -386,21 +356,6 @@ def _heading_of(metadata: Mapping[str, Any], text: str) -> str:
         text = rest.lstrip("\n") if line.partition(": ")[0] in metadata else text
     begins = _MARKDOWN_HEADING.match(text)
     return _without_markup(begins[2]) if begins else ""
-
-
-def headings_in(source: str, text: str) -> list[str]:
-    r"""List the Markdown headings of sections in a passage that was cut without regard to them.
-
-    Examples
-    --------
-    >>> headings_in("loans.md", "None.\n\n## Fees\n\nNone.\n\n## `Books`\n\n10")
-    ['Fees', 'Books']
-    >>> headings_in("loans.sh", "# Copyright")
-    []
-    """
-    if _suffix(source) not in ("", *MARKDOWN):  # in a script, it would be a comment
-        return []
-    return [_without_markup(heading) for heading in _HEADING_LINE.findall(text)]
 
 
 def _without_markup(heading: str) -> str:

@@ -20,7 +20,7 @@ from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
-from uec_rag.confidence.readings import ASK, Candidates, Reading
+from uec_rag.confidence.readings import ASK, Node, Outline, Reading
 from uec_rag.retrieval.hits import Hit, Result
 from uec_rag.retrieval.metadata import own_copy
 from uec_rag.retrieval.query import Query
@@ -43,13 +43,13 @@ class Assessment:
     found : Found
     underspecified : float
         P(the question does not say which of its readings is meant).
-    competing : Candidates
-        The texts in which the readings are found.
+    competing : Node
+        The part of the outline of its texts whose children the readings are.
     """
 
     found: Found
     underspecified: float
-    competing: Candidates
+    competing: Node
 
     @property
     def confidence(self) -> float:
@@ -64,28 +64,24 @@ class Assessment:
 
 def assess(found: Found) -> Assessment:
     """Estimate whether a question says which of its readings is meant."""
-    near, asked = candidates_of(found), found.asked
+    asked, outline = found.asked, outline_of(found)
     sure = float(found.probabilities.confidence[0])
-    return Assessment(found, *readings.ambiguity(asked.text, near, sure, asked.turns))
+    return Assessment(found, *readings.ambiguity(asked.text, outline, sure, asked.turns))
 
 
-def candidates_of(found: Found) -> Candidates:
-    """Return the first texts of a question, in which its readings are found."""
-    hits, vectors = found.words.hits[:NEAREST], None
-    described = [*map(attrgetter("about"), hits)]
-    if not all(map(attrgetter("subject"), described)):
-        vectors = found.vectors(found.distinct[:NEAREST])
-    return Candidates(
+def outline_of(found: Found) -> Outline:
+    """Return the outline of the first texts of a question, in which its readings are found."""
+    hits = found.words.hits[:NEAREST]
+    return Outline(
         [*map(attrgetter("id"), hits)],
         [*map(attrgetter("text"), hits)],
-        described,
+        [*map(attrgetter("about"), hits)],
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         found.features.relevance[0, : len(hits), 1],
         found.words.matched[:NEAREST],
         found.words.idf,
         found.words.size,
-        vectors,
         function_words(found.asked.language),
     )
 

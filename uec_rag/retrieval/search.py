@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 import numpy as np
@@ -173,8 +172,6 @@ class Found:
         The features of confidence, of this question alone.
     probabilities : Probabilities
         What the model of confidence makes of them.
-    vectors : callable
-        Returns the stored vectors of the hits at some positions.
     looked_at : int
         The number of passages that were compared.
     """
@@ -196,7 +193,6 @@ class Found:
     unfamiliar: str
     features: Features
     probabilities: Probabilities
-    vectors: Callable[[NDArray[np.intp]], FloatArray]
     looked_at: int
 
 
@@ -281,14 +277,8 @@ def _find_in(
             unfamiliar[row][0],
             seen.row(row),
             sure.row(row),
-            partial(_vectors_at, view, top.columns[row]),
             len(view),
         )
-
-
-def _vectors_at(view: View, columns: NDArray[np.int64], places: NDArray[np.intp]) -> FloatArray:
-    vectors: FloatArray = view.means(columns[places])
-    return vectors
 
 
 def view_for(

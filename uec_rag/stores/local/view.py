@@ -645,10 +645,6 @@ class View(Searched):
         found = dict(zip(distinct, self._read(np.array(distinct, dtype=np.int64)), strict=True))
         return [[found[position] for position in of_query] for of_query in every]
 
-    def means(self, columns: NDArray[np.int64]) -> FloatArray:
-        """Return the stored means of columns (k,), shape (k, d)."""
-        return self.state.numbers(self.positions(columns))[0]
-
     def contributions(
         self, terms: Sequence[Terms], columns: NDArray[np.int64]
     ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
