@@ -263,6 +263,10 @@ class About:
     @classmethod
     def from_passage(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
         """Derive what a passage is about from its metadata and text."""
+        words = split_words(text[:_LOOKED_AT].casefold())[:_OPENING]
+        opening = f" {' '.join(words)} "
+        if not metadata:  # every new hit is looked at
+            return cls(_heading_of(metadata, text), "", "", opening)
         source = first_value(metadata, SOURCE_KEYS)
         headings = headings_of(metadata)
         # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section below "Fees".
@@ -277,8 +281,7 @@ class About:
         elif not subject and _suffix(source) in ("", *MARKDOWN):
             subject = _heading_of(metadata, text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
-        words = split_words(text[:_LOOKED_AT].casefold())[:_OPENING]
-        return cls(subject or source, source, document, f" {' '.join(words)} ", above)
+        return cls(subject or source, source, document, opening, above)
 
 
 def with_headings(metadata: Mapping[str, Any], text: str) -> str:

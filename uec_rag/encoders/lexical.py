@@ -379,7 +379,7 @@ def without_accents(word: str) -> str:
 def _parts_in(text: str) -> frozenset[str]:
     """Return the words of a text and their parts, in lower case and without accents."""
     every = {part.casefold() for word in split_words(text) for part in (word, *_PART.findall(word))}
-    return frozenset(word if word.isascii() else without_accents(word) for word in every)
+    return frozenset([word if word.isascii() else without_accents(word) for word in every])
 
 
 def has_words(text: str, words: Collection[str]) -> bool:
