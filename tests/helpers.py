@@ -278,7 +278,7 @@ def rightness(result, relevant):
 def found_by(index, questions, k=4):
     """What a search finds for each question on its way to a decision."""
     parts = index.uec.encode(questions, "query")
-    return [*find(index._method(), index.store, [*map(Phrasing, questions)], parts, k)]
+    return [*find(index._method(), index.store, [*map(Phrasing.of, questions)], parts, k)]
 
 
 def agree(result):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from uec_rag.base import __version__
 
 if TYPE_CHECKING:
+    from uec_rag.advice.ask import Advice
     from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
     from uec_rag.base.gaussian import Gaussian
-    from uec_rag.confidence.advice import Advice
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Gate, Retriever, SearchResult
 
@@ -27,7 +27,7 @@ __all__ = [
 # Imported on first use: `import uec_rag` stays instant and pulls in no framework.
 _HOME = {
     "UEC": "uec_rag.ensemble",
-    "Advice": "uec_rag.confidence.advice",
+    "Advice": "uec_rag.advice.ask",
     "FingerprintMismatch": "uec_rag.base.errors",
     "Gate": "uec_rag.retrieval",
     "Gaussian": "uec_rag.base.gaussian",

@@ -133,7 +133,7 @@ class Corpus:
         store = retriever.store.snapshot({"$not": {"$id": sorted(gone)}} if gone else None)
         parts = retriever.uec.encode([row["text"]], "query")
         method = retriever._method()
-        [found] = find(method, store, [Phrasing(row["text"])], parts, K)
+        [found] = find(method, store, [Phrasing.of(row["text"])], parts, K)
         assert found is not None
         assessed, query = assess(found), Query(row["text"])
         return example(row, label, assessed.competing, decide(assessed, query, K, len(store)))

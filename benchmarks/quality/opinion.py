@@ -51,13 +51,16 @@ from benchmarks.quality.shared import (
 )
 from benchmarks.tables import print_table
 from uec_rag import Advice, Gate, Retriever
-from uec_rag.confidence import opinion as opinions
-from uec_rag.confidence.advice import Advisor
+from uec_rag.advice.ask import Advisor
+from uec_rag.advice.learn import OwnCase, auroc, fit_opinion
+from uec_rag.advice.opinion import READ, OpinionModel, odds_of, share_of, shipped_opinion_model
+from uec_rag.confidence import model as models
 from uec_rag.confidence.model import fit_logistic, log_odds
-from uec_rag.confidence.opinion import READ, OpinionModel, auroc, odds_of, share_of
 from uec_rag.documents.questions import questions_of
-from uec_rag.retrieval.advised import DOUBT, OwnCase, fit_opinion, own_cases
+from uec_rag.retrieval.advised import own_cases
 from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.pending import pending_on_results
+from uec_rag.retrieval.policy import DOUBT
 from uec_rag.stores.base import Passage
 
 FURTHER = ("restic", "madetech", "caddy")
@@ -166,7 +169,7 @@ class Manual:
 
     def decide(self, gate: Gate) -> list[Result]:
         """What a gate makes of the questions."""
-        pending = gate.pending(self.found, self.found.queries, self.search)
+        pending = pending_on_results(gate, self.found, self.found.queries, self.search)
         pairs = pending.finish()
         return [replace(found, decision=decision).first(4) for decision, found in pairs]
 
@@ -253,8 +256,8 @@ def gates_for(
     def fitted(second: Advisor | None = None, **noise: float) -> Callable[[str, int], Gate]:
         def make(documents: str, seed: int) -> Gate:
             reader = Reader(judgements[documents], **noise, seed=seed)
-            gate = Gate(advisor=reader, rewriter=second)
-            return fit_opinion(gate, reader, manuals[documents].own)
+            model = fit_opinion(shipped_opinion_model(), reader, manuals[documents].own, 30.0)
+            return Gate(advisor=reader, rewriter=second, opinion=model)
 
         return make
 
@@ -294,7 +297,8 @@ def with_labels(
             gate = Gate(0.0)
             if noise is not None:
                 reader = Reader(judgements[documents], noise)
-                gate = fit_opinion(Gate(0.0, advisor=reader), reader, manual.own)
+                model = fit_opinion(shipped_opinion_model(), reader, manual.own, 30.0)
+                gate = Gate(0.0, advisor=reader, opinion=model)
             for row, one in zip(manual.rows, manual.decide(gate), strict=True):
                 clear = one.decision.action == "answer"
                 score.append(one.decision.confidence if clear else -math.inf)
@@ -379,9 +383,9 @@ def main(
         kept = {
             name: round(learned[name], 4) for name in ("confidence", "contains", "bias", "usual")
         }
-        target = Path(opinions.__file__).with_name("opinion.json")
+        target = Path(models.__file__).with_name("opinion.json")
         target.write_text(json.dumps(kept) + "\n", encoding="utf-8")
-        opinions.shipped_opinion_model.cache_clear()
+        shipped_opinion_model.cache_clear()
     head = ["", *KINDS, "mean", "wrong answers", "calls a question"]
     twelve = manuals_of(folder)
     print_table("Twelve manuals", head, table_of(twelve, gates_for(twelve, judgements), DRAWS))

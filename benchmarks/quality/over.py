@@ -23,8 +23,8 @@ from benchmarks.quality.shared import FITTED_ON, Data, Fit, Queries, Sets, ndcg1
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.encoders import Encoder
-from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores import Passage
+from uec_rag.stores.source import Source, SourceStore
 
 _K = 10
 

@@ -15,11 +15,10 @@ import pytest
 
 from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
-from tests.retrieval.test_save import OLDER
 from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.files import options_of, record_options, update_files
-from uec_rag.retrieval.sources import Source, SourceStore
+from uec_rag.stores.source import Source, SourceStore
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def test_a_hit_says_where_it_is_from_and_begins_without_its_heading(run, tmp_pat
     assert len(shown) < 1400
 
 
-def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_path, monkeypatch):
+def test_an_index_gives_its_passages_to_a_new_one(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     index = Retriever(UEC(["bm25"]))
     opened = {"source": "keys.md", "since": date(2026, 1, 2), "file_sha256": "ab"}
@@ -52,11 +51,6 @@ def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_pa
     index.label("Do keys turn?", ["key", "lock"])
     index.close()
     record_options(tmp_path / "idx", {"exclude": ["drafts/"], "model": ["bm25"]})
-    with database_of(tmp_path / "idx") as database:
-        for sql in OLDER:
-            database.execute(sql)
-    refused = run("ask", "~/idx", "locks", code=2).output
-    assert "has format 1, expected 2" in refused
     again = ("index", "~/idx", "--out", "~/new")
     for given, told in (
         ([], "was made with --model bm25; add that, or another"),
@@ -75,11 +69,8 @@ def test_an_index_of_another_version_gives_its_passages_to_a_new_one(run, tmp_pa
     assert options_of(tmp_path / "new") == {"exclude": ["drafts/"], "model": ["bm25"]}
 
 
-@pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("given", ["idx", "./idx", "../here/idx", "."])
-def test_an_index_is_made_again_from_a_relative_path_in_place(
-    run, tmp_path, monkeypatch, given, version
-):
+def test_an_index_is_made_again_from_a_relative_path_in_place(run, tmp_path, monkeypatch, given):
     (tmp_path / "here").mkdir()
     index = Retriever(UEC(["bm25"]))
     index.add(["Locks turn."], ["lock"])
@@ -88,8 +79,6 @@ def test_an_index_is_made_again_from_a_relative_path_in_place(
     index.close()
     record_options(tmp_path / "here/idx", {"model": ["bm25"]})
     (tmp_path / "here/idx/.update.lock").touch()  # as an earlier `--update` leaves it
-    with database_of(tmp_path / "here/idx") as database:
-        database.execute(f"PRAGMA user_version = {version}")
     monkeypatch.chdir(tmp_path / ("here/idx" if given == "." else "here"))
     refused = run("index", given, "--out", given, code=2)
     assert "was made with --model bm25; add that" in " ".join(refused.output.split())
@@ -112,12 +101,9 @@ def test_an_index_without_a_format_number_is_said_to_be_one_where_it_would_be_re
         Retriever(UEC(["bm25"])).save(old)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path, version):
+def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path):
     found = Source("candidates of theirs", lambda *_: [])
     Retriever(uec := UEC(["bm25"]), SourceStore(uec, found)).save(tmp_path / "fit")
-    with database_of(tmp_path / "fit") as database:
-        database.execute(f"PRAGMA user_version = {version}")
     refused = run("index", tmp_path / "fit", "--out", tmp_path / "x", "--model", "bm25", code=2)
     assert re.search(
         r"FOLDER: .*fit' holds no passages, as a fit or a gate .* Load it over that store",
@@ -125,13 +111,14 @@ def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path, ve
     )
 
 
-def test_passages_that_are_no_table_are_not_read(run, tmp_path):
+def test_an_index_of_another_version_is_neither_read_nor_replaced(run, few, tmp_path):
     Retriever(UEC(["bm25"])).save(tmp_path / "idx")
     with database_of(tmp_path / "idx") as database:
-        database.execute("DROP TABLE passages")
-        database.execute("CREATE VIEW passages AS SELECT 1 id, 'x' text, '{}' metadata, 1 dates")
-    refused = run("index", tmp_path / "idx", "--out", tmp_path / "new", "--model", "bm25", code=2)
-    assert "holds no passages that can be read" in " ".join(refused.output.split())
+        database.execute("PRAGMA user_version = 3")
+    idx, new = tmp_path / "idx", tmp_path / "new"
+    for call in (["ask", idx, "locks"], ["index", idx, "--out", new], ["index", few, "--out", idx]):
+        assert "has format 3, expected 2" in " ".join(run(*call, code=2).output.split())
+    assert not new.exists()
 
 
 def test_too_few_pairs_leave_the_ensemble_unfitted_with_a_note(run, few, words, tmp_path):

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
-from uec_rag.confidence.advice import Advice
-from uec_rag.confidence.decision import Decision, apply_advice, decide_again, decide_one
+from uec_rag.confidence.decision import Decision, decide_again, decide_one
 from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
@@ -79,13 +78,6 @@ def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid
         (Decision.empty(), "nothing_found", SENTENCES["nothing_found"]),
         (decide_again(Decision.empty(), 0.3), "nothing_found", SENTENCES["nothing_found"]),
         (decide_again(decide_one(0.9), 0.95), "uncertain", SENTENCES["uncertain"]),
-        (apply_advice(decide_one(0.4), Advice("no")), "no_answer", SENTENCES["no_answer"]),
-        (apply_advice(decide_one(0.4), Advice("answer")), "answered", SENTENCES["answered"]),
-        (
-            apply_advice(decide_one(0.4), Advice("clarify", ("rent", "deposit"))),
-            "underspecified",
-            "Do you mean rent or deposit?",
-        ),
         (decide_one(1e-6, in_corpus=1e-6), "off_topic", SENTENCES["off_topic"]),
         (
             decide_one(0.4, in_corpus=0.6, unfamiliar="the question is in Thai"),

@@ -1,17 +1,13 @@
 import json
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.special import expit
 
 from uec_rag.confidence.risk import (
     Guarantee,
-    advised_thresholds,
     conformal_threshold,
     expected_threshold,
     queries_needed,
@@ -203,110 +199,6 @@ class TestConformal:
         found = conformal_threshold(score, np.ones(100, bool), 0.1)
         assert (found.queries, found.answered, found.wrong) == (100, 9, 9)
         assert math.isinf(conformal_threshold(score[:50], np.ones(50, bool)).threshold)
-
-
-class Advisor(NamedTuple):
-    """How often one says yes of what is right and of what is wrong, and where it fails."""
-
-    right: float
-    wrong: float
-    fails: Callable[[np.ndarray, np.ndarray], np.ndarray | float] = lambda confidence, right: 0.0
-
-
-ADVISORS = {
-    "good": Advisor(0.95, 0.05),
-    "tells nothing": Advisor(0.5, 0.5),
-    "inverse": Advisor(0.1, 0.9),
-    "always yes": Advisor(1.0, 1.0),
-    "fails at random": Advisor(0.95, 0.05, lambda confidence, right: 0.4),
-    "fails on wrong ones": Advisor(0.95, 0.05, lambda confidence, right: 0.8 * ~right),
-    "fails on confident ones": Advisor(0.95, 0.05, lambda confidence, right: confidence > 0.8),
-    "always fails": Advisor(0.5, 0.5, lambda confidence, right: 1.0),
-}
-
-
-def _policy(rng, count, advisor="good", right=0.66, clear=0.9, *, same=False):
-    """Questions of which a share is right, and what an advisor says of them."""
-    right = rng.random(count) < right
-    confidence = expit(np.where(right, 2.2, 0.0) + 1.3 * rng.normal(size=count))
-    if same:
-        confidence = np.full(count, 0.6)
-    known = ADVISORS[advisor]
-    reply = (rng.random(count) >= np.where(right, known.right, known.wrong)).astype(np.intp)
-    reply[rng.random(count) < known.fails(confidence, right)] = 2
-    again = rng.random(count) < 0.5
-    rewritten = expit(np.where(again, 2.2, 0.0) + 1.3 * rng.normal(size=count))
-    no, rewritten = reply == 1, np.full(count, 0.9) if same else rewritten
-    clear = rng.random(count) < clear
-    clarifies = ~clear & (rng.random(count) < 0.5)
-    rewritten, again = np.where(no, rewritten, -np.inf), np.where(no, again, True)
-    return confidence, right, reply, rewritten, again, clear, clarifies
-
-
-def _without(questions):
-    """The same questions where there is no advisor."""
-    confidence, right, reply, rewritten, *others = questions
-    return confidence, right, np.full_like(reply, 2), np.full_like(rewritten, -np.inf), *others
-
-
-def _decided(found, questions):
-    """Which questions a gate with these thresholds answers, and which of them wrongly."""
-    confidence, right, reply, rewritten, again, clear, clarifies = questions
-    doubted = (confidence > found.low) & ((confidence <= found.high) | ~clear)
-    alone = (confidence > found.threshold) & ~clarifies
-    advised = np.choose(reply, [np.ones(len(right), bool), rewritten > found.rewritten, alone])
-    answered = np.where(doubted, advised, alone)
-    return answered, answered & np.where(doubted & (reply == 1), ~again, ~right)
-
-
-class TestAdvised:
-    @pytest.mark.parametrize(
-        ("right", "clear"), [(0.66, 0.9), (0.3, 0.0)], ids=["as usual", "few right, none clear"]
-    )
-    @pytest.mark.parametrize("advisor", ADVISORS)
-    def test_the_promise_is_kept_with_the_advisor_and_without_it(self, advisor, right, clear):
-        rng, over = np.random.default_rng(0), {}
-        for labels in (30, 100, 300):
-            wrong = {share: [] for share in (0.05, 0.1, 0.2)}
-            for _ in range(100):
-                known, asked = (_policy(rng, n, advisor, right, clear) for n in (labels, 1000))
-                for share, shares in wrong.items():
-                    found = advised_thresholds(*known, share)
-                    asks = asked, _without(asked)
-                    shares.append([_decided(found, one)[1].mean() for one in asks])
-            for share, shares in wrong.items():
-                mean, error = np.mean(shares, axis=0), np.std(shares, axis=0) / np.sqrt(100)
-                if (mean > share + 3 * error).any():
-                    over[labels, share] = mean
-        assert not over
-
-    def test_a_gate_of_too_few_labels_answers_nothing(self):
-        known = _policy(np.random.default_rng(0), 18)
-        found = advised_thresholds(*known, 0.05)
-        assert not _decided(found, known)[0].any()
-        assert found[:4] == (1.0, 1.0, 1.0, 1.0)
-        assert not found.guarantee.is_controlled
-
-    @pytest.mark.parametrize(
-        ("question", "low", "alone"),
-        [
-            ((0.6, True, 0, -np.inf, True, True, False), 0.0, 0.5),
-            ((0.6, False, 0, -np.inf, True, True, False), 0.6, 0.6),  # a wrong yes
-            ((0.6, False, 1, -np.inf, True, True, False), 0.0, 0.6),  # no
-            ((0.6, False, 2, -np.inf, True, True, False), 0.6, 0.6),  # no reply
-            ((0.6, False, 2, -np.inf, True, False, True), 0.0, 0.5),  # no reply, asked back
-            ((0.9, False, 1, -np.inf, True, True, False), 0.0, 0.9),
-            ((0.91, False, 1, -np.inf, True, True, False), 0.91, 0.91),  # clear, not asked
-            ((0.6, True, 1, 0.91, True, True, False), 0.0, 0.5),  # a right rewrite
-            ((0.6, True, 1, 0.91, False, True, False), 0.6, 0.6),  # a wrong one
-            ((0.6, True, 1, 0.9, False, True, False), 0.0, 0.5),
-        ],
-    )
-    def test_one_wrong_answer_of_nine_sets_the_threshold(self, question, low, alone):
-        others = [(0.5, True, 0, -np.inf, True, True, False)] * 8
-        found = advised_thresholds(*map(np.array, zip(*others, question, strict=True)), 0.1)
-        assert found[:4] == pytest.approx((alone, low, max(0.9, alone), max(0.9, low)))
-        assert found.guarantee.threshold == found.threshold
 
 
 def test_fewer_wrong_answers_take_a_higher_threshold():

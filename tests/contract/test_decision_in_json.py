@@ -14,7 +14,9 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.helpers import VAGUE, namesakes
 from uec_rag import UEC, Advice, Gate
-from uec_rag.confidence.decision import apply_advice, decide_one
+from uec_rag.advice.decision_models import Case
+from uec_rag.advice.opinion import apply_opinion, shipped_opinion_model
+from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.readings import Reading
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor
@@ -113,7 +115,8 @@ advice = st.builds(Advice, st.sampled_from(["answer", "clarify", "no"]), st.tupl
 @given(decisions, advice | st.none(), st.sampled_from([*WAYS]), shares)
 def test_any_decision_is_read_as_it_was_told(decision, said, way, threshold):
     if said is not None:
-        decision = apply_advice(decision, said)
+        opinion = said.as_opinion(Case("which?", []))
+        decision = apply_opinion(decision, opinion, shipped_opinion_model(), 0.5)
     told = {f"uec_{key}": value for key, value in decision.findings().items()} | {"page": 7}
     back = surest_decision([WAYS[way](told)])
     assert back.findings() == decision.findings()

@@ -60,14 +60,11 @@ REFUSED = {
     "k: expected similarity_top_k": lambda uec: UECRetriever.from_texts(["a"], uec, k=3),
     "retriever: expected a retriever of LlamaIndex, got str": lambda uec: retriever_tool("index"),
     "of LlamaIndex, got UEC": lambda uec: UECQueryEngine.from_args(uec, MockLLM()),
-    r"embed_model: expected no such argument, got UEC.*; known are .* uec,": (
+    r"embed_model: expected no such argument, got UEC.*; known are .* embedding,": (
         lambda uec: UECRetriever.over(over_one(), uec, embed_model=uec)
     ),
     r"filter: .* got \{'a': 1\}; did you mean 'filters'": (
         lambda uec: UECRetriever.over(over_one(), uec, filter={"a": 1})
-    ),
-    "embedding: expected no such argument": (
-        lambda uec: UECRetriever.over(over_one(), uec, embedding=uec)
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Views of a question in a conversation: their texts, their weights, and their mixture."""
+"""Questions in a conversation: how they are asked, their weights and mixture, and replies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import data_of
+from tests.helpers import VAGUE, data_of, index_of, namesakes
+from uec_rag import UEC
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
@@ -117,7 +118,7 @@ def test_words_of_all_turns_stay_readable():
 
 def test_questions_back_are_not_searched_with():
     turns = ["When?", "Who?", BACK, "tar", BACK]
-    assert searched_turns("And how?", turns) == ["When?", "Who?", "tar"]
+    assert searched_turns("And how?", turns) == ["When?", "Who?\ntar"]
 
 
 @pytest.mark.parametrize("reply", ["the second", "Git add.", "2"])
@@ -139,7 +140,7 @@ BACK = "Do you mean rsync, git add or git push?"
 
 
 @pytest.mark.parametrize("row", data_of("replies_in_turn.json"), ids=lambda row: row["said"])
-def test_a_reply_completes_the_question_that_was_asked_back_about(row):
+def test_a_reply_belongs_to_the_question_that_was_asked_back_about(row):
     """What is searched: a question, the turns before it, and the replies that choose."""
     query = Query.parse(row["said"], row["turns"])
     assert [query.text, [*query.history], [*query.replies]] == row["searched"]
@@ -169,3 +170,27 @@ def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
 
 def test_a_question_that_is_repeated_is_not_its_own_context():
     assert searched_turns("How long?", ["Who repairs it?", "how long? "]) == ["Who repairs it?"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "found"),
+    [
+        ("number 2", "answered", ["Car loan"]),
+        ("the first two", "answered", ["Home loan", "Car loan"]),
+        ("not the home loan", "answered", ["Car loan", "Boat loan"]),
+        ("the tablet", "underspecified", None),  # which is none that is offered
+        ("never mind", "no_question", None),
+        ("I don't need it any more", "no_question", None),
+    ],
+)
+def test_a_reply_chooses_excludes_asks_again_or_gives_up(reply, code, found):
+    texts, about = namesakes()
+    index = index_of(UEC(["bm25"]), texts, metadatas=about)
+    asked = index.search([VAGUE])[0].decision.clarifying_question
+    assert asked == "Do you mean Home loan, Car loan or Boat loan?"
+    [one] = index.search([reply], history=[[VAGUE, asked]])
+    assert one.decision.code == code
+    if found is not None:
+        assert [passage.metadata["title"] for passage in one.passages] == found
+    if code == "underspecified":
+        assert one.decision.clarifying_question == asked

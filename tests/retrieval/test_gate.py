@@ -16,9 +16,10 @@ from uec_rag import UEC, Advice, Retriever
 from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import Guarantee, expected_threshold
-from uec_rag.retrieval.gate import Gate, Pending
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.labelled import LabelledSearch
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.qdrant import QdrantStore

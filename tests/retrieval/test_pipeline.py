@@ -81,7 +81,7 @@ def test_an_answer_that_calibration_hides_is_one_that_a_filter_leaves_out(asked)
     for row, ids in enumerate(asked.wanted):
         others = asked.store.snapshot({"$not": {"$id": sorted(ids)}})
         own = [part[row : row + 1] for part in asked.parts]
-        [found] = find(asked.method, others, [Phrasing(asked.queries[row])], own, 5)
+        [found] = find(asked.method, others, [Phrasing.of(asked.queries[row])], own, 5)
         same_features(hidden[row].features, found.features.first(5))
         assert not hidden[row].relevant.any()
         without = asked.index.search([asked.queries[row]], filter={"$not": {"$id": sorted(ids)}})

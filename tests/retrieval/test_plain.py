@@ -8,7 +8,7 @@ from tests.helpers import bag_of_words
 from uec_rag import UEC
 from uec_rag.langchain import UECEmbeddings
 from uec_rag.llama_index import UECEmbedding
-from uec_rag.retrieval.adapters import as_ensemble
+from uec_rag.retrieval.framework import as_ensemble
 
 
 def test_an_ensemble_and_what_wraps_one_stand_for_it():

@@ -8,9 +8,9 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 
 from uec_rag import UEC, Advice, Gate, Retriever
-from uec_rag.confidence.opinion import OpinionModel
+from uec_rag.advice.log import AdviceLog, question_hash, read_log
+from uec_rag.advice.opinion import OpinionModel
 from uec_rag.langchain import UECGate, UECRetriever
-from uec_rag.retrieval.advice_log import AdviceLog, question_hash, read_log
 
 ALWAYS = {"doubt": (0.0, 1.0), "opinion": OpinionModel(confidence=0.3, contains=1.0, bias=0.0)}
 GOODS = (

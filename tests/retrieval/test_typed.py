@@ -8,8 +8,8 @@ from tests.helpers import data_of, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.phrasings import MAKERS, MAYBE, phrasings
 from uec_rag.retrieval.query import LONGEST_QUERY, Query
-from uec_rag.retrieval.sources import Source, SourceStore
 from uec_rag.stores import Passage
+from uec_rag.stores.source import Source, SourceStore
 
 SHOP = data_of("shop.json")
 POLICY = "You are a careful assistant of a company. Follow its policy and answer politely. "
@@ -330,6 +330,8 @@ def halves(question):
         ),
         ("How does its price compare to its speed?", ()),
         ("e-Discovery? What's that?", ()),
+        ("I'd like to know if and when my invoice will be sent", ()),
+        ("How long and for what are gift cards valid?", ()),
         ("OK, and what can I do about it?", ()),
         (
             "How do I add a row and how do I delete a table if it is empty?",

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,7 @@ class Colour(enum.StrEnum):
         (np.bool_(True), True),
         (np.str_("a"), "a"),
         (np.datetime64("2026-01-31"), DateText("2026-01-31")),
+        (pandas.NaT, None),
         (Colour.RED, "red"),
         ((1, (2,)), [1, [2]]),
     ],
@@ -106,12 +108,12 @@ TIMES = {
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
-        ({"$lte": DAY}, "day morning first abroad"),
+        ({"$lte": DAY}, "day morning first abroad text"),
         ({"$gt": DAY}, "next"),
-        ({"$gte": datetime(2024, 1, 31)}, "day morning first abroad next"),
-        ({"$gte": DAY, "$lt": date(2024, 2, 1)}, "day morning first abroad"),
+        ({"$gte": datetime(2024, 1, 31)}, "day morning first abroad next text"),
+        ({"$gte": DAY, "$lt": date(2024, 2, 1)}, "day morning first abroad text"),
         ({"$lt": DAY}, ""),
-        ({"$lte": datetime(2024, 1, 31)}, "day first"),
+        ({"$lte": datetime(2024, 1, 31)}, "day first text"),
         ({"$gt": datetime(2024, 1, 31, 22, tzinfo=UTC)}, "abroad next"),
         (DAY, "day text"),
         (datetime(2024, 1, 31, 23, tzinfo=UTC), "abroad"),
@@ -130,6 +132,15 @@ def test_dates_are_compared_as_moments_and_come_back_as_they_were_given(asked, f
         assert " ".join(p.id for p in store.passages() if matches(condition, p)) == found
     given = [str(d) for d in TIMES.values()]
     assert [p.metadata["d"].replace("T", " ") for p in memory.get([*TIMES])] == given
+
+
+@pytest.mark.parametrize("dates", [str, date.fromisoformat], ids=["text", "dates"])
+def test_a_date_finds_dates_that_are_kept_as_text(small, dates):
+    days = ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", "2024-02-01"]
+    metadatas = [{"d": dates(day)} for day in days]
+    small.add([f"tavone {day}" for day in days], days, metadatas)
+    for asked in (date(2024, 1, 3), datetime(2024, 1, 3)):
+        assert [p.id for p in small.passages({"d": {"$gte": asked}})] == days[2:]
 
 
 def test_operators_on_what_a_dict_holds_are_parsed(small):

@@ -3,9 +3,11 @@
 import os
 import signal
 import sys
+import threading
 import traceback
 
 import pytest
+from tqdm import tqdm
 
 FORKED = [
     pytest.mark.skipif(sys.platform == "win32", reason="processes are forked"),
@@ -24,6 +26,8 @@ def fork(work, *arguments):
     """Have a forked child do something, and end with 0 if that went well; its process id."""
     child = os.fork()
     if not child:
+        # That of tqdm is one with the parent's, which would wait for a child that was killed.
+        tqdm.set_lock(threading.RLock())
         try:
             work(*arguments)
             os._exit(0)
@@ -38,6 +42,12 @@ def kill(child):
     """Kill a child; how it ended, by a signal if it had not ended before."""
     os.kill(child, signal.SIGKILL)
     return os.waitpid(child, 0)[1]
+
+
+def last_of(log, before):
+    """The last operation that was noted as done."""
+    lines = log.read_text().split() if log.exists() else []
+    return int(lines[-1]) if lines else before
 
 
 def run(experiment, batch):

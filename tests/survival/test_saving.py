@@ -18,7 +18,7 @@ import pytest
 
 from tests.helpers import beside, load_index, passages, random_gaussian
 from tests.survival import in_a_child
-from tests.survival.in_a_child import fork, kill
+from tests.survival.in_a_child import fork, kill, last_of
 from tests.survival.scale import report, times
 from uec_rag import Gaussian, Retriever
 from uec_rag.cli import app
@@ -105,12 +105,6 @@ def write_on(folder, log, first, writer="", last=sys.maxsize):
         os.write(notes, f"{number}\n".encode())
 
 
-def last_of(log, before):
-    """The last operation that was noted as done."""
-    lines = log.read_text().split() if log.exists() else []
-    return int(lines[-1]) if lines else before
-
-
 def test_kills_lose_and_mix_nothing(tmp_path):
     rng, folder, log = random.Random(0), tmp_path / "index", tmp_path / "log"
     kills, held, done, in_flight = times(200, 1000), {}, -1, 0
@@ -152,6 +146,7 @@ def test_four_writers_and_four_readers_lose_nothing(tmp_path):
         store, query, count = LocalStore(folder), Gaussian(np.ones((1, WIDTH)), np.zeros((1, 8))), 0
         while not until.exists():
             held_by(store)
+            store.check()
             hits = store.search(query, 5, beta=1.0, filter={"version": {"$gte": 0}})
             for passage, mu in zip(hits.passages[0], hits.mu[0], strict=True):
                 mean = vector(passage.id, passage.metadata["version"])

@@ -57,15 +57,17 @@ class Terms:
         labels: Sequence[Mapping[int, str]] | None = None,
     ) -> Self:
         """Count the keys of each text, which are given with repetitions."""
-        keys, counts = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
-        for text in texts:
-            distinct, count = np.unique(np.asarray(text, dtype=np.uint64), return_counts=True)
-            keys.append(distinct)
-            counts.append(count)
+        parts = [np.sort(np.asarray(text, dtype=np.uint64)) for text in texts]
+        ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+        keys = np.concatenate([np.zeros(0, dtype=np.uint64), *parts])
+        is_first = np.ones(len(keys) + 1, dtype=bool)  # and the end, after the last
+        is_first[1:-1] = keys[1:] != keys[:-1]
+        is_first[ends] = True
+        first = np.flatnonzero(is_first)
         return cls(
-            np.cumsum([*map(len, keys)], dtype=np.int64),
-            np.concatenate(keys),
-            np.concatenate(counts, dtype=np.float32),
+            np.searchsorted(first, ends),
+            keys[first[:-1]],
+            np.diff(first).astype(np.float32),
             np.ones(len(texts), dtype=np.float32),
             labels,
         )

@@ -296,6 +296,8 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
     >>> with_headings({"title": "Installation", "source": "docs/v2/install.md"}, "Run it.")
     'Installation (version v2)\n\nRun it.'
     """
+    if not metadata:
+        return text
     headings, title = headings_of(metadata), _without_markup(first_value(metadata, TITLE_KEYS))
     source = first_value(metadata, SOURCE_KEYS)
     if title == source or _PAGE.fullmatch(title):

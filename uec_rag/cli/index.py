@@ -46,7 +46,7 @@ def index(
     ----------
     folder
         Folder of documents: text, Markdown, CSV, and others with the extra 'documents'. Or an
-        index, also of another version, whose passages, labels and options are taken as they are.
+        saved index, whose passages, labels and options are taken as they are.
     to
         Output folder. An existing index is overwritten.
     model
@@ -73,6 +73,10 @@ def index(
         raise FileExistsError(
             f"--out: {str(to)!r} exists and was not made by uec-rag; choose another path"
         )
+    if is_index(to):
+        from uec_rag.stores import LocalStore
+
+        LocalStore(to, read_only=True).close()  # one of another version is not replaced
     if update:
         from uec_rag.retrieval.files import update_files
 
@@ -131,7 +135,7 @@ def _make(
 
 def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:
     """Raise ValueError if an index is made from another one with options that do not apply."""
-    from uec_rag.retrieval.save import MADE_WITH, settings_in
+    from uec_rag.retrieval.files import options_of
 
     if options:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in options)
@@ -139,7 +143,7 @@ def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping
             f"FOLDER: {str(folder)!r} is an index, whose passages are taken as they are; omit "
             f"{given}, or index the documents"
         )
-    if not model and (before := settings_in(folder, MADE_WITH)[MADE_WITH].get("model")):
+    if not model and (before := options_of(folder).get("model")):
         same = " ".join(f"--model {name}" for name in before)
         raise ValueError(
             f"FOLDER: {str(folder)!r} was made with {same}; add that, or another model, or "

@@ -12,7 +12,6 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.advice import Advice
 from uec_rag.confidence.languages import (
     ENGLISH,
     TRANSLATIONS,
@@ -21,13 +20,8 @@ from uec_rag.confidence.languages import (
     language_of,
     sentence,
 )
-from uec_rag.confidence.opinion import Opinion, OpinionModel, odds_of, share_of
 from uec_rag.confidence.readings import ASK, Reading
-from uec_rag.confidence.replies import (
-    clarifying_question,
-    find_positions,
-    is_clarifying_question,
-)
+from uec_rag.confidence.replies import clarifying_question, is_clarifying_question
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -49,8 +43,6 @@ _NAMES = {"action": "decision", "code": "reason_code"}
 _SEARCH = ("threshold", "unfamiliar", "basis", "hits", "size", "language", "closest")
 _COSTS = ("advice_probability", "advice_calls", "advice_tokens")
 _SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
-
-_TEXTS = ("reason", "advice", "searched_as")
 
 DECISION_KEYS = (
     *("decision", "reason", "reason_code", "confidence", "in_corpus", "underspecified", "search"),
@@ -95,7 +87,8 @@ class Decision(Record):
         The verdict of an advisor: "answer", "clarify" or "no", or "none: " and why it has none; ""
         if none was asked. Behind a verdict from probabilities, the answers that were not valid.
     advice_probability : float or None
-        P(the passages contain the answer) by an advisor alone; None if it gave none.
+        P(the passages contain the answer) by an advisor alone, or what its verdict stands for; None
+        if it gave none.
     advice_calls, advice_tokens : int
         Calls of advisors, and tokens that these read and wrote, where known.
     searched_as : str
@@ -324,106 +317,3 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     told = {name: getattr(decision, name) for name in names}
     again = decide_one(**told, threshold=threshold)
     return replace(again, basis=decision.basis, hits=decision.hits, size=decision.size)
-
-
-def apply_advice(decision: Decision, advice: Advice, searched_as: str = "") -> Decision:
-    """Replace a decision by an advisor's verdict.
-
-    If it says "clarify", its options are offered if it has clear ones, else the known readings. An
-    option that names one of these is that reading; another has no passages. A mere yes or no leaves
-    a clarifying question.
-
-    Parameters
-    ----------
-    decision : Decision
-        The decision about the hits that the advisor has read, or about those of its rewrite.
-    advice : Advice
-    searched_as : str
-        The rewrite, if the hits are those of a rewrite.
-
-    Examples
-    --------
-    >>> found = decide_one(0.4)
-    >>> [apply_advice(found, Advice(verdict)).action for verdict in ("answer", "clarify", "no")]
-    ['answer', 'clarify', 'abstain']
-    >>> apply_advice(found, Advice("clarify", ("rent", "deposit"))).reason
-    'Do you mean rent or deposit?'
-    """
-    searched_as = searched_as or decision.searched_as
-    told = replace(decision, advice=advice.verdict, searched_as=searched_as)
-    language = decision.language
-    if advice.is_bare and decision.action == "clarify":
-        return told
-    if advice.verdict == "no":
-        reason = sentence("no_answer", language)
-        return replace(told, action="abstain", reason=reason, code="no_answer")
-    if advice.verdict == "answer":
-        reason = sentence("answered", language)
-        if searched_as:
-            reason = _searched(reason, searched_as, language)
-        return replace(told, action="answer", reason=reason, code="answered")
-    meant = tuple(_reading(label, decision.readings, len(advice.labels)) for label in advice.labels)
-    meant = meant or decision.readings
-    reason = clarifying_question(meant, language)
-    return replace(told, action="clarify", readings=meant, reason=reason, code="underspecified")
-
-
-# What is added to the log odds of an ambiguous question by an opinion; chosen on the three further
-# manuals of benchmarks.quality.opinion.
-_MEANT = 0.5
-_VERDICTS: dict[Action, str] = {"answer": "answer", "clarify": "clarify", "abstain": "no"}
-
-
-def apply_opinion(
-    decision: Decision, opinion: Opinion, model: OpinionModel, threshold: float
-) -> Decision:
-    """Decide again by the confidence of a search and a second opinion on it together.
-
-    P(the corpus answers) moves with the confidence. What the opinion says of which reading is meant
-    is further evidence, which is added in log odds, at most at the weight of its other answers, and
-    orders the readings.
-
-    Parameters
-    ----------
-    decision : Decision
-        The decision about the hits that were read.
-    opinion : Opinion
-    model : OpinionModel
-    threshold : float
-        The confidence above which to answer.
-
-    Examples
-    --------
-    >>> model = OpinionModel(confidence=0.5, contains=1.0, bias=0.0)
-    >>> found = decide_one(0.4)
-    >>> [apply_opinion(found, Opinion(share), model, 0.5).action for share in (0.9, 0.2)]
-    ['answer', 'abstain']
-    """
-    missing = "; ".join(f"not given: {one}" for one in opinion.missing)
-    odds, unclear, sure = opinion.log_odds, opinion.unclear, decision.confidence
-    if odds is None and unclear is None:
-        return replace(decision, advice=f"none: {missing}")
-    if odds is not None:
-        sure = model.probability(decision.confidence, odds)
-    unsaid, readings = decision.underspecified, decision.readings
-    if unclear is not None:
-        unsaid = share_of(odds_of(unsaid) + min(model.contains, 1) * (odds_of(unclear) + _MEANT))
-        told = zip(opinion.readings, readings, strict=False)
-        first = sorted(told, key=lambda pair: -pair[0])
-        readings = (*(reading for _, reading in first), *readings[len(first) :])
-    scale = sure / max(decision.confidence, 1e-7)
-    in_corpus = min(max(decision.in_corpus * min(scale, 1.0), sure), 1.0)
-    known = replace(
-        decision, confidence=sure, underspecified=unsaid, readings=readings, in_corpus=in_corpus
-    )
-    made = decide_again(known, threshold)
-    advice = "; ".join(filter(None, (_VERDICTS[made.action], missing)))
-    return replace(made, advice=advice, advice_probability=opinion.probability)
-
-
-def _reading(label: str, readings: Sequence[Reading], count: int) -> Reading:
-    """Return the known reading that a label names; if there is none, one without passages."""
-    named = find_positions(label, [reading.title for reading in readings]) or []
-    if len(named) != 1:
-        return Reading(label, (), 1 / count)
-    return replace(readings[named[0]], title=label)

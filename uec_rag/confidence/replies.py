@@ -125,14 +125,17 @@ def extract_labels(asked: str) -> list[str]:
 def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     """Return the positions of the titles that a reply chooses; None if the reply is anything else.
 
-    A reply chooses by a number ("2.", "b", "second"), by a title or a part of it that only one has,
-    or by "both", "all" or "none", in any of `languages`. Upper and lower case are the same.
+    A reply chooses by a number ("2.", "option b", "second", "the first two"), by a title or a part
+    of it that only one has, by "both", "all" or "none", by several of these ("1 and 3"), or by what
+    it excludes ("not the first"), in any of `languages`. Upper and lower case are the same.
 
     Examples
     --------
     >>> titles = ["git-push.html", "git-add.html", "rsync"]
     >>> [find_positions(reply, titles) for reply in ("push", "2.", "all", "neither", "5", "git")]
     [[0], [1], [0, 1, 2], [], None, None]
+    >>> [find_positions(reply, titles) for reply in ("number 2", "all but rsync", "push and 3")]
+    [[1], [0, 1], [0, 2]]
     >>> find_positions("the one for Borg", ["Borg: Encryption", "restic: Encryption"])
     [0]
     >>> [find_positions(reply, ["tar", "rsync"]) for reply in ("das zweite", "los dos", "都不是")]
@@ -142,18 +145,30 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     same = [position for position, title in enumerate(plain) if title == said]
     if same:  # "inspect.Signature" and "inspect.signature" are different titles
         return [next((position for position in same if titles[position] in reply), same[0])]
-    choice = _choices().get(_without_spaces(said))
-    if choice is None:
-        spoken = tuple(word.strip(_MARKS) for word in said.split())
-        said = " ".join(without_courtesies(spoken)) or said
-        choice = _choices().get(_without_spaces(said))
-    if choice is not None:
-        positions = [*range(len(titles))]
-        return positions[choice] if choice.stop is None or choice.stop <= len(titles) else None
+    spoken = tuple(word.strip(_MARKS) for word in said.split())
+    candidates = dict.fromkeys([said, " ".join(without_courtesies(spoken)) or said])
+    chosen = (_parse(one, plain) for one in candidates)
+    return next((places for places in chosen if places is not None), None)
+
+
+def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
+    """Return the positions of the titles that a reply without courtesies chooses, if it does."""
+    every = [*range(len(titles))]
+    if (choice := _choices().get(_without_spaces(said))) is not None:
+        return every[choice] if choice.stop is None or choice.stop <= len(titles) else None
+    if excludes := next((one for one in _words("except") if said.startswith(f"{one} ")), ""):
+        but = _parse(said.removeprefix(excludes).strip(_MARKS), titles)
+        return [place for place in every if place not in but] if but else None
+    parts = [part.strip(_MARKS) for part in _and().split(said)]
+    if len(parts) > 1 and said not in titles:
+        chosen = [_parse(part, titles) for part in parts if part]
+        known = [place for places in chosen if places for place in places]
+        if all(chosen) and known:
+            return [place for place in every if place in known]
     words = {*WORD.findall(said)} - _AROUND
     named = [
         position
-        for position, title in enumerate(plain)
+        for position, title in enumerate(titles)
         if words
         and (words <= {*WORD.findall(title)} or (HAS_SPACELESS.search(said) and said in title))
     ]
@@ -169,15 +184,42 @@ _AROUND |= {"the", "use", "using", "want", "with"}
 def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
     choices: dict[str, slice] = {}
-    behind_article: dict[str, slice] = {}
+    behind_another: dict[str, slice] = {}
     for table in (languages.tables()[code]["replies"] for code in languages.languages()):
-        listed = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
-        for text, chosen in (*listed, (table["all"], slice(None)), (table["none"], slice(0, 0))):
+        numbers = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
+        articles = table.get("articles", "").split()
+        for text, chosen in (*numbers, (table["all"], slice(None)), (table["none"], slice(0, 0))):
+            before = [*articles, *(_phrases(table, "before_number") if chosen.start else [])]
+            before += _phrases(table, "before_number") if chosen == slice(0, 1) else []
             for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):
                 choices.setdefault(phrase, chosen)
-                for article in table.get("articles", "").split():
-                    behind_article.setdefault(article + phrase, chosen)
-    return behind_article | choices  # "les deux" are both, not "le deux"
+                for word in before:
+                    behind_another.setdefault(word + phrase, chosen)
+                for first in _phrases(table, "first") if (chosen.stop or 0) > 1 else []:
+                    for article in ("", *articles):
+                        behind_another.setdefault(article + first + phrase, slice(0, chosen.stop))
+    return behind_another | choices  # "les deux" are both, not "le deux"
+
+
+def _phrases(table: Mapping[str, Any], key: str) -> list[str]:
+    """List the phrases of a table under a key that not all languages have, without spaces."""
+    return [*map(_without_spaces, _SEPARATOR.split(table[key].casefold()))] if key in table else []
+
+
+@cache
+def _words(key: str) -> tuple[str, ...]:
+    """List the phrases of all languages under a key, the longest first."""
+    tables = (languages.tables()[code]["replies"] for code in languages.languages())
+    texts = (table[key].casefold() for table in tables if key in table)
+    found = {" ".join(one.split()) for text in texts for one in _SEPARATOR.split(text)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+@cache
+def _and() -> regex.Pattern[str]:
+    """Return what joins several choices: a comma, or a word such as "and"."""
+    joints = "|".join(map(regex.escape, _words("and")))
+    return regex.compile(rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+")
 
 
 _MARKS = "“”\"'.!?,;()#。！？ "

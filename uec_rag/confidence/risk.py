@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,6 @@ from uec_rag.base.checks import check_share
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import shipped
 
-_SURE = 0.9  # least confidence above which no advisor is asked, and a rewrite is answered
 _STEP = 1.1  # ratio of the numbers of answers that `risk_threshold` tests one after the other
 
 
@@ -306,78 +305,6 @@ def lowest_threshold(harm: NDArray[np.float64], share: float) -> tuple[float, Gu
     if guarantee.wrong == np.count_nonzero(is_harmful) and len(harm) >= guarantee.needed:
         return 0.0, guarantee  # all that is harmful is allowed
     return min(max(guarantee.threshold, 0.0), 1.0), guarantee
-
-
-class AdvisedThresholds(NamedTuple):
-    """The thresholds of a gate that asks an advisor in doubt.
-
-    Attributes
-    ----------
-    threshold : float
-        Answer above this if the advisor has failed, or if there is none.
-    low, high : float
-        The advisor is asked from `low` to `high`; answer above `low` if it says so, and above
-        `high` without asking it.
-    rewritten : float
-        Answer a question that the advisor has rewritten if the confidence in the hits of the
-        rewrite is above this.
-    guarantee : Guarantee
-        With the threshold `threshold`; its counts are those of wrong answers alone.
-    """
-
-    threshold: float
-    low: float
-    high: float
-    rewritten: float
-    guarantee: Guarantee
-
-
-def advised_thresholds(
-    confidence: NDArray[np.float64],
-    right: NDArray[np.bool_],
-    reply: NDArray[np.intp],
-    rewritten: NDArray[np.float64],
-    rewritten_right: NDArray[np.bool_],
-    clear: NDArray[np.bool_],
-    clarifies: NDArray[np.bool_],
-    share: float,
-) -> AdvisedThresholds:
-    """Find thresholds at which a bounded share of all questions is answered wrongly, on average.
-
-    An advisor is asked from `low` to 0.9 at least. A question that is answered wrongly, by the
-    advisor's yes, its failure or its rewrite, is so for each `low` below its confidence, which is
-    its score for `conformal_threshold`. The threshold without advice is at least that for
-    confidence alone, so that the limit is also kept if there is no advisor.
-
-    Parameters
-    ----------
-    confidence : array, shape (n,)
-    right : bool array, shape (n,)
-        Whether the hits answer each question.
-    reply : int array, shape (n,)
-        0 if the advisor says that they do, 1 if not, 2 if it has failed.
-    rewritten : array, shape (n,)
-        Confidence in the hits of the rewrite; -infinity if there is none.
-    rewritten_right : bool array, shape (n,)
-        Whether these answer the question.
-    clear : bool array, shape (n,)
-        Whether a question of high confidence is answered without asking the advisor.
-    clarifies : bool array, shape (n,)
-        Whether a question gets a clarifying question if the advisor has failed.
-    share : float
-        Largest share of all questions that are answered wrongly, in (0, 1).
-    """
-    answered = (reply == 0) | ((reply == 2) & ~clarifies) | (clear & (confidence > _SURE))
-    again = np.where(rewritten > _SURE, np.minimum(confidence, rewritten), -np.inf)
-    harm = np.where(~right & answered, confidence, -np.inf)
-    harm = np.maximum(harm, np.where(rewritten_right, -np.inf, again))
-    low, guarantee = lowest_threshold(harm, share)
-    if len(harm) < guarantee.needed:
-        return AdvisedThresholds(1.0, 1.0, 1.0, 1.0, guarantee)
-    alone = conformal_threshold(np.where(clarifies, -np.inf, confidence), ~right, share).threshold
-    threshold = min(max(low, alone), 1.0)
-    kept = replace(guarantee, threshold=threshold)
-    return AdvisedThresholds(threshold, low, max(_SURE, threshold), max(_SURE, low), kept)
 
 
 def _vectors(

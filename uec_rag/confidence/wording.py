@@ -144,8 +144,10 @@ def _plain(sentence: str) -> str:
 
 
 _AUXILIARIES = "am are can could did do does has have is may must should was were will would"
-_NO_ENDS = frozenset(_AUXILIARIES.split())  # "What can and should I do?" is one question
-_CLAUSE = _NO_ENDS | _WORDS["of_clauses"]  # what keywords have not
+_ADVERBS = frozenset(["how", "when", "where", "why"])  # of a question, which then has an auxiliary
+# "What can and should I do?", "I'd like to know if and when": one question each.
+_NO_ENDS = frozenset(_AUXILIARIES.split()) | _ADVERBS | _WORDS["subordinators"]
+_CLAUSE = frozenset(_AUXILIARIES.split()) | _WORDS["of_clauses"]  # what keywords have not
 _OPENING = 6  # words
 # Of what joins two questions, how the latter begins, and how it refers to the other.
 _PARTS = tables()[ENGLISH]["parts"]
@@ -220,7 +222,11 @@ def _joined(question: str) -> Iterator[tuple[str, str]]:
     text = question.strip()
     for joint in _AND.finditer(text):
         sides = text[: joint.start()], text[joint.end() :]
-        if all(map(_content, sides)) and _lower(sides[0])[-1] not in _NO_ENDS:
+        words = _lower(sides[0])
+        is_clause = words[:1] and (
+            words[0] not in _ADVERBS or not _WORDS["verbs"].isdisjoint(words)
+        )
+        if is_clause and all(map(_content, sides)) and words[-1] not in _NO_ENDS:
             yield f"{sides[0].rstrip('?.! ')}?", f"{sides[1].rstrip('?.! ')}?"
 
 

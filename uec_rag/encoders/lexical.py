@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -59,14 +60,17 @@ _PART_BITS, _IDENTIFIER_BITS = 1, 3  # the lowest two bits of keys; those of wor
 _IN_IDENTIFIER = {".", "/"}
 _CACHED_WORDS = 2**16  # words in the cache at a time, of 400 bytes each
 _CACHED_LABELS = 2**14  # words of queries in the cache at a time
+_of_thread = threading.local()  # its stemmers
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
+_ASCII_WORD, _DIGIT = re.compile(r"\w+", re.ASCII), re.compile(r"\d")
 # Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
 _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
 _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
 # A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
 _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
+_HYPHENS = frozenset("-\u2010\u2011")
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+(?!\w)")
 _MONTHS = {
     name: number
@@ -200,7 +204,7 @@ def _labels_of(word: str) -> dict[int, str]:
 
 
 def _terms(word: str, ngrams: bool) -> Iterator[str]:
-    spaceless = HAS_SPACELESS.search(word)
+    spaceless = not word.isascii() and HAS_SPACELESS.search(word)
     if word.startswith("-"):  # letter case matters in an option
         yield word
     elif len(word) > _LONGEST and not spaceless:
@@ -209,13 +213,14 @@ def _terms(word: str, ngrams: bool) -> Iterator[str]:
         if is_abbreviation(word) and word.casefold() in FUNCTION_WORDS:
             yield word
         yield from _forms(word.casefold().strip("_") or word, ngrams)
-        parts = [] if spaceless else _PART.findall(word)
+        is_plain = word.isascii() and word.isalpha() and word[1:].islower()  # it is one part
+        parts = [] if spaceless or is_plain else _PART.findall(word)
         for part in parts if len(parts) > 1 else ():
             yield from _forms(part.casefold(), ngrams)
 
 
 def _forms(word: str, ngrams: bool) -> Iterator[str]:
-    if HAS_SPACELESS.search(word):
+    if not word.isascii() and HAS_SPACELESS.search(word):
         for stretch in _STRETCH.findall(word):
             if not HAS_SPACELESS.match(stretch):
                 yield from _forms(stretch, ngrams)
@@ -229,14 +234,21 @@ def _forms(word: str, ngrams: bool) -> Iterator[str]:
         written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
         language = next(written, language)
     plain = without_accents(word) if language == "english" else word
-    # A stemmer is not thread-safe, so each call creates one; keys are cached.
-    stem = without_accents(Stemmer.Stemmer(language, 0).stemWord(plain))
+    stem = without_accents(_stemmer(language).stemWord(plain))
     yield stem
     if len(stem) > _PREFIX:
         yield f"~{stem[:_PREFIX]}"
     if ngrams or not word.isascii():
         edged = f"_{word}_"
         yield from (f"~{edged[i : i + _NGRAM]}" for i in range(max(1, len(edged) - _NGRAM + 1)))
+
+
+def _stemmer(language: str) -> Stemmer.Stemmer:
+    """Return this thread's stemmer of a language, since none is thread-safe; keys are cached."""
+    own = _of_thread.__dict__
+    if language not in own:
+        own[language] = Stemmer.Stemmer(language, 0)
+    return own[language]
 
 
 def split_words(text: str) -> list[str]:
@@ -253,11 +265,12 @@ def split_words(text: str) -> list[str]:
     >>> split_words("3/4/2024"), split_words("3 April 2024")
     (['2024', '20240304', '20240403'], ['3', 'April', '2024', '20240403'])
     """
-    plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text)
+    has_digits = _DIGIT.search(text)
+    plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text) if has_digits else text
     normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
     dates = _find_dates(normal)
     spelled = _replace(normal, dates, lambda of: of[0] if of["named"] else f"{of['year']} ")
-    words: list[str] = _WORD.findall(spelled)
+    words: list[str] = (_ASCII_WORD if spelled.isascii() else _WORD).findall(spelled)
     words += [whole for whole, _ in _compounds(normal, dates)]
     if len(normal) > 1 and normal.isupper():
         words = [word.lower() if word.lower() in FUNCTION_WORDS else word for word in words]
@@ -278,7 +291,9 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
 
 
 def _compounds(text: str, dates: Sequence[regex.Match[str]]) -> list[tuple[str, list[str]]]:
-    found = filter(_LETTER.search, _COMPOUND.findall(_replace(text, dates, lambda _: " ")))
+    rest = _replace(text, dates, lambda _: " ")
+    has_hyphens = not _HYPHENS.isdisjoint(rest)  # else nothing is found
+    found = filter(_LETTER.search, _COMPOUND.findall(rest) if has_hyphens else ())
     wholes = [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
     for date in dates:
         days = _days(date)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from uec_rag.confidence.opinion import auroc
-from uec_rag.retrieval.advice_log import question_hash, read_log
+from uec_rag.advice.learn import auroc
+from uec_rag.advice.log import question_hash, read_log
 
 
 def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str, Any]:

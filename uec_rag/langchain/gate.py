@@ -18,9 +18,9 @@ from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, R
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
+from uec_rag.advice.ask import PROMPT, Advisor, prompt
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
-from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
@@ -34,10 +34,12 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
-from uec_rag.retrieval import Retriever, adapters
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval import Retriever, framework
+from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
+from uec_rag.stores.source import SourceStore
 
 
 def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
@@ -86,7 +88,7 @@ class _Judged(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         found = self.theirs.invoke(query, {"callbacks": run_manager.get_child()})
-        return with_uncertainty(adapters.judge(self.uec, query, passages_of(found)))[: self.k]
+        return with_uncertainty(framework.judge(self.uec, query, passages_of(found)))[: self.k]
 
 
 class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
@@ -114,7 +116,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         Reads the documents once per borderline question (`Gate.advisor`). A chat model receives the
         prompt of `chat_advisor`; if it says that the documents do not answer the question, its
         rewrite of it is searched for. A decision model (`BaseDecisionModel`, `TypeSafeClassifier`,
-        `OpenAIDecisions`, `uec_rag.confidence.decision_models.SystemOne`) gives a probability.
+        `OpenAIDecisions`, `uec_rag.advice.decision_models.SystemOne`) gives a probability.
     rewriter : BaseChatModel or callable, optional
         Rewrites questions that a decision model declines.
 
@@ -145,7 +147,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     'I do not know.'
     """
 
-    embedding: Annotated[UEC | None, BeforeValidator(adapters.as_judge)] = None
+    embedding: Annotated[UEC | None, BeforeValidator(framework.as_judge)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
     advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
@@ -243,8 +245,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         """
         gate = Gate.load(as_path(path) / GATE_FILE, as_advisor(advisor))
         if _is_over_a_source(retriever):
-            options = {} if encoders is None else {"encoders": encoders}
-            retriever = _with_index(retriever, adapters.load_over(path, retriever.index, options))
+            options: framework.LoadOptions = {"encoders": encoders}
+            retriever = _with_index(retriever, framework.load_over(path, retriever.index, options))
         return cls(retriever=retriever, gate=gate)
 
     def drift(self, questions: Sequence[str]) -> str | None:
@@ -291,14 +293,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
-        with adapters.keeping_findings(_text_of, _merged) as keep:
+        with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(retriever.invoke(asked, config, **options))
         return _output(input, *rule(found).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         prepared = await asyncio.to_thread(self._prepare, input, config, options)
         retriever, asked, rule = prepared
-        with adapters.keeping_findings(_text_of, _merged) as keep:
+        with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(await retriever.ainvoke(asked, config, **options))
         pending = await asyncio.to_thread(rule, found)
         return _output(input, *await pending.afinish())
@@ -325,7 +327,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             asked = {"input": question, **cast(Mapping[str, Any], input)} if in_chain else question
 
             def search(rewrite: str) -> list[Document]:
-                with adapters.keeping_findings(_text_of, _merged) as keep:
+                with framework.keeping_findings(_text_of, _merged) as keep:
                     return keep(cast(list[Document], retriever.invoke(rewrite, config)))
 
         whose = f"those of this {type(retriever).__name__} have none"
@@ -333,7 +335,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return (
             retriever,
             asked,
-            lambda hits: adapters.pending_on(hits, gate, text, _text_of, expected, search),
+            lambda hits: framework.pending_on(hits, gate, text, _text_of, expected, search),
         )
 
 
@@ -361,4 +363,4 @@ def _with_index(retriever: UECRetriever, index: Retriever) -> UECRetriever:
 
 def _is_over_a_source(retriever: object) -> TypeGuard[UECRetriever]:
     """Return whether a retriever is `UECRetriever.over` another package's store."""
-    return isinstance(retriever, UECRetriever) and not retriever.index.store.can_list
+    return isinstance(retriever, UECRetriever) and isinstance(retriever.index.store, SourceStore)

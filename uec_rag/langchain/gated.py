@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, turns
-from uec_rag.retrieval.adapters import decision_on
+from uec_rag.retrieval.framework import decision_on
 from uec_rag.retrieval.metadata import tell
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 

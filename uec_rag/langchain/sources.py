@@ -15,7 +15,9 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.langchain.documents import passages_of
-from uec_rag.retrieval.sources import (
+from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
+from uec_rag.stores.source import (
     Search,
     Source,
     Vectors,
@@ -23,8 +25,6 @@ from uec_rag.retrieval.sources import (
     matching,
     source_of_retriever,
 )
-from uec_rag.stores.base import Filter, Passage
-from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
 
 
 class _Store(NamedTuple):

@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, ConfigDict
 
 from uec_rag.base.checks import as_list, check_documents, check_k, check_text, check_type
 from uec_rag.confidence.replies import Within
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
     Question,
@@ -35,9 +36,10 @@ from uec_rag.langchain.documents import (
 )
 from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import source_of
-from uec_rag.retrieval import Retriever, SearchResult, adapters
+from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.source import Vectors
 
 _KIND = "langchain_core.documents.Document"
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
@@ -91,7 +93,7 @@ class UECEmbeddings(Embeddings):
 
 
 # LangChain's methods take any keyword; these refuse one that is misspelt.
-class UECVectorStore(adapters.OverIndex, VectorStore):
+class UECVectorStore(framework.OverIndex, VectorStore):
     """A vector store with the variance of every similarity.
 
     Scores are s_hat (higher is better). Documents are returned as they were added; a `UECRetriever`
@@ -150,7 +152,7 @@ class UECVectorStore(adapters.OverIndex, VectorStore):
         words: bool = True,
         fit: bool = True,
     ) -> None:
-        self._index = adapters.as_index(embedding, store, words=words, fit=fit)
+        self._index = framework.as_index(embedding, store, words=words, fit=fit)
 
     @property
     def embeddings(self) -> UECEmbeddings:
@@ -273,7 +275,7 @@ class UECVectorStore(adapters.OverIndex, VectorStore):
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
 
-    _asimilarity_search_with_relevance_scores = adapters.in_thread(
+    _asimilarity_search_with_relevance_scores = framework.in_thread(
         _similarity_search_with_relevance_scores
     )
 
@@ -327,11 +329,11 @@ class UECVectorStore(adapters.OverIndex, VectorStore):
 
 def _documents(result: SearchResult) -> list[Document]:
     """Convert the hits of the first query to documents as they were added."""
-    adapters.note(result, [passage.text for passage in result.passages[0]])
+    framework.note(result, [passage.text for passage in result.passages[0]])
     return [to_document(passage) for passage in result.passages[0]]
 
 
-class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
+class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
     """Retriever that adds confidence and a decision to each document.
 
     The input is a question, or a mapping with a "question" or an "input" and optionally its
@@ -407,9 +409,13 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
     def from_texts(
         cls,
         texts: Iterable[str],
-        uec: Embedding = None,
+        embedding: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str | None] | None = None,
+        *,
+        store: Store | None = None,
+        words: bool = True,
+        fit: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts and return a retriever over them.
@@ -418,21 +424,22 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
         ----------
         texts, metadatas, ids
             As in `UECVectorStore.add_texts`.
-        uec : UEC, Embeddings or Retriever, optional
-            The `embedding` of `UECVectorStore`.
+        embedding, store, words, fit
+            As in `UECVectorStore`.
         **kwargs
-            The class's parameters, and `store`, `words` and `fit` of `UECVectorStore`.
+            The class's parameters.
         """
-        store = adapters.call_with(UECVectorStore, kwargs, uec)
-        made = cls(vectorstore=store, **kwargs)
-        store.add_texts(texts, metadatas, ids=ids)
-        return made
+        framework.refuse_unknown(kwargs, cls, cls.from_texts)
+        made = UECVectorStore(embedding, store=store, words=words, fit=fit)
+        retriever = cls(vectorstore=made, **kwargs)
+        made.add_texts(texts, metadatas, ids=ids)
+        return retriever
 
     @classmethod
     def from_documents(
         cls,
         documents: Iterable[Document],
-        uec: Embedding = None,
+        embedding: Embedding = None,
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -440,7 +447,7 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
 
         A document keeps its id if `ids` is not given.
         """
-        made = cls.from_texts([], uec, **kwargs)
+        made = cls.from_texts([], embedding, **kwargs)
         made.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
         return made
 
@@ -457,6 +464,9 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
         k: int = 4,
         *,
         candidates: int = 50,
+        vectors: Vectors | None = None,
+        words: bool = True,
+        fit: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
@@ -509,8 +519,8 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
             )
         source = source_of(theirs, max(check_k(candidates, "candidates"), check_k(k)))
         own = getattr(theirs, "embeddings", None)
-        made = adapters.call_with(adapters.index_over, kwargs, source, embedding, own, theirs)
-        adapters.refuse_unknown(kwargs, cls.over, cls)
+        framework.refuse_unknown(kwargs, cls, cls.over)
+        made = framework.index_over(source, embedding, own, theirs, vectors, words=words, fit=fit)
         return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)._with_usual_filter()
 
     @classmethod
@@ -520,6 +530,11 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
         embedding: UEC | Embeddings | None = None,
         *,
         over: VectorStore | BaseRetriever | None = None,
+        read_only: bool = False,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        store: Store | None = None,
+        trust: bool = False,
+        fit: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -531,15 +546,24 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
             The embedding that the index was made with, if it cannot be loaded by its name.
         over : VectorStore or BaseRetriever, optional
             What it was made over, by `over`, whose parameters `**kwargs` may have then.
+        read_only, encoders, store, trust, fit
+            As in `Retriever.load`.
         **kwargs
-            Parameters of the class, and those of `Retriever.load`.
+            Parameters of the class.
         """
+        options: framework.LoadOptions = {
+            "read_only": read_only,
+            "encoders": encoders,
+            "store": store,
+            "trust": trust,
+            "fit": fit,
+        }
         if over is None:
-            index = adapters.load_index(path, embedding, kwargs)
+            framework.refuse_unknown(kwargs, cls, cls.load)
+            index = framework.load_index(path, embedding, options)
             return cls(vectorstore=UECVectorStore(index), **kwargs)._with_usual_filter()
-        options = adapters.take_options(Retriever.load, kwargs)
         made = cls.over(over, embedding, fit=False, **kwargs)
-        index = adapters.load_over(path, made.index, options)
+        index = framework.load_over(path, made.index, options)
         made.vectorstore = UECVectorStore(index)
         return made._with_usual_filter()
 
@@ -587,7 +611,7 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
         given = {name: value for name, value in call.items() if value is not None}
         options = {"k": self.k, "filter": self.filter, **self.search_kwargs, **given}
-        adapters.refuse_unknown(options, self._arguments, self._arguments)
+        framework.refuse_unknown(options, self._arguments)
         return options
 
     def _arguments(
@@ -615,10 +639,10 @@ class UECRetriever(adapters.FitFrom, AsTool[str, list[Document]], VectorStoreRet
             "diversity": Diversity(fetch_k, lambda_mult) if self.search_type == "mmr" else None,
         }
 
-    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> adapters.Hits[Document]:
+    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> framework.Hits[Document]:
         """Return the documents of a question."""
         least = options.get("score_threshold", 0)
         found = with_uncertainty(result, self.details)
-        documents = adapters.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
+        documents = framework.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
         documents.decision = result[0].decision
         return documents

@@ -27,14 +27,15 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from llama_index.core.tools import FunctionTool
 from pydantic import BeforeValidator, field_serializer
 
+from uec_rag.advice.ask import PROMPT, Advisor, prompt
 from uec_rag.base.checks import check_type, quote
-from uec_rag.confidence.advice import PROMPT, Advisor, prompt
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, turns, with_findings
-from uec_rag.retrieval.adapters import as_judge, in_thread, judge, keeping_findings, pending_on
-from uec_rag.retrieval.gate import Gate, Pending, check_gate
+from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
+from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.metadata import KEY
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply, what_to_do
 

@@ -33,7 +33,7 @@ from uec_rag.base.errors import warn
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.adapters import note
+from uec_rag.retrieval.framework import note
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Filter, Passage, make_passages

@@ -18,6 +18,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k, check_type
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import (
     hits,
@@ -28,9 +29,9 @@ from uec_rag.llama_index.nodes import (
     with_text,
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
-from uec_rag.retrieval import Retriever, adapters
-from uec_rag.retrieval.sources import Search, Source, source_of_retriever
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.retrieval import Retriever, framework
+from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.source import Search, Source, Vectors, source_of_retriever
 
 _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 """The stores that are known not to write texts of filters into SQL."""
@@ -38,7 +39,7 @@ _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 _KIND = "Document or node of llama_index.core.schema"
 
 
-class UECRetriever(adapters.FitFrom, BaseRetriever):
+class UECRetriever(framework.FitFrom, BaseRetriever):
     """Retriever that adds confidence and a decision to each node.
 
     The nodes are copies. These keys are added to the metadata of each: `uec_score` (the score by
@@ -102,7 +103,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
     ) -> None:
         if "k" in kwargs:
             raise TypeError("k: expected similarity_top_k, LlamaIndex's name for it.")
-        adapters.refuse_unknown(kwargs, self.over, UECRetriever, BaseRetriever)
+        framework.refuse_unknown(kwargs, UECRetriever, BaseRetriever)
         instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
         check_k(similarity_top_k)
@@ -117,9 +118,13 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
     def from_texts(
         cls,
         texts: Sequence[str],
-        uec: UEC | BaseEmbedding | None = None,
+        embedding: UEC | BaseEmbedding | None = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         ids: Sequence[str] | None = None,
+        *,
+        store: Store | None = None,
+        words: bool = True,
+        fit: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
@@ -128,26 +133,36 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
         ----------
         texts, ids, metadatas
             As in `Retriever.add`.
-        uec : UEC, LlamaIndex embedding or Retriever, optional
+        embedding : UEC, LlamaIndex embedding or Retriever, optional
             As in `UECVectorStore`.
+        store : Store, optional
+            As in `UECVectorStore`.
+        words, fit : bool
+            As in `over`.
         **kwargs
-            The class's parameters, `store` of `UECVectorStore`, and `words` and `fit` as in
-            `over`.
+            The class's parameters.
         """
-        retriever = cls(adapters.call_with(adapters.as_index, kwargs, uec), **kwargs)
+        retriever = cls(framework.as_index(embedding, store, words=words, fit=fit), **kwargs)
         retriever.index.add(texts, ids, metadatas)
         return retriever
 
     @classmethod
     def from_nodes(
-        cls, nodes: Sequence[BaseNode], uec: UEC | BaseEmbedding | None = None, **kwargs: Any
+        cls,
+        nodes: Sequence[BaseNode],
+        embedding: UEC | BaseEmbedding | None = None,
+        *,
+        store: Store | None = None,
+        words: bool = True,
+        fit: bool = True,
+        **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
 
         As everywhere in LlamaIndex, a node is embedded as its text with its metadata, except
         `excluded_embed_metadata_keys`. Nodes without text are skipped with a warning.
         """
-        retriever = cls(adapters.call_with(adapters.as_index, kwargs, uec), **kwargs)
+        retriever = cls(framework.as_index(embedding, store, words=words, fit=fit), **kwargs)
         UECVectorStore(retriever.index).add(nodes)
         return retriever
 
@@ -155,7 +170,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
     def from_documents(
         cls,
         documents: Sequence[Document],
-        uec: UEC | BaseEmbedding | None = None,
+        embedding: UEC | BaseEmbedding | None = None,
         *,
         node_parser: NodeParser | None = None,
         **kwargs: Any,
@@ -168,7 +183,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
             Documents without text are skipped with a warning.
         node_parser : NodeParser, optional
             `Settings.node_parser` by default.
-        uec, **kwargs
+        embedding, **kwargs
             As in `from_nodes`.
 
         Raises
@@ -179,7 +194,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
         given = check_documents(documents, BaseNode, _KIND, "from_texts")
         parser = Settings.node_parser if node_parser is None else node_parser
         nodes = parser.get_nodes_from_documents(with_text(given))
-        return cls.from_nodes(nodes, uec, **kwargs)
+        return cls.from_nodes(nodes, embedding, **kwargs)
 
     @classmethod
     def load(
@@ -188,6 +203,11 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
         embedding: UEC | BaseEmbedding | None = None,
         *,
         over: VectorStoreIndex | BaseRetriever | None = None,
+        read_only: bool = False,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        store: Store | None = None,
+        trust: bool = False,
+        fit: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -199,15 +219,23 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
             The embedding that the index was made with, if it cannot be loaded by its name.
         over : VectorStoreIndex or BaseRetriever, optional
             What it was made over, by `over`, whose parameters `**kwargs` may have then.
+        read_only, encoders, store, trust, fit
+            As in `Retriever.load`.
         **kwargs
-            Parameters of the class, and those of `Retriever.load`.
+            Parameters of the class.
         """
+        options: framework.LoadOptions = {
+            "read_only": read_only,
+            "encoders": encoders,
+            "store": store,
+            "trust": trust,
+            "fit": fit,
+        }
         if over is None:
-            made = cls(adapters.load_index(path, embedding, kwargs), **kwargs)
+            made = cls(framework.load_index(path, embedding, options), **kwargs)
         else:
-            options = adapters.take_options(Retriever.load, kwargs)
             made = cls.over(over, embedding, fit=False, **kwargs)
-            made._index = adapters.load_over(path, made.index, options)
+            made._index = framework.load_over(path, made.index, options)
         made.index.usual_filter = passage_filter(made.filters)
         return made
 
@@ -215,10 +243,13 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
     def over(
         cls,
         theirs: VectorStoreIndex | BaseRetriever,
-        uec: UEC | BaseEmbedding | None = None,
+        embedding: UEC | BaseEmbedding | None = None,
         similarity_top_k: int = 4,
         *,
         candidates: int = 50,
+        vectors: Vectors | None = None,
+        words: bool = True,
+        fit: bool = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.
@@ -230,7 +261,7 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
         ----------
         theirs : VectorStoreIndex or BaseRetriever
             What finds the candidates, such as a `QueryFusionRetriever`.
-        uec : UEC or BaseEmbedding, optional
+        embedding : UEC or BaseEmbedding, optional
             The ensemble, or an embedding, by default the index's, beside which words are compared.
             If it is the index's, vectors are read from its store, and only questions are embedded.
         similarity_top_k : int
@@ -262,7 +293,8 @@ class UECRetriever(adapters.FitFrom, BaseRetriever):
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
         source = _source_of(theirs, count)
         own = getattr(theirs, "_embed_model", None)
-        index = adapters.call_with(adapters.index_over, kwargs, source, uec, own, below)
+        framework.refuse_unknown(kwargs, cls.over, UECRetriever, BaseRetriever)
+        index = framework.index_over(source, embedding, own, below, vectors, words=words, fit=fit)
         made = cls(index, similarity_top_k, **kwargs)
         index.usual_filter = passage_filter(made.filters)
         return made

@@ -1,46 +1,37 @@
-"""What is said of one question: which phrasing is meant, what it may mean, and the decision.
+"""What is said of one phrasing of a question: what it may mean, and the decision.
 
-ask           searches for each question in its phrasings, and decides on the one that is meant
 assess        estimates P(underspecified) of what was found: an `Assessment`
-choose        chooses the phrasing in which a question is understood best
 decide        decides, and makes the `Result` of a question
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.text import SOURCE_KEYS, first_value, stems
+from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import Decision, decide_one
-from uec_rag.confidence.languages import Code, function_words
+from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
 from uec_rag.confidence.readings import ASK, Node, Outline, Reading
-from uec_rag.retrieval.hits import Hit, Result, cover
+from uec_rag.retrieval.hits import Hit, Result
 from uec_rag.retrieval.metadata import own_copy
-from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.search import Found, Method, find
+from uec_rag.retrieval.search import Found
 from uec_rag.retrieval.why import explain
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Passage
 
 _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
-_COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
-_OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
-_NEEDS_NO_TURNS = 0.85  # confidence above which a complete question is searched without its turns
-_NOT_TOLD = 0.25  # prior of a phrasing whose first hit lacks what a follow-up goes on to
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,108 +60,6 @@ class Assessment:
     def clarity(self) -> float:
         """P(the question says what it means, and the first texts answer it), as if independent."""
         return self.confidence * (1 - self.underspecified)
-
-
-def ask(
-    method: Method,
-    store: Store,
-    queries: Sequence[Query],
-    asked: Sequence[Sequence[Phrasing]],
-    rows: Mapping[str, int],
-    parts: Sequence[Gaussian],
-    k: int,
-    among: Filter | None = None,
-    rest: Filter | None = None,
-) -> list[Result]:
-    """Search a store for questions in their conversations.
-
-    Parameters
-    ----------
-    queries : sequence of n Query
-    asked : sequence of n sequences of Phrasing
-        The phrasings of each.
-    rows : mapping of str to int
-        The row of each text, of phrasings and of their turns, in `parts`.
-    parts : sequence of K Gaussian
-        Each encoder's Gaussians of the texts.
-    k : int
-        Number of hits of each question.
-    among : Filter, optional
-        Selects the passages.
-    rest : Filter, optional
-        Selects those that compete with these: with few, nothing would compete with the first of
-        them, and a question would look answered.
-    """
-    view, others = store.snapshot(among), None if among is None else store.snapshot(rest)
-    # Of an engine, those that a filter selects are not counted.
-    size = 0 if store.remote and among is not None else len(view)
-    flat = [one for of_query in asked for one in of_query]
-    found = find(method, view, flat, in_context(flat, rows, parts), k, others)
-    assessed = (None if one is None else assess(one) for one in found)
-    results = list[Result]()
-    for query, of_query in zip(queries, asked, strict=True):
-        seen = [one for one in islice(assessed, len(of_query)) if one is not None]
-        results.append(_answer(query, seen, k, size) if seen else _nothing(method, query))
-    return results
-
-
-def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Result:
-    """Decide on a question of which some phrasings found something."""
-    chosen = choose(query, seen)
-    result = decide(chosen, query, k, size)
-    halves = [one for one in seen if one.found.asked.role == "half"]
-    may_be_one = any(one.found.asked.prior == MAYBE for one in halves)
-    if halves and (not may_be_one or _are_two(chosen, halves)):
-        own = [decide(half, query, k, size) for half in halves]
-        texts = [half.found.asked.text for half in halves]
-        result = cover(result, own, texts, k, _OF_PARTS if may_be_one else JUDGED)
-    return result
-
-
-def _nothing(method: Method, query: Query) -> Result:
-    names, language = method.fitted.names, method.language or query.language
-    equal = np.full(len(names), 1 / len(names), dtype=np.float32)
-    code: Code = "nothing_found" if query.text.strip() else "no_question"
-    decision = Decision.empty(method.basis, language, code)
-    return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
-
-
-def _are_two(whole: Assessment, halves: Sequence[Assessment]) -> bool:
-    """Return whether a question is two: no first hit of it has most of the words of each half."""
-    shares = [whole.found.words.share_of(half.found.words) for half in halves]
-    return max(map(min, zip(*shares, strict=True)), default=0.0) < _COVERED
-
-
-def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
-    """Choose the phrasing in which a question is understood best: by its clarity and its prior.
-
-    Without its turns, it is taken if it is answered confidently and clear, unless what else there
-    is is the rest of its message, which is seldom on the subject.
-    """
-    least, among = 0.0 if query.is_part else _NEEDS_NO_TURNS, list[tuple[float, Assessment]]()
-    goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
-    for one in seen:
-        asked, prior = one.found.asked, one.found.asked.prior
-        if asked.role == "alone" and one.confidence > least and one.underspecified < ASK:
-            return one
-        if goes_on is not None and not _tells(one.found, query, goes_on):
-            prior *= _NOT_TOLD
-        if asked.role != "half":
-            among.append((one.clarity * prior, one))
-    return max(among, key=itemgetter(0))[1]
-
-
-def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
-    """Return whether the first hit has what a follow-up goes on to.
-
-    It has not if its title or source has words that this takes the place of, and none of this.
-    """
-    asked, hit = found.asked.text, found.passages[0]
-    after = stems(goes_on.text if asked == query.text else asked)
-    before, source = stems(latest_whole(query.turns)), first_value(hit.metadata, SOURCE_KEYS)
-    new, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
-    is_about_the_other = bool(about & (before - after)) and not about & new
-    return not is_about_the_other and not stems(hit.with_source).isdisjoint(new)
 
 
 def assess(found: Found) -> Assessment:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from uec_rag.documents.document import Document
 from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home, settings_in
-from uec_rag.stores.base import Passage, make_passages, restore_dates
-from uec_rag.stores.local.database import read_passages
+from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home
+from uec_rag.stores.base import Passage, make_passages
+from uec_rag.stores.candidates import CandidateStore
 
 _SELECTION = ("exclude", "include")
 _PATIENCE = 60.0  # seconds that an update waits for others
@@ -124,22 +123,21 @@ def replace_files(
 
 
 def add_saved(retriever: Retriever, folder: Path) -> None:
-    """Add the passages of a saved index of any format, its labels, and how it was made.
+    """Add the passages of a saved index, its labels, and how it was made.
 
     ValueError if it holds no passages.
     """
-    if not (rows := [*read_passages(folder)]):
+    with closing(open_home(folder, read_only=True)) as saved:
+        passages = [*saved.passages()]
+        kept = {name: saved.settings.get(name) for name in (LABELS, MADE_WITH)}
+    if not passages:
         raise ValueError(
             f"FOLDER: {str(folder)!r} holds no passages, as a fit or a gate saved over a store. "
             "Load it over that store (`UECRetriever.load`, `UECGate.load`), or index documents"
         )
-    ids, texts, metadatas, dates = zip(*rows, strict=True)
-    decoded = [json.loads(metadata) for metadata in metadatas]
-    for metadata, keys in zip(decoded, dates, strict=True):
-        with suppress(ValueError, TypeError, LookupError):  # other formats had others
-            restore_dates(metadata, json.loads(keys or "[]"))
-    retriever.add(texts, ids, decoded)
-    retriever._home.change_settings(settings_in(folder, LABELS, MADE_WITH))
+    texts, ids, metadatas = zip(*((p.text, p.id, p.metadata) for p in passages), strict=True)
+    retriever.add(texts, ids, metadatas)
+    retriever._home.change_settings(kept)
 
 
 def list_made_with(folder: Path, options: Mapping[str, Any]) -> Folder:
@@ -191,7 +189,7 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
         if found.documents or changes.removed:
             size = options.get("chunk_size", CHUNK_SIZE)
             encoded = replace_files(retriever, found.documents, changes.removed, size=size)
-            if retriever.store.remote:  # the folder also holds its calibration
+            if isinstance(retriever.store, CandidateStore):  # the folder also holds its calibration
                 retriever.save(retriever.folder)
     read = {document.source for document in found.documents if document.sections}
     if kept := (changes.changed | changes.unchanged) & found.unreadable.keys():

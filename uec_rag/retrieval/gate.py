@@ -2,70 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-import math
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from os import PathLike
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self, cast
 
-import numpy as np
-
-from uec_rag.base.checks import check_k, check_pickles, check_share, check_type
-from uec_rag.base.errors import IndexCorrupted, warn
-from uec_rag.base.files import as_path, read_json, replace_file
-from uec_rag.base.properties import cached_property
-from uec_rag.base.records import Record
-from uec_rag.confidence.advice import (
-    Advice,
-    Advisor,
-    Reply,
-    ask_advisor,
-    ask_rewriter,
-    run_to_end,
-)
-from uec_rag.confidence.decision import Decision, apply_advice, apply_opinion, decide_again
-from uec_rag.confidence.decision_models import decision_model
-from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.opinion import READ, Opinion, OpinionModel, shipped_opinion_model
-from uec_rag.confidence.risk import Guarantee, drift, expected_threshold
-from uec_rag.encoders.base import NotCopied, are_of_one_model
-from uec_rag.retrieval.advice_log import AdviceLog
-from uec_rag.retrieval.advised import (
-    DOUBT,
-    MOST_ASKED,
-    UNDERSPECIFIED,
-    case_of,
-    fit_opinion,
-    own_cases,
-    with_guarantee,
-)
-from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.advice.ask import Advisor
+from uec_rag.advice.learn import fit_opinion
+from uec_rag.advice.opinion import READ, OpinionModel, shipped_opinion_model
+from uec_rag.base.checks import check_k, check_share, check_type
+from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.risk import drift
+from uec_rag.encoders.base import are_of_one_model
+from uec_rag.retrieval.advised import MOST_ASKED, own_cases, with_guarantee
+from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
+from uec_rag.retrieval.pending import pending_on_results
+from uec_rag.retrieval.policy import OTHER_SETTINGS, Policy, check_advisor
 from uec_rag.stores.base import Filter
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
-
-_CHECKSUM = "sha256"  # key of the checksum in a saved gate
-
-_T = TypeVar("_T")
-_Search: TypeAlias = Callable[[Sequence[str]], Sequence[tuple[Decision, _T]]]
 
 OUTDATED = (
     "the gate was made for other passages, another calibration or other settings than the index "
     "has now, so its guarantee does not hold; recalibrate it with 'uec-rag gate'"
 )
 """The note on a gate that no longer `Gate.fits`."""
-
-OTHER_SETTINGS = (
-    "The gate was made with another calibration or filter, or another version: its guarantee does "
-    "not apply to this search. Make it again from its labels."
-)
-"""The note on a gate for a search with other settings."""
 
 OTHER_PASSAGES = (
     "{} of the {} compared passages that the gate was made with are gone or have other texts, so "
@@ -80,123 +42,15 @@ OTHER_MODEL = (
 """The note on a gate that was made with other vectors."""
 
 
-@dataclass(frozen=True, eq=False)
-class Pending(Generic[_T]):
-    """The questions of a search, some of which a gate's advisor is to be asked about.
+class Gated(Searchable, Protocol):
+    """An index whose searches a gate decides: `uec_rag.Retriever`."""
 
-    Attributes
-    ----------
-    gate : Gate
-    decisions : sequence of n Decision
-        The decisions at the gate's threshold.
-    found : sequence of n T
-        What was found for each question: a `Result`, or a list of hits.
-    questions : sequence of n str
-        Each with the turns before it, one per line.
-    texts : sequence of n sequences of str
-        The texts of the hits of each.
-    search : callable, optional
-        Searches for rewrites; returns the decision at the threshold on each and what was found.
-    """
-
-    gate: Gate
-    decisions: Sequence[Decision]
-    found: Sequence[_T]
-    questions: Sequence[str] = ()
-    texts: Sequence[Sequence[str]] = ()
-    search: _Search[_T] | None = None
-
-    @cached_property
-    def rows(self) -> list[int]:
-        """The positions of the questions to ask about; none without an advisor."""
-        if self.gate.advisor is None:
-            return []
-        doubted = map(self.gate.is_doubted, self.decisions)
-        return [row for row, doubt in enumerate(doubted) if doubt and self.texts[row]]
-
-    def finish(self) -> list[tuple[Decision, _T]]:
-        """Ask from synchronous code; return each final decision with what it is about."""
-        return self.settle(run_to_end(self.consult()) if self.rows else [])
-
-    async def afinish(self) -> list[tuple[Decision, _T]]:
-        """Run `finish`; an asynchronous advisor is asked in this event loop."""
-        return await asyncio.to_thread(self.settle, await self.consult())
-
-    async def consult(self) -> list[Reply]:
-        """Ask the advisor about each of `rows`, and then the rewriter where it declines.
-
-        An asynchronous one is asked in this event loop, others in threads.
-        """
-        gate, rows = self.gate, self.rows
-        if not rows or gate.advisor is None:
-            return []
-        cases = [case_of(self.decisions[r], self.questions[r], self.texts[r]) for r in rows]
-        replies = await ask_advisor(gate.advisor, cases, gate.timeout)
-        if gate.rewriter is None or gate.ask == "shadow":
-            return replies
-        advised = map(gate.advised, (self.decisions[row] for row in rows), replies)
-        declined = [decision.action == "abstain" for decision in advised]
-        return await ask_rewriter(gate.rewriter, cases, replies, declined, gate.timeout)
-
-    def settle(self, replies: Sequence[Reply]) -> list[tuple[Decision, _T]]:
-        """Decide on all questions, given what `consult` returned.
-
-        What was found is that of the rewrite if this is answered.
-        """
-        gate, final = self.gate, [*zip(self.decisions, self.found, strict=True)]
-        advised = dict(zip(self.rows, replies, strict=True))
-        made = {row: gate.advised(self.decisions[row], reply) for row, reply in advised.items()}
-        rewrites = {
-            row: line
-            for row, reply in advised.items()
-            if made[row].action == "abstain"
-            and (line := reply.question_to_search(self.questions[row].rpartition("\n")[2]))
-        }
-        if rewrites and self.search is not None and gate.ask != "shadow":
-            again = self.search([*rewrites.values()])
-            for (row, line), (decision, found) in zip(rewrites.items(), again, strict=True):
-                if decision.confidence > gate.rewritten:
-                    counts = made.pop(row)
-                    taken = apply_advice(decision, Advice("answer"), line)
-                    costs = counts.advice_calls, counts.advice_tokens
-                    taken = replace(taken, advice_calls=costs[0], advice_tokens=costs[1])
-                    final[row] = taken, found
-        for row, decision in made.items():
-            known, found = final[row]
-            if gate.ask == "shadow":
-                decision = replace(known, **decision.advice_metadata())
-            elif decision.action == "answer" and not isinstance(said := advised[row].said, str):
-                found = with_first(found, said.named)
-            final[row] = decision, found
-        self._write_log(replies, made, final)
-        return final
-
-    def _write_log(
-        self,
-        replies: Sequence[Reply],
-        made: Mapping[int, Decision],
-        final: Sequence[tuple[Decision, _T]],
-    ) -> None:
-        """Log the questions that the advisor was asked about, if there is a log."""
-        log, rows = self.gate.log, self.rows
-        if log is None or not rows:
-            return
-        after = [made.get(row, final[row][0]) for row in rows]
-        asked, before = [self.questions[row] for row in rows], [self.decisions[row] for row in rows]
-        log.write(asked, before, after, replies, is_shadow=self.gate.ask == "shadow")
-
-
-def with_first(found: _T, position: int) -> _T:
-    """Return a `Result`, or a list of hits, with the hit at a position as the first."""
-    if isinstance(found, Result):
-        return cast(_T, found.with_first(position))
-    hits = cast(list[Any], found)
-    first = hits[position : position + 1]
-    return cast(_T, [*first, *hits[:position], *hits[position + 1 :]]) if position else found
+    def with_gate(self, gate: Gate | None) -> Self:
+        """Return a view in which another gate decides, or none."""
 
 
 @dataclass(frozen=True)
-class Gate(NotCopied, Record):
+class Gate(Policy):
     """A rule that decides for each query whether to answer, ask for clarification or abstain.
 
     Attributes
@@ -206,19 +60,19 @@ class Gate(NotCopied, Record):
     guarantee : Guarantee or None
         The limit on wrong answers that `from_labels` found the thresholds for.
     advisor : callable, decision model or None
-        Reads ten passages once per borderline question; see `uec_rag.confidence.advice.Advisor`. It
-        is not saved. A verdict decides: if it is "answer", the question is answered from its hits;
-        if "clarify", the user is asked which of its options, or of the readings, is meant; if "no",
-        its rewrite is searched for, and answered if it is not in doubt itself. A probability, of a
-        decision model, becomes one with the confidence (`opinion`), which `threshold` is compared
-        with. The passage that it names becomes the first hit. If it fails, or if there is none,
-        `threshold` decides alone.
+        Reads ten passages once per borderline question; see `uec_rag.advice.ask.Advisor`. It
+        is not saved. A verdict stands for a probability of 0.97, a bool for 0.95, and decides: if
+        it is "answer", the question is answered from its hits; if "clarify", the user is asked
+        which of its options, or of the readings, is meant; if "no", its rewrite is searched for,
+        and answered if it is not in doubt itself. A probability, of a decision model, becomes one
+        with the confidence (`opinion`), which `threshold` is compared with. The passage that it
+        names becomes the first hit. If it fails, or if there is none, `threshold` decides alone.
     rewriter : callable or None
         A second advisor, such as a chat model, that is asked for a rewrite where the first has
         declined. It is not saved.
     opinion : OpinionModel or None
         How confidence and an advisor's probability become one; `fit_from` learns it of an index. By
-        default, that of `uec_rag.confidence.opinion.shipped_opinion_model`, which is cautious.
+        default, that of `uec_rag.advice.opinion.shipped_opinion_model`, which is cautious.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
         the first and P(underspecified) above 0.5; but not if the user is asked which of
@@ -231,8 +85,8 @@ class Gate(NotCopied, Record):
         for a call for nearly each question. It has no guarantee. "shadow" asks in doubt, but
         decides without it, so that `log` shows what it would change.
     advised_threshold : float or None
-        The probability above which a question with a second opinion is answered; `threshold` by
-        default. `from_labels` sets it.
+        The probability above which a question is answered that an advisor gave one for;
+        `threshold` by default. `from_labels` sets it.
     log : path, AdviceLog or None
         A file that gets a line of JSON for each question that an advisor was asked about. It is not
         saved.
@@ -246,7 +100,7 @@ class Gate(NotCopied, Record):
         gate then answers fewer questions, as `report` says.
     basis, corpus : str
         Fingerprints of the settings that confidence depended on at calibration
-        (`Retriever._method`), and of the passages; "" if unknown.
+        (`Retriever.basis`), and of the passages; "" if unknown.
     probes : tuple of tuple of float
         The vectors of a few texts by each model of the index, and by that of the store below it;
         empty if unknown.
@@ -288,82 +142,6 @@ class Gate(NotCopied, Record):
     >>> advised.doubt
     (0.05, 0.85)
     """
-
-    threshold: float = 0.5
-    guarantee: Guarantee | None = None
-    advisor: Advisor | None = field(default=None, repr=False, compare=False)
-    doubt: tuple[float, float] = DOUBT
-    rewritten: float = DOUBT[1]
-    rewriter: Advisor | None = field(default=None, repr=False, compare=False)
-    opinion: OpinionModel | None = None
-    advised_threshold: float | None = None
-    log: AdviceLog | None = field(default=None, compare=False)
-    ask: Literal["borderline", "always", "shadow"] = "borderline"
-    timeout: float = 30.0
-    k: int = JUDGED
-    is_advised: bool = False
-    basis: str = ""
-    corpus: str = ""
-    probes: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
-    passages: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    confidences: tuple[float, ...] = field(default=(), repr=False)
-    max_wrong: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_wrong is not None:
-            object.__setattr__(self, "threshold", self._expected_threshold(self.max_wrong))
-        if isinstance(self.log, str | os.PathLike):
-            object.__setattr__(self, "log", AdviceLog(os.fspath(self.log)))
-        check_type(self.log, AdviceLog | None, "log", "a path or an AdviceLog")
-        check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
-        low, high = self.doubt
-        numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
-        for name, value in (numbers | {"doubt[0]": low, "doubt[1]": high}).items():
-            if value != np.nextafter(0, -1):  # a threshold at which everything is answered
-                check_share(value, name, "a number from 0 to 1")
-        if low > high:
-            raise ValueError(f"doubt: expected the lower confidence first, got {self.doubt}.")
-        if self.ask not in ("borderline", "always", "shadow"):
-            expected = "'borderline', 'always' or 'shadow'"
-            raise ValueError(f"ask: expected {expected}, got {self.ask!r:.60}.")
-        check_k(self.k)
-        _check_advisor(self.advisor)
-        _check_advisor(self.rewriter, "rewriter")
-        if self.guarantee is None:
-            return
-        if self.ask == "always":
-            raise ValueError(
-                "ask: expected 'borderline' for a gate with a guarantee, which labels gave it with "
-                "the advisor asked in doubt alone; or omit guarantee=."
-            )
-        if self.advisor is not None and not self.is_advised:
-            raise ValueError(
-                "advisor: this gate was calibrated without one, so its guarantee would not hold "
-                "with one; pass it to Gate.from_labels(..., advisor=...), or use a plain threshold."
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle it with its advisor; TypeError if that does not pickle."""
-        instead = (
-            "Define it at the top of a module; or save the gate, and load it where it is needed: "
-            "Gate.load(path, advisor=...)."
-        )
-        check_pickles(self.advisor, "advisor: it", instead)
-        check_pickles(self.rewriter, "rewriter: it", instead)
-        return self.__dict__
-
-    def _expected_threshold(self, max_wrong: float) -> float:
-        """Check `max_wrong` and what is given beside it, and return its threshold."""
-        share = check_share(max_wrong, "max_wrong", "a number in (0, 1)")
-        threshold = expected_threshold(share)
-        others = (self.guarantee, self.advisor, self.k)
-        if self.threshold not in (Gate.threshold, threshold) or others != (None, None, JUDGED):
-            raise ValueError(
-                f"max_wrong: without labels, {max_wrong} stands for a threshold of "
-                f"{threshold:.3f}, without an advisor and with k={JUDGED}: omit threshold=, "
-                f"advisor= and k=, or use Gate.from_labels(..., max_wrong={max_wrong})."
-            )
-        return threshold
 
     @classmethod
     def from_labels(
@@ -422,10 +200,8 @@ class Gate(NotCopied, Record):
             passed with `max_wrong` or `advisor`.
         """
         check_target(max_wrong, max_risk, certainty, advisor)
-        read = 0 if advisor is None else READ
-        searched = LabelledSearch.from_queries(
-            retriever, queries, relevant_ids, k=k, filter=filter, read=read
-        )
+        options: dict[str, Any] = {"filter": filter, "read": 0 if advisor is None else READ}
+        searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, **options)
         advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter, "opinion": opinion}
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, **advice)
 
@@ -446,7 +222,7 @@ class Gate(NotCopied, Record):
             k=searched.k,
             basis=searched.basis,
             corpus=searched.corpus,
-            probes=searched.retriever.probes,
+            probes=searched.probes,
             passages=searched.passages,
             confidences=searched.sample,
         )
@@ -455,7 +231,7 @@ class Gate(NotCopied, Record):
             return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
         made = replace(made, rewriter=rewriter, opinion=opinion)
         most = WRONG if max_wrong is None else max_wrong
-        return cast(Gate, with_guarantee(made, searched, advisor, most))
+        return with_guarantee(made, searched, advisor, most)
 
     def fit_from(self, retriever: Searchable, most: int = MOST_ASKED) -> Gate:
         """Learn, without labels, how far to trust the advisor's probabilities on an index.
@@ -485,10 +261,11 @@ class Gate(NotCopied, Record):
         if self.advisor is None:
             raise ValueError("advisor: fit_from learns of an advisor; make Gate(advisor=...).")
         cases = own_cases(retriever, check_k(most, "most"), self.k)
-        return cast(Gate, fit_opinion(self, self.advisor, cases))
+        known = self.opinion or shipped_opinion_model()
+        return replace(self, opinion=fit_opinion(known, self.advisor, cases, self.timeout))
 
     def search(
-        self, retriever: Searchable, queries: Sequence[str], k: int = 4, **options: Any
+        self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Any
     ) -> SearchResult:
         """Search, decide, and in doubt ask the advisor.
 
@@ -503,8 +280,7 @@ class Gate(NotCopied, Record):
             The decisions in it are final. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        found: SearchResult = retriever.with_gate(self).search(queries, k, **options)
-        return found
+        return retriever.with_gate(self).search(queries, k, **options)
 
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.
@@ -512,105 +288,9 @@ class Gate(NotCopied, Record):
         The decision rests on the confidence of the first `k` hits, however many were found. Warns
         if the result used another calibration or filter than the gate.
         """
-        self._check_settings([one.decision for one in result])
-        return [decision for decision, _ in self.pending(result, result.queries).finish()]
-
-    def pending(
-        self,
-        result: SearchResult,
-        questions: Sequence[str],
-        search: Callable[[Sequence[str]], SearchResult] | None = None,
-    ) -> Pending[Result]:
-        """Decide at the threshold, and list what the advisor is to be asked.
-
-        Parameters
-        ----------
-        result : SearchResult
-        questions : sequence of str
-            The queries with the turns before them, one per line.
-        search : callable, optional
-            Searches for rewrites of queries.
-        """
-
-        def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
-            assert search is not None
-            found = search(rewrites)
-            return [*zip(self._at_threshold(found), found, strict=True)]
-
-        texts = [[hit.searched for hit in one.passages] for one in result]
-        decisions = self._at_threshold(result)
-        return Pending(self, decisions, [*result], questions, texts, search and again)
-
-    def _at_threshold(self, result: SearchResult) -> list[Decision]:
-        known = [replace(one.decision, confidence=one.confidence_at(self.k)) for one in result]
-        return [decide_again(decision, self.threshold) for decision in known]
-
-    def _check_settings(self, known: Sequence[Decision]) -> None:
-        if any(self.basis and one.basis not in ("", self.basis) for one in known):
-            warn(OTHER_SETTINGS)
-
-    def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:
-        """Repeat the decision of a search at this gate's threshold, without the advisor.
-
-        Warns as `decide` does, and if the decision is about another number of hits than `k`.
-
-        `hits`: number of hits that are left of the search. With a guarantee, a question is not
-        answered from fewer than `k`, unless fewer passages were searched; this warns.
-        """
-        threshold = self.threshold
-        if hits is not None and hits < min(decision.size, self.hits_needed(0)):
-            threshold = math.inf
-            warn(
-                f"The gate was made for {self.k} hits, and fewer of them are left, here {hits}. "
-                "Its guarantee does not hold for these, so it abstains. Search for "
-                f"{self.k} hits and keep them all, or use a gate without a guarantee."
-            )
-        if decision.hits not in (0, self.k):
-            warn(
-                f"The decision is about the first {decision.hits} hits, and the gate was made for "
-                f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
-            )
-        self._check_settings([decision])
-        return decide_again(decision, threshold)
-
-    def advised(self, decision: Decision, reply: Reply) -> Decision:
-        """Decide again, given what the advisor says of the hits of a question."""
-        said, tokens = reply.said, 0
-        if isinstance(said, str):
-            made = replace(decision, advice=f"none: {said}")
-        elif isinstance(said, Opinion):
-            model, tokens = self.opinion or shipped_opinion_model(), said.tokens
-            made = apply_opinion(decision, said, model, self._threshold_with_opinion)
-        else:
-            made = apply_advice(decision, said)
-        return replace(made, advice_calls=reply.calls, advice_tokens=tokens)
-
-    @property
-    def _threshold_with_opinion(self) -> float:
-        known = self.advised_threshold
-        return self.threshold if known is None else known
-
-    def is_doubted(self, decision: Decision) -> bool:
-        """Return whether the advisor is asked about a question."""
-        low, high = self.doubt
-        if self.advised_threshold is None:
-            high = max(high, self.threshold)
-        unclear, vague = UNDERSPECIFIED
-        if decision.action == "clarify" and decision.underspecified > vague:
-            return False
-        if math.isinf(decision.threshold):  # too few hits are left
-            return False
-        unsure = decision.confidence <= high or decision.underspecified > unclear
-        unsure |= self.ask == "always" and decision.action == "answer"
-        return low < decision.confidence and unsure
-
-    def depth(self, k: int) -> int:
-        """Return how many hits are searched for, for those that are judged and read as well."""
-        return max(k, self.k, READ if self.advisor is not None else 0)
-
-    def hits_needed(self, k: int) -> int:
-        """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""
-        return k if self.guarantee is None else max(k, self.k)
+        self.check_settings([one.decision for one in result])
+        pending = pending_on_results(self, result, result.queries)
+        return [decision for decision, _ in pending.finish()]
 
     def drift(self, confidences: Sequence[float]) -> str | None:
         """Return a warning if confidences are distributed differently from the calibration's."""
@@ -639,7 +319,7 @@ class Gate(NotCopied, Record):
         lost = retriever.count_lost(self.passages, again=again)
         if lost > len(self.passages) / 10:  # fewer change in any corpus
             return OTHER_PASSAGES.format(lost, len(self.passages))
-        return "" if self.basis in ("", retriever._method(filter).basis) else OTHER_SETTINGS
+        return "" if self.basis in ("", retriever.basis(filter)) else OTHER_SETTINGS
 
     def knows(self, retriever: Searchable) -> bool:
         """Return whether the models of an index, and of the store below it, are the gate's."""
@@ -647,55 +327,7 @@ class Gate(NotCopied, Record):
             return True
         alike = map(are_of_one_model, self.probes, retriever.probes)
         are_as_many = len(self.probes) == len(retriever.probes)
-        return are_as_many and all(alike) and retriever.store.has_own_vectors
-
-    def metadata(self) -> dict[str, Any]:
-        """Return the state as a JSON object, without the advisors and the log."""
-        state = Record.metadata(replace(self, advisor=None, rewriter=None, log=None))
-        here = ("advisor", "rewriter", "log")
-        return {name: value for name, value in state.items() if name not in here}
-
-    @classmethod
-    def restore(cls, metadata: Mapping[str, Any]) -> Self:
-        """Rebuild from `metadata`; a guarantee's threshold may be infinite, which JSON lacks."""
-        if not isinstance(guarantee := metadata.get("guarantee"), Mapping):
-            return super().restore(metadata)
-        gate = super().restore({**metadata, "guarantee": None})
-        return replace(gate, guarantee=Guarantee.restore(guarantee))
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the gate to a JSON file atomically, with a checksum; the advisor is not saved."""
-        state = self.metadata()
-        written = json.dumps(state | {_CHECKSUM: _checksum(state)}, ensure_ascii=False, indent=1)
-        replace_file(as_path(path), written)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], advisor: Advisor | None = None) -> Self:
-        """Load a gate that `save` wrote, with the advisor that it was calibrated with.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file.
-        IndexCorrupted
-            If the file is not a JSON object, or its checksum is wrong.
-        ValueError
-            If the object is not a gate, or a number is out of range.
-        """
-        file = as_path(path)
-        if not file.exists():
-            raise FileNotFoundError(f"path: there is no gate in {os.fspath(path)!r}.")
-        mend = "recalibrate it with 'uec-rag gate' or Gate.from_labels, or delete it."
-        try:
-            state = read_json(file)
-        except IndexCorrupted as error:
-            raise IndexCorrupted(
-                f"gate: {file.name} is damaged ({error.__cause__ or error}); {mend}"
-            ) from error
-        digest = state.pop(_CHECKSUM, None)
-        if digest not in (None, _checksum(state)):
-            raise IndexCorrupted(f"gate: it is damaged, edited, or of a newer uec-rag; {mend}")
-        return replace(cls.restore(state), advisor=advisor)
+        return are_as_many and all(alike) and retriever.has_own_vectors
 
     @property
     def report(self) -> str:
@@ -748,17 +380,4 @@ def check_target(
         if value is not None:
             check_share(value, name, "a number in (0, 1)")
     check_share(certainty, "certainty", "a number in (0, 1)")
-    _check_advisor(advisor)
-
-
-def _check_advisor(advisor: object, argument: str = "advisor") -> None:
-    if advisor is not None and not callable(advisor) and decision_model(advisor) is None:
-        raise TypeError(
-            f"{argument}: expected a callable(question, texts) -> Advice, or a decision model, "
-            f"got {type(advisor).__name__}. For a chat model, use chat_advisor of "
-            "uec_rag.langchain or llm_advisor of uec_rag.llama_index."
-        )
-
-
-def _checksum(state: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+    check_advisor(advisor)

@@ -5,36 +5,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from functools import partial
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.advice.learn import FEWEST
 from uec_rag.base.checks import as_list, check_k, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.properties import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.hits import Result, SearchResult
-from uec_rag.stores.base import Filter, Store
-
-FEWEST = 20
-"""The smallest number of labelled questions to learn from."""
+from uec_rag.stores.base import Filter, Passage, Searched
+from uec_rag.stores.source import SourceStore
 
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
 
 _MOST_KEPT = 32  # passages by which a gate notices that its index has others
 
-Searchable: TypeAlias = Any
-"""A `uec_rag.Retriever`, whose module imports this one."""
+
+class Searchable(Protocol):
+    """What is searched for a gate: `uec_rag.Retriever`."""
+
+    store: Searched
+    usual_filter: Filter | None
+
+    @property
+    def corpus(self) -> str:
+        """The fingerprint of the passages."""
+
+    @property
+    def probes(self) -> tuple[tuple[float, ...], ...]:
+        """The vectors of a few texts by its models."""
+
+    @property
+    def has_own_vectors(self) -> bool:
+        """False if stored vectors are known to be others than those of the store's model."""
+
+    def basis(self, filter: Filter | None = None) -> str:
+        """The fingerprint of the settings of a search."""
+
+    def count_lost(self, passages: tuple[tuple[str, str], ...], *, again: bool) -> int:
+        """Count passages that are gone or have another text."""
+
+    def passages(self, filter: Filter | None = None) -> Iterable[Passage]:
+        """Iterate over its passages."""
+
+    def with_gate(self, gate: None) -> Self:
+        """Return a view in which no gate decides."""
+
+    def search(
+        self, queries: Sequence[str], k: int = 4, *, filter: Filter | None = None
+    ) -> SearchResult:
+        """Search for questions."""
 
 
 def check_labels(
     queries: Sequence[str],
     relevant_ids: Sequence[Collection[str]],
-    store: Store,
+    store: Searched,
     fewest: int = FEWEST,
 ) -> list[frozenset[str]]:
     """Check labelled queries before anything is encoded.
@@ -65,7 +98,8 @@ def check_labels(
             "relevant_ids: no query has a relevant passage; expected at least one that has. "
             "Queries that the corpus does not answer may be included."
         )
-    known = {passage.id for passage in store.get(every)} if store.can_look_up else {*every}
+    is_sure = isinstance(store, SourceStore) and not store.can_look_up
+    known = {*every} if is_sure else {passage.id for passage in store.get(every)}
     if unknown := [id_ for id_ in every if id_ not in known]:
         raise ValueError(
             f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
@@ -78,16 +112,16 @@ def check_labels(
     return wanted
 
 
-def warn_of_lost(store: Store, wanted: Sequence[Collection[str]]) -> None:
+def warn_of_lost(store: Searched, wanted: Sequence[Collection[str]]) -> None:
     """Warn if a source of candidates has not found some of the passages that are labelled.
 
     `store`: the view that was searched.
     """
     every = frozenset[str]().union(*wanted)
-    if lost := store.missed(every):
+    if isinstance(store, SourceStore) and (lost := store.missed(every)):
         warn(
             f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
-            f"store finds ({store.contents}): no answer can come from these. Ask it for more, by "
+            f"store finds ({store}): no answer can come from these. Ask it for more, by "
             "candidates= of `over`."
         )
 
@@ -98,23 +132,25 @@ class LabelledSearch:
 
     Attributes
     ----------
-    retriever : Retriever
-        The snapshot that was searched.
     result : SearchResult
     relevant : list of frozenset of str
         Ids of the passages that answer each query; empty if none does.
     k : int
+    search : callable
+        Searches for other queries in the same snapshot, with the same filter.
     corpus : str
         Fingerprint of the passages.
-    filter : mapping, callable or None
+    probes, passages : tuple
+        As in `Gate`; the passages are some labelled answers and first hits.
     """
 
-    retriever: Searchable
     result: SearchResult
     relevant: list[frozenset[str]]
     k: int
+    search: Callable[[Sequence[str]], SearchResult]
     corpus: str
-    filter: Filter | None = None
+    probes: tuple[tuple[float, ...], ...]
+    passages: tuple[tuple[str, str], ...]
 
     @property
     def basis(self) -> str:
@@ -157,7 +193,7 @@ class LabelledSearch:
             Number of hits that an advisor reads, if these are more.
         """
         check_k(k)
-        if not isinstance(getattr(retriever, "store", None), Store):
+        if not isinstance(getattr(retriever, "store", None), Searched):
             raise TypeError(
                 f"retriever: expected a uec_rag.Retriever, got {type(retriever).__name__}; the "
                 "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
@@ -168,16 +204,12 @@ class LabelledSearch:
         view = retriever.with_gate(None)
         result = view.search(queries, max(k, read), filter=filter)
         warn_of_lost(view.store, wanted)
-        return cls(view, result, wanted, k, view.corpus, filter)
-
-    @property
-    def passages(self) -> tuple[tuple[str, str], ...]:
-        """Ids of some labelled answers and first hits, with hashes of their texts."""
-        answers = (id_ for ids in self.relevant for id_ in sorted(ids))
-        first = (one.passages[0].id for one in self.result if one.passages)
+        answers = (id_ for ids in wanted for id_ in sorted(ids))
+        first = (one.passages[0].id for one in result if one.passages)
         ids = [*dict.fromkeys([*answers, *first])]
-        few = ids[:: 1 + (len(ids) - 1) // _MOST_KEPT]
-        return tuple(self.retriever.store.fingerprints(few).items())
+        few = view.store.fingerprints(ids[:: 1 + (len(ids) - 1) // _MOST_KEPT])
+        search = partial(view.search, k=k, filter=filter)
+        return cls(result, wanted, k, search, view.corpus, view.probes, tuple(few.items()))
 
     def threshold(
         self,

@@ -32,9 +32,9 @@ from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.search import Method, find
-from uec_rag.retrieval.sources import SourceStore
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Passage, Searched
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.source import SourceStore
 
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
@@ -51,15 +51,17 @@ class NoFit(ValueError):
     """Raised if an ensemble cannot be fitted on some passages without labels."""
 
 
-def sample_passages(store: Store) -> list[Passage]:
+def sample_passages(store: Searched) -> list[Passage]:
     """Return passages to fit an ensemble on: up to 20,000 of ours, or 2,000 of a source.
 
     There are none if a source cannot list them.
     """
-    return store.examples(_MOST_READ if store.can_list else _MOST_LISTED)
+    if isinstance(store, SourceStore):
+        return store.examples(_MOST_LISTED)
+    return [*islice(store.passages(), _MOST_READ)]
 
 
-def fit_own(uec: UEC, store: Store) -> tuple[UEC, Sequence[Passage]] | None:
+def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     """Return a fit of an ensemble on the passages of its store, and these; None without one.
 
     If a fit over the same store is known, it is taken without passages.
@@ -184,7 +186,7 @@ def _known_over(uec: UEC, store: SourceStore) -> UEC | None:
     return None
 
 
-def passages_to_count(uec: UEC, store: Store, home: LocalStore) -> list[Passage]:
+def passages_to_count(uec: UEC, store: Searched, home: LocalStore) -> list[Passage]:
     """Return passages of which words are counted again, once the stemmer has changed.
 
     FingerprintMismatch if they cannot be, and a warning if they can.
@@ -195,19 +197,19 @@ def passages_to_count(uec: UEC, store: Store, home: LocalStore) -> list[Passage]
     given = sample_passages(store)
     is_known = bool(given)
     if not isinstance(store, SourceStore):
-        is_known = not store.remote and _are_plain(uec.encoders, "probe")
+        is_known = isinstance(store, LocalStore) and _are_plain(uec.encoders, "probe")
     if not is_known:
         raise FingerprintMismatch(f"{said}, and its passages cannot be read; build it again.")
     warn(f"{said}; they are counted again, once.")
     return given
 
 
-def refit(store: Store, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
+def refit(store: Searched, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
     """Yield all passages of a store with their Gaussians after a fit; no model is run.
 
     Parameters
     ----------
-    store : Store
+    store : Searched
         A view with Gaussians of `old`.
     old, new : UEC
         The ensemble before and after a fit, of encoders whose last layer is the identity.
@@ -259,7 +261,7 @@ class CorpusCalibration(Record):
 
 def calibrate_with_labels(
     uec: UEC,
-    store: Store,
+    store: Searched,
     queries: Sequence[str],
     wanted: Sequence[frozenset[str]],
     *,
@@ -302,7 +304,7 @@ def calibrate_with_labels(
 
 def labelled_examples(
     method: Method,
-    store: Store,
+    store: Searched,
     queries: Sequence[str],
     parts: Sequence[Gaussian],
     wanted: Sequence[Collection[str]],
@@ -323,7 +325,7 @@ def labelled_examples(
     """
     examples = []
     with progress_bar("Searching", len(queries)) as bar:
-        found = find(method, store, [*map(Phrasing, queries)], parts, k)
+        found = find(method, store, [*map(Phrasing.of, queries)], parts, k)
         for one, ids in zip(found, wanted, strict=True):
             bar.update()
             if one is None:
@@ -339,7 +341,7 @@ def labelled_examples(
 
 def without_answers(
     method: Method,
-    store: Store,
+    store: Searched,
     queries: Sequence[str],
     parts: Sequence[Gaussian],
     wanted: Sequence[Collection[str]],

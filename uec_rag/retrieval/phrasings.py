@@ -55,6 +55,11 @@ class Phrasing:
     prior: float = 1.0
     language: str = ENGLISH
 
+    @classmethod
+    def of(cls, text: str) -> Phrasing:
+        """Return a question as it is written, without turns."""
+        return cls(text, language=language_of(text) or ENGLISH)
+
     @property
     def lines(self) -> str:
         """The turns, followed by the question, one per line."""

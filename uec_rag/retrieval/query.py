@@ -109,8 +109,9 @@ class Query:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
         reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. Any other reply that is no question itself, such
-        as "2024" to "Which year?", is more text of the question.
+        question, among those that this one offers. A reply that chooses none of these is asked
+        again. Where none were offered, a reply that is no question itself, such as "2024" to "Which
+        year?", is more text of the question.
 
         Of a message of over 200 characters, the part that asks is the question, and the rest is the
         turn before it.
@@ -160,17 +161,23 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     def names_reading(place: int) -> bool:
         return find_positions(spoken[place], extract_labels(spoken[place - 1])) is not None
 
+    def is_apart(place: int) -> bool:
+        """Return whether a turn behind a clarifying question is no reply to it."""
+        gives_up = place == len(history) and wording.is_courtesy(spoken[place])
+        return (gives_up or wording.is_question(spoken[place])) and not names_reading(place)
+
     while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
-        is_reply = is_clarifying_question(spoken[position - 1])
-        if not is_reply or (wording.is_question(spoken[position]) and not names_reading(position)):
+        if not is_clarifying_question(spoken[position - 1]) or is_apart(position):
             break
         position -= 2  # to the question that was asked back about, which may be a reply itself
     text, replies = spoken[position], tuple[str, ...]()
     for place in range(position + 2, len(spoken), 2):
         if names_reading(place):
             replies = (*replies, choose_label(spoken[place - 1], spoken[place]))
-        else:
+        elif not extract_labels(spoken[place - 1]):
             text, replies = f"{text}\n{spoken[place]}", ()
+        elif place == len(history):  # it chooses nothing that is offered: that is asked again
+            replies = (*replies, said)
     return text, spoken[:position], replies
 
 

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch
@@ -23,21 +23,24 @@ from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval import calls, learn, save
-from uec_rag.retrieval.gate import GATE_FILE, Gate, Pending, check_gate
+from uec_rag.retrieval import learn, save
+from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
+from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
-from uec_rag.retrieval.search import Method
-from uec_rag.retrieval.sources import SourceStore, warn_once
+from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.why import log_decisions
-from uec_rag.stores.base import Filter, Passage, Store, last_of_each, make_passages, saved_store
+from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
+from uec_rag.stores.candidates import CandidateStore, saved_store
 from uec_rag.stores.filters import parse
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.source import SourceStore, warn_once
 
-_MOST_COMPARED = 100_000  # passages that are compared with those of a gate: some seconds
+T = TypeVar("T")
 
 _FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
 
@@ -47,11 +50,11 @@ class Passages(Sized, Iterable[Passage]):
 
     Parameters
     ----------
-    view : Store
+    view : Searched
         A view of the passages, as `Store.snapshot` returns it.
     """
 
-    def __init__(self, view: Store) -> None:
+    def __init__(self, view: Searched) -> None:
         self._view = view
 
     def __len__(self) -> int:
@@ -110,20 +113,20 @@ class Retriever:
     ) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
-        self.uec, self.store = uec, LocalStore() if store is None else store
+        self.uec = uec
+        self.store: Searched = LocalStore() if store is None else store
         self._posteriors = uec.fitted.posteriors
         if len(self.store):
-            self.store.bind(uec.fingerprint)
+            self._written.bind(uec.fingerprint)
         self.language = check_language(language)
         self.calibration: learn.CorpusCalibration | None = None
         # The index in the folder, which has the settings; of an engine, one without passages.
         self._home = self.store if isinstance(self.store, LocalStore) else LocalStore()
         self._settings: Mapping[str, Any] | None = None  # those that were read last
-        self._reload: Callable[[], UEC] | None = None  # loads the ensemble again
+        # Loads the ensemble that settings of the folder name.
+        self._reload: Callable[[Mapping[str, Any]], UEC] | None = None
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
-        # The fingerprint of the passages after the last change; snapshots share it.
-        self._known_corpus: dict[tuple[int, object], str] = {}
         # How many passages of gates are lost, and what was said of gates; shared, too.
         self._lost: dict[tuple[tuple[str, str], ...], int] = {}
         self._said: set[object] = set()
@@ -132,7 +135,7 @@ class Retriever:
         self.usual_filter: Filter | None = None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.store.contents}, {self.uec!r})"
+        return f"{type(self).__name__}({self.store}, {self.uec!r})"
 
     def __deepcopy__(self, memo: object) -> Self:
         """Return the index itself, which copies of what searches it share."""
@@ -140,7 +143,7 @@ class Retriever:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
-        own: dict[str, Any] = {"_known_corpus": {}, "_lost": {}, "_said": set()}
+        own: dict[str, Any] = {"_lost": {}, "_said": set()}
         state = self.__dict__ | own | {"_settings": None, "usual_filter": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, labels = LocalStore(), self._home.settings.get("labels")
@@ -188,22 +191,25 @@ class Retriever:
 
         Those of an engine, and more than 100,000, are not read: it is their number.
         """
-        if not self.store.can_list:
-            return self.store.corpus()
-        if self.store.remote or len(self) > _MOST_COMPARED:
-            return f"{len(self)} passages"
-        changes = self.changes, self.store.origin
-        known = self._known_corpus.get(changes)
-        if known is None:
-            known = self.store.corpus()
-            self._known_corpus.clear()
-            self._known_corpus[changes] = known
-        return known
+        return self.store.corpus()
 
     @property
     def probes(self) -> tuple[tuple[float, ...], ...]:
         """The vectors of a few texts by its models and that of the store below, for a gate."""
-        return (*self.uec.probes, *self.store.probes)
+        below = self.store.probes if isinstance(self.store, SourceStore) else ()
+        return (*self.uec.probes, *below)
+
+    @property
+    def has_own_vectors(self) -> bool:
+        """False if those of the store below are known to be others than of its embedding."""
+        return not isinstance(self.store, SourceStore) or self.store.has_own_vectors
+
+    @property
+    def _written(self) -> Store:
+        """The store, to write to; RuntimeError in a snapshot."""
+        if not isinstance(self.store, Store):
+            raise RuntimeError("this is a snapshot of an index; write to the index itself.")
+        return self.store
 
     def count_lost(self, passages: tuple[tuple[str, str], ...], *, again: bool) -> int:
         """Count passages that are gone or have another text; each is an id and its text's hash.
@@ -211,10 +217,11 @@ class Retriever:
         `again`: whether they are looked up again, if they were before. None is lost of a store
         that cannot look them up.
         """
-        if not passages or not self.store.can_look_up:
+        store = self.store
+        if not passages or (isinstance(store, SourceStore) and not store.can_look_up):
             return 0
         if again or passages not in self._lost:
-            now = self.store.fingerprints([id_ for id_, _ in passages])
+            now = store.fingerprints([id_ for id_, _ in passages])
             self._lost[passages] = sum(now.get(id_) != known for id_, known in passages)
         return self._lost[passages]
 
@@ -315,8 +322,8 @@ class Retriever:
         """
         self._check_fit()
         with self.changing():
-            self.store.bind(self.uec.fingerprint)
-            self.store.add(
+            self._written.bind(self.uec.fingerprint)
+            self._written.add(
                 [without_findings(passage) for passage in passages],
                 self.uec.fitted.combine_as(parts, "passage"),
             )
@@ -355,12 +362,12 @@ class Retriever:
         ...     index.delete(["cats"])
         1
         """
-        with self.store.changing():
+        with self._written.changing():
             yield self
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
-        return self.store.delete(as_list(ids, "ids"))
+        return self._written.delete(as_list(ids, "ids"))
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""
@@ -431,7 +438,7 @@ class Retriever:
         options = Options(filter=filter, history=history, within=within, diversity=diversity)
         result, pending = self._begin(queries, k, options)
         if pending is not None:
-            result = calls.settled_result(pending, pending.finish(), k)
+            result = settled_result(pending, pending.finish(), k)
         log_decisions(result)
         return result
 
@@ -441,7 +448,7 @@ class Retriever:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         result, pending = await asyncio.to_thread(self._begin, queries, k, options)
         if pending is not None:
-            result = calls.settled_result(pending, await pending.afinish(), k)
+            result = settled_result(pending, await pending.afinish(), k)
         log_decisions(result)
         return result
 
@@ -474,17 +481,31 @@ class Retriever:
 
         # A rewrite may lead away from a reading that was chosen.
         search = None if any(query.replies for query in asked) else again
-        return result, gate.pending(result, [query.lines for query in asked], search)
+        lines = [query.lines for query in asked]
+        return result, pending_on_results(gate, result, lines, search)
 
     def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
-        """Search for questions; see `calls.search_queries`."""
-        self._check_fit()
-        method = self._method(options.get("filter"))
-        return calls.search_queries(self.uec, self.store, method, queries, k, options)
+        """Search for questions; see `search_queries`."""
+
+        def search(_: Mapping[str, Any]) -> SearchResult:
+            self._follow()
+            self._check_fit()
+            method = self._method(options.get("filter"))
+            return search_queries(self.uec, self.store, method, queries, k, options)
+
+        return self._read(search)
+
+    def _read(self, read: Callable[[Mapping[str, Any]], T]) -> T:
+        """Read the passages with the ensemble that they are of; a snapshot's stays."""
+        return read({}) if self._is_snapshot else save.read_whole(self._home, read)
+
+    def basis(self, filter: Filter | None = None) -> str:
+        """Return the fingerprint of the settings that confidence depends on in a search."""
+        return self._method(filter).basis
 
     def _method(self, filter: Filter | None = None) -> Method:
-        """Return the method of a search, of which a gate keeps the basis."""
-        return calls.method_of(self.uec.fitted, self.calibration, self.language, filter)
+        model = None if self.calibration is None else self.calibration.model
+        return method_of(self.uec.fitted, model, self.language, filter)
 
     def search_vector(
         self,
@@ -519,16 +540,20 @@ class Retriever:
         k, language = check_k(k), check_language(self.language) or ENGLISH
         store = self.store if diversity is None else self.store.snapshot()
         options = Options(filter=filter, diversity=diversity)
-        return calls.search_vector(self.uec, store, embedding, k, options, language)
+        return ask_vector(self.uec, store, embedding, k, options, language)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
         self._fit_once()
-        self._follow()
-        view = type(self).__new__(type(self))
-        view.__dict__ |= self.__dict__  # a copy would have settings of its own
-        view.store, view._is_snapshot = self.store.snapshot(), True
-        return view
+
+        def take(_: Mapping[str, Any]) -> Retriever:
+            self._follow()
+            view = type(self).__new__(type(self))
+            view.__dict__ |= self.__dict__  # a copy would have settings of its own
+            view.store, view._is_snapshot = self.store.snapshot(), True
+            return view
+
+        return cast(Self, self._read(take))
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.
@@ -691,7 +716,9 @@ class Retriever:
     def _must_stay(self) -> bool:
         """True if something was made with the ensemble as it is."""
         gate = self.gate
-        is_engine = self.store.remote and self.store.can_list
+        is_engine = isinstance(self.store, CandidateStore) and not isinstance(
+            self.store, SourceStore
+        )
         has_own_gate = gate is not None and gate.max_wrong is None
         is_calibrated = self.calibration is not None or has_own_gate or bool(self.labels)
         return is_engine or self._home.read_only or is_calibrated
@@ -708,10 +735,10 @@ class Retriever:
         else:
             view = self.store.snapshot()
             with self.changing():
-                self.store.delete([passage.id for passage in view.passages()])
-                self.store.bind(made.fingerprint)
+                self._written.delete([passage.id for passage in view.passages()])
+                self._written.bind(made.fingerprint)
                 for some, gaussians in learn.refit(view, before, made):
-                    self.store.add(some, gaussians)
+                    self._written.add(some, gaussians)
                 save.record_ensemble(home, made)
         self.uec, self._posteriors = made, made.fitted.posteriors
         self._settings = home.settings
@@ -723,16 +750,18 @@ class Retriever:
         """
         if self._is_snapshot:
             return
-        settings, before = self._home.settings, self._settings or {}
-        if settings is before:
-            return
-        expected = settings.get("ensemble_fingerprint")
+        if self._home.settings is not self._settings:
+            save.read_whole(self._home, self._take_over)
+
+    def _take_over(self, settings: Mapping[str, Any]) -> None:
+        """Take the ensemble and the calibration of settings of the folder."""
+        expected, before = settings.get("ensemble_fingerprint"), self._settings or {}
         if expected not in (None, self.uec.fingerprint) and len(self):
             if self._reload is None:
                 raise FingerprintMismatch(
                     "index: it was built again with another ensemble; load it again."
                 )
-            self.uec = self._reload()
+            self.uec = self._reload(settings)
             self._posteriors = self.uec.fitted.posteriors
             if expected != self.uec.fingerprint:
                 raise FingerprintMismatch(
@@ -740,7 +769,7 @@ class Retriever:
                     "load it again."
                 )
         if settings.get("calibration") != before.get("calibration"):
-            self.calibration = save.read_calibration(self._home)
+            self.calibration = save.read_calibration(self._home, settings)
         self._settings = settings
 
     @property
@@ -773,6 +802,8 @@ class Retriever:
         ------
         FileExistsError
             If `path` exists and is not a saved index.
+        IndexCorrupted
+            If the index there is damaged, or of another version; it stays as it is.
         BlockingIOError
             If another process writes there for longer than a minute.
         OSError
@@ -859,30 +890,43 @@ class Retriever:
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
         home = save.open_home(as_path(path), read_only=read_only)
-        load = partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
+        own = uec or partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
-            elsewhere = saved_store(home.settings, store)
-            own = load() if uec is None else uec
-            have_other_stems = save.check_made_with(home, own)
-            if isinstance(elsewhere, SourceStore):
-                elsewhere = elsewhere.with_ensemble(own)
-            retriever = cls(own, fit=fit)
-            retriever.store = home if elsewhere is None else elsewhere
-            if len(retriever.store) and not have_other_stems:
-                retriever.store.bind(own.fingerprint)
-            retriever._home, retriever._settings = home, home.settings
-            retriever._reload = load if uec is None else None
-            retriever.calibration = save.read_calibration(home)
-            if have_other_stems:
-                retriever._use_fit(own, learn.passages_to_count(own, retriever.store, home))
+            retriever = save.read_whole(home, partial(cls._open, home, own, store))
         except BaseException:
             home.close()
             raise
+        retriever._may_fit = fit
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
+        return retriever
+
+    @classmethod
+    def _open(
+        cls,
+        home: LocalStore,
+        uec: UEC | Callable[[Mapping[str, Any]], UEC],
+        store: Store | None,
+        settings: Mapping[str, Any],
+    ) -> Self:
+        """Open an index with these settings; `uec`: the ensemble, or what loads it."""
+        elsewhere = saved_store(settings, store)
+        load, own = (None, uec) if isinstance(uec, UEC) else (uec, uec(settings))
+        have_other_stems = save.check_made_with(home, settings, own)
+        if isinstance(elsewhere, SourceStore):
+            elsewhere = elsewhere.with_ensemble(own)
+        retriever = cls(own)
+        retriever.store = home if elsewhere is None else elsewhere
+        if len(retriever.store) and not have_other_stems:
+            retriever._written.bind(own.fingerprint)
+        retriever._home, retriever._settings, retriever._reload = home, settings, load
+        retriever.calibration = save.read_calibration(home, settings)
+        if have_other_stems:
+            retriever._use_fit(own, learn.passages_to_count(own, retriever.store, home))
         return retriever
 
     def close(self) -> None:
         """Close the files of the index; it cannot be used after."""
         for store in {id(one): one for one in (self._home, self.store)}.values():
-            store.close()
+            if isinstance(store, Store):
+                store.close()

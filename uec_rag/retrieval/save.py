@@ -9,35 +9,32 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Collection, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
-
-from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption, warn
-from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, replace_file
+from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
+from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.ensemble.save import fingerprint, read_fit
+from uec_rag.ensemble.save import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
-from uec_rag.stores.base import STORE, Store
+from uec_rag.stores.base import Searched
+from uec_rag.stores.candidates import STORE, CandidateStore
 from uec_rag.stores.local import LocalStore, View
-from uec_rag.stores.local.database import OtherFormat, read_any
-from uec_rag.stores.local.store import SEGMENTS, copy_view
+from uec_rag.stores.local.store import copy_view
+
+T = TypeVar("T")
 
 LABELS, MADE_WITH = "labels", "made_with"  # the settings
-_LASTING: Mapping[str, tuple[Any, str, str]] = {
-    LABELS: (dict[str, list[str]] | None, "labels", "label again"),
-    MADE_WITH: (dict[str, list[str] | int] | None, "options", "give them again"),
-}
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
 
 
-def read_calibration(home: LocalStore) -> CorpusCalibration | None:
+def read_calibration(home: LocalStore, settings: Mapping[str, Any]) -> CorpusCalibration | None:
     """Return the calibration among the settings of an index, if there is one."""
-    state = home.settings.get("calibration")
+    state = settings.get("calibration")
     if state is None:
         return None
     with as_corrupted((home.folder or Path()) / DATABASE):
@@ -49,24 +46,6 @@ def read_labels(home: LocalStore) -> dict[str, set[str]]:
     return {question: {*ids} for question, ids in (home.settings.get(LABELS) or {}).items()}
 
 
-def settings_in(folder: Path, *names: str) -> dict[str, dict[str, Any]]:
-    """Return settings of a saved index of any format; warn of those that cannot be read.
-
-    `names`: `LABELS`, or how it was made from a folder (`MADE_WITH`).
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name in names:
-        kind, what, do = _LASTING[name]
-        sql = f"SELECT value FROM settings WHERE key = '{name}'"
-        try:
-            values = [value for (value,) in read_any(folder, sql, "settings")] or ["null"]
-            found[name] = msgspec.json.decode(values[0], type=kind) or {}
-        except (IndexCorrupted, TypeError, msgspec.MsgspecError):
-            warn(f"the {what} of {str(folder)!r} cannot be read and are not kept; {do}.")
-            found[name] = {}
-    return found
-
-
 def write_label(home: LocalStore, question: str, ids: Collection[str] | None) -> None:
     """Label a question in place of what it had; None removes its label."""
     with home.changing():
@@ -75,12 +54,14 @@ def write_label(home: LocalStore, question: str, ids: Collection[str] | None) ->
         home.change_settings({LABELS: others | ({} if ids is None else {question: sorted(ids)})})
 
 
-def record(home: LocalStore, store: Store, uec: UEC, calibration: CorpusCalibration | None) -> None:
+def record(
+    home: LocalStore, store: Searched, uec: UEC, calibration: CorpusCalibration | None
+) -> None:
     """Write what was learned into the folder of an index, and where its passages are."""
     with home.changing():
         if store is home:
             home.bind(uec.fingerprint)
-        elif not isinstance(store, LocalStore | View):
+        elif isinstance(store, CandidateStore):
             home.change_settings({STORE: store.describe()})
         state = None if calibration is None else calibration.metadata()
         home.change_settings({"calibration": state})
@@ -91,27 +72,28 @@ def record_ensemble(index: LocalStore, uec: UEC) -> None:
     """Write an ensemble into the folder of an index, in place of the one that is there."""
     if index.folder is None:
         return
-    ensembles, name = index.folder / _ENSEMBLES, secrets.token_hex(8)
+    ensembles = index.folder / _ENSEMBLES
+    folder = ensembles / secrets.token_hex(8)
     with index.changing():
-        folder = ensembles / name
         folder.mkdir(parents=True)
         try:
             uec.save(folder)
-            index.change_settings({"ensemble": name, "ensemble_fingerprint": uec.fingerprint})
+            to_disk(ensembles)
+            named = {"ensemble": folder.name, "ensemble_fingerprint": uec.fingerprint}
+            index.change_settings(named)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    with suppress(OSError):  # another process may be removing the same ones
-        for other in ensembles.iterdir():
-            if other.name != index.settings.get("ensemble"):
-                shutil.rmtree(other, ignore_errors=True)
+        # While this has the turn to write, no other process has made one that is not named yet.
+        for other in {*ensembles.iterdir()} - {folder}:
+            index.after_commit(partial(shutil.rmtree, other, ignore_errors=True))
 
 
 def save_index(
-    path: Path, uec: UEC, store: Store, calibration: CorpusCalibration | None
+    path: Path, uec: UEC, store: Searched, calibration: CorpusCalibration | None
 ) -> LocalStore:
     """Write an index to a folder; return the open index there. See `Retriever.save`."""
-    is_new, (home, old) = not is_index(path), _open_or_replace(path)
+    is_new, home = not is_index(path), LocalStore(path)
     try:
         with home.changing():
             if isinstance(store, LocalStore | View):
@@ -124,40 +106,9 @@ def save_index(
         home.close()
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
-        elif old is not None:
-            shutil.rmtree(_move_index(path, old / "new"))
-            _move_index(old, path)
-            old.rmdir()
         raise
     home.compact()
-    if old is not None:
-        shutil.rmtree(old, ignore_errors=True)
     return home
-
-
-def _open_or_replace(path: Path) -> tuple[LocalStore, Path | None]:
-    """Open the index in a folder, or make one, in place of an index of another format.
-
-    Returns where that one is kept until the new one is written, too.
-    """
-    try:
-        return LocalStore(path), None
-    except OtherFormat:
-        labels = settings_in(path, LABELS)[LABELS]
-        old = _move_index(path, path / f".outdated-{secrets.token_hex(8)}")
-        replace_file(path / DATABASE, b"")  # so that the folder stays that of an index
-        home = LocalStore(path)
-        home.change_settings({LABELS: labels})
-        return home, old
-
-
-def _move_index(source: Path, target: Path) -> Path:
-    """Move the files of an index to another folder, which may be in its own; return that."""
-    target.mkdir(exist_ok=True)
-    for file in (*source.glob(f"{DATABASE}*"), source / _ENSEMBLES, source / SEGMENTS):
-        if file.exists():
-            file.rename(target / file.name)
-    return target
 
 
 def open_home(path: Path, *, read_only: bool) -> LocalStore:
@@ -169,10 +120,27 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
     return LocalStore(path, read_only=read_only)
 
 
-def load_ensemble(home: LocalStore, **options: Any) -> UEC:
-    """Load the ensemble of an index. `options`: as in `UEC.load`, as are the errors."""
+def read_whole(home: LocalStore, read: Callable[[Mapping[str, Any]], T]) -> T:
+    """Read what the settings of an index name; again if another ensemble is there after it.
+
+    Another process removes an ensemble, and its passages, as soon as it has saved others.
+    """
+    while True:
+        settings = home.settings
+        try:
+            found = read(settings)
+        except Exception:
+            if home.settings.get("ensemble") == settings.get("ensemble"):
+                raise
+        else:
+            if home.settings.get("ensemble") == settings.get("ensemble"):
+                return found
+
+
+def load_ensemble(home: LocalStore, settings: Mapping[str, Any], **options: Any) -> UEC:
+    """Load the ensemble that settings of an index name. `options`, errors: as in `UEC.load`."""
     assert home.folder is not None
-    name = home.settings.get("ensemble")
+    name = settings.get("ensemble")
     if not isinstance(name, str) or not name.isalnum():
         raise corruption(
             home.folder / DATABASE,
@@ -195,21 +163,26 @@ def check_index(path: Path) -> int:
 
 def check_ensemble(home: LocalStore) -> None:
     """Verify the checksums of the ensemble of an index; IndexCorrupted if they differ."""
-    name = home.settings.get("ensemble")
-    if home.folder is not None and name is not None:
-        read_fit(home.folder / _ENSEMBLES / name)
+    read_whole(home, partial(_read_fit, home))
 
 
-def check_made_with(home: LocalStore, uec: UEC) -> bool:
+def _read_fit(home: LocalStore, settings: Mapping[str, Any]) -> SavedEnsemble | None:
+    """Read the ensemble that settings of an index name, without its models; None if none."""
+    if home.folder is None or (name := settings.get("ensemble")) is None:
+        return None
+    return read_fit(home.folder / _ENSEMBLES / name)[0]
+
+
+def check_made_with(home: LocalStore, settings: Mapping[str, Any], uec: UEC) -> bool:
     """Return whether an index was made with an ensemble that differs in the stems of words alone.
 
     FingerprintMismatch if it differs otherwise.
     """
-    expected = home.settings.get("ensemble_fingerprint") or home.settings.get("fingerprint")
+    expected = settings.get("ensemble_fingerprint") or settings.get("fingerprint")
     if expected in (None, uec.fingerprint):
         return False
-    if home.folder is not None and (name := home.settings.get("ensemble")) is not None:
-        saved = {one.name: one for one in read_fit(home.folder / _ENSEMBLES / name)[0].encoders}
+    if (ensemble := _read_fit(home, settings)) is not None:
+        saved = {one.name: one for one in ensemble.encoders}
         before = [
             saved.get(each.name, each) if isinstance(each, TermEncoder) else each
             for each in uec.encoders

@@ -12,6 +12,8 @@ What follows is about one question at a time: `uec_rag.retrieval.assess`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -19,22 +21,26 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base import __version__
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, says_little
-from uec_rag.confidence.counterevidence import counterevidence
+from uec_rag.confidence.counterevidence import counterevidence, learned_ratios
+from uec_rag.confidence.languages import check_language
 from uec_rag.confidence.model import (
     NEAREST,
     ConfidenceModel,
     Features,
     Probabilities,
     features,
+    shipped_model,
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Words
-from uec_rag.stores.base import Passage, Store, Top
+from uec_rag.stores.base import Filter, Passage, Searched, Top
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
 
@@ -64,6 +70,36 @@ class Method:
     basis: str = ""
     check_familiar: bool = True
     language: str | None = None
+
+
+def method_of(
+    fitted: Fitted,
+    calibrated: ConfidenceModel | None,
+    language: str | None,
+    filter: Filter | None = None,
+) -> Method:
+    """Return the method of a search: the ensemble and what was learned from the corpus.
+
+    The model from logits to probabilities is the calibrated, the fitted or the default one. The
+    basis is the hash of everything that turns a search's similarities into confidence, except
+    the passages, and of the version, which may compute it otherwise.
+
+    `filter`: the order of its keys is ignored, and of a callable, everything but its type.
+    """
+    model = calibrated or fitted.confidence_model or shipped_model("unfitted")
+    weights = fitted.rule.evidence
+    filtered = json.dumps(filter, sort_keys=True, default=_as_text)
+    learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
+    state = *learned, __version__, filtered
+    basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+    return Method(fitted, model, basis, calibrated is None, check_language(language))
+
+
+def _as_text(value: object) -> object:
+    """Convert a part of a filter to what JSON writes the same way in every process."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    return type(value).__name__ if callable(value) else repr(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,11 +198,11 @@ class Found:
 
 def find(
     method: Method,
-    store: Store,
+    store: Searched,
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Store | None = None,
+    others: Searched | None = None,
 ) -> Iterator[Found | None]:
     """Find the hits of questions and their features, from which `calibrate` learns, too.
 
@@ -176,7 +212,7 @@ def find(
     `others`: the passages that compete with the few ones of `store`, see `left_out`.
     """
     step = 1
-    if not store.remote:
+    if not isinstance(store, CandidateStore):
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, len(asked), step):
         some = slice(start, start + step)
@@ -190,12 +226,12 @@ def find(
 
 def _find_in(
     method: Method,
-    store: Store,
+    store: Searched,
     view: View,
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Store | None,
+    others: Searched | None,
 ) -> Iterator[Found]:
     """Find the hits of a block of questions in a view with passages."""
     fitted, compared = method.fitted, compare(method.fitted, view, parts)
@@ -246,13 +282,13 @@ def _find_in(
 
 
 def view_for(
-    method: Method, store: Store, asked: Sequence[Phrasing], parts: Sequence[Gaussian], k: int
+    method: Method, store: Searched, asked: Sequence[Phrasing], parts: Sequence[Gaussian], k: int
 ) -> View:
     """Return the passages of a store; of a remote one, the candidates for the only question."""
-    if not store.remote:
+    if not isinstance(store, CandidateStore):
         return cast(View, store.snapshot())
     [one], combined = asked, method.fitted.combine_as(parts, "query")
-    return cast(View, store.fetch(one.lines, combined, _FEWEST * max(k, NEAREST)))
+    return store.fetch(one.lines, combined, _FEWEST * max(k, NEAREST))
 
 
 def compare(fitted: Fitted, view: View, parts: Sequence[Gaussian]) -> Compared:
@@ -334,14 +370,14 @@ def words_of(block: Block) -> list[Words]:
 
 
 def features_of(
-    block: Block, store: Store, tables: Sequence[Words], rest: FloatArray | None = None
+    block: Block, store: Searched, tables: Sequence[Words], rest: FloatArray | None = None
 ) -> Features:
     """Compute the features of the first different texts of n questions.
 
     Parameters
     ----------
     block : Block
-    store : Store
+    store : Searched
         What was searched.
     tables : sequence of n Words
     rest : array, shape (n, m), optional
@@ -373,7 +409,7 @@ def features_of(
     return features(logits, variance, members, temperature, words, others, against)
 
 
-def left_out(block: Block, store: Store, k: int) -> FloatArray:
+def left_out(block: Block, store: Searched, k: int) -> FloatArray:
     """Return mu_s of the nearest passages of a store that are not among the hits, shape (n, m).
 
     With the different texts of the hits, they are `NEAREST`; rows are padded with -inf.
@@ -404,7 +440,9 @@ _UNRELATED = 64  # passages to compare with each other
 _USUAL_PAIRS, _USUAL_MEAN, _USUAL_DEVIATION = 2, 0.2, 0.1
 
 
-def unfitted_logit_line(store: Store, parts: Sequence[Gaussian]) -> tuple[np.float32, FloatArray]:
+def unfitted_logit_line(
+    store: Searched, parts: Sequence[Gaussian]
+) -> tuple[np.float32, FloatArray]:
     """Return slope and offset, shape (n,), of the logits ``slope * mu_s + offset`` without a fit.
 
     They standardise similarities by the mean and standard deviation between passages of the corpus,

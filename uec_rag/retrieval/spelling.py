@@ -15,7 +15,8 @@ from uec_rag.confidence.languages import ENGLISH, function_words
 from uec_rag.encoders import lexical
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.words import names_in
-from uec_rag.stores.base import Store
+from uec_rag.stores.base import Searched
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -43,7 +44,7 @@ _KEPT, _MEANT, _RARE = [
 _UNUSUAL = 12.0
 
 
-def spell(queries: Sequence[Query], store: Store, rarity: Rarity | None = None) -> list[Query]:
+def spell(queries: Sequence[Query], store: Searched, rarity: Rarity | None = None) -> list[Query]:
     """Note how the words of questions are written in a store, where it has them in another way.
 
     For a word that no passage has, the nearest one is taken if it is likely meant, but never for a
@@ -51,7 +52,7 @@ def spell(queries: Sequence[Query], store: Store, rarity: Rarity | None = None) 
 
     `rarity`: see `UEC.rarity`.
     """
-    if store.remote or not len(store):
+    if isinstance(store, CandidateStore) or not len(store):
         return [*queries]
     view = cast(View, store.snapshot())
     return [_spell(query, view, rarity) if query.asks else query for query in queries]

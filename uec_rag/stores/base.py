@@ -1,4 +1,4 @@
-"""The protocol of a store: passages with Gaussians, searched by the uncertainty-aware score.
+"""The contract of stores: passages with Gaussians, searched by the uncertainty-aware score.
 
 Metadata is what JSON brings back as it was. What one engine would change, miss or refuse is refused
 here, for all of them and for what a filter asks: whole numbers beyond 2**53, which engines compare
@@ -12,19 +12,20 @@ import decimal
 import hashlib
 import json
 import math
+import re
+import secrets
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import PurePath
 from typing import Any, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import as_list, check_k, check_texts, check_type, check_unicode
+from uec_rag.base.checks import as_list, check_texts, check_type, check_unicode
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
 from uec_rag.base.properties import cached_property
@@ -173,25 +174,75 @@ class Schema(Record):
             )
 
 
-View: TypeAlias = Any
-"""A `uec_rag.stores.local.View`, whose module imports this one."""
+class Searched(ABC):
+    """What a retriever searches: a `Store`, or a view of its passages at one moment."""
+
+    def __str__(self) -> str:
+        return f"{len(self)} passages"
+
+    @property
+    def changes(self) -> int:
+        """The number of additions and deletions so far by all processes; 0 if it is not known."""
+        return 0
+
+    def corpus(self) -> str:
+        """Return a fingerprint of the passages; of many, or of an engine, it is their number."""
+        return f"{len(self)} passages"
+
+    def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
+        """Hash the texts of the passages with the given ids, leaving out unknown ids."""
+        return {p.id: hashlib.sha256(p.text.encode()).hexdigest()[:16] for p in self.get(ids)}
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of passages."""
+
+    @abstractmethod
+    def snapshot(self, filter: Filter | None = None) -> Searched:
+        """Return a read-only view of the passages that match a filter."""
+
+    @abstractmethod
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out unknown ids."""
+
+    @abstractmethod
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids; KeyError if an id is unknown."""
+
+    @abstractmethod
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those that a filter selects.
+
+        A local store iterates in the order of insertion, and a source may list none.
+        """
+
+    @abstractmethod
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
+
+    @abstractmethod
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> StoreHits:
+        """Find the k passages with the highest s_hat for n queries; of candidates, for one.
+
+        Of passages with equal scores, earlier ones come first in a local store.
+
+        Raises
+        ------
+        ValueError
+            If k < 1, or the query does not have the dimension of the stored passages.
+        TypeError, ValueError
+            If the filter is invalid; see `uec_rag.stores.filters`.
+        """
 
 
-class Store(ABC):
-    """A collection of passages with their Gaussians.
+class Store(Searched):
+    """A collection of passages with their Gaussians: a local index, or a source of candidates.
 
-    Attributes
-    ----------
-    remote : bool
-        True if the passages are stored elsewhere, so that a search only examines candidates.
-    can_list, can_look_up : bool
-        Whether `passages` lists all passages, and whether `get` finds each by its id. They may be
-        false of another package's store.
+    The first, `uec_rag.stores.LocalStore`, lists and looks up all passages, and is searched
+    exactly. Any other is `uec_rag.stores.candidates.CandidateStore`.
     """
-
-    remote: bool = False
-    can_list: bool = True
-    can_look_up: bool = True
 
     def __copy__(self) -> Self:
         made = object.__new__(type(self))
@@ -202,83 +253,12 @@ class Store(ABC):
         """Return the store itself, which copies of what searches it share."""
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            f"store: {type(self).__name__} does not pickle: its passages are elsewhere, and its "
-            "connection works in this process alone. Make the index again where it is needed; or "
-            "save it, and load it there with its store: Retriever.load(path, store=...)."
-        )
-
-    @property
-    def probes(self) -> tuple[tuple[float, ...], ...]:
-        """The vectors of a few texts by a model of the store's own, if it has one."""
-        return ()
-
-    @property
-    def has_own_vectors(self) -> bool:
-        """False if stored vectors are known to be others than those of the store's model."""
-        return True
-
-    @property
-    def contents(self) -> str:
-        """A description of the contents."""
-        return f"{len(self)} passages"
-
-    @property
-    def changes(self) -> int:
-        """The number of additions and deletions so far by all processes; 0 if it is not known."""
-        return 0
-
-    @property
-    def origin(self) -> object:
-        """The contents that `changes` counts for; None if that is not known."""
-        return None
-
-    def corpus(self) -> str:
-        """Hash every passage's id and text, in any order, since engines have orders of their own.
-
-        If they cannot be listed, the name of their store is hashed.
-        """
-        total = 0
-        for passage in self.passages():
-            said = f"{len(passage.id)}:{passage.id}{len(passage.text)}:{passage.text}".encode()
-            total += int.from_bytes(hashlib.sha256(said).digest())
-        return f"{total % 2**128:032x}"
-
-    def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
-        """Hash the texts of the passages with the given ids, leaving out unknown ids."""
-        return {p.id: hashlib.sha256(p.text.encode()).hexdigest()[:16] for p in self.get(ids)}
-
-    def missed(self, ids: Collection[str]) -> set[str]:
-        """Return those of the ids that no search has found, of a store that may not find all."""
-        return {id_ for id_ in ids if not self.can_list}
-
-    def examples(self, most: int) -> list[Passage]:
-        """Return up to `most` passages; none if they cannot be listed."""
-        return [*islice(self.passages(), most)]
-
-    def describe(self) -> dict[str, Any]:
-        """Return what an index says of a store elsewhere: its "address", and what it learned."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take what it learned from what `describe` returned."""
-        del state  # most learn nothing
-
     def changing(self) -> AbstractContextManager[object]:
         """Make several calls one transaction, where there are any; see `Retriever.changing`."""
         return nullcontext()
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Close the files or the connection, if there are any; the store cannot be used after."""
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """Return the number of passages."""
-
-    @abstractmethod
-    def snapshot(self, filter: Filter | None = None) -> Store:
-        """Return a read-only view of the passages that match a filter."""
 
     @abstractmethod
     def bind(self, fingerprint: str) -> None:
@@ -292,104 +272,12 @@ class Store(ABC):
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed."""
 
-    def get(self, ids: Sequence[str]) -> list[Passage]:
-        """Return the passages with the given ids, in that order, leaving out unknown ids."""
-        return self.snapshot().get(ids)
-
-    def vectors(self, ids: Sequence[str]) -> Gaussian:
-        """Return the Gaussians of ids; KeyError if an id is unknown."""
-        return self.snapshot().vectors(ids)
-
-    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
-        """Iterate over all passages, or those that a filter selects.
-
-        A local store iterates in the order of insertion.
-        """
-        return self.snapshot(filter).passages()
-
-    def sample(self, count: int) -> Gaussian:
-        """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
-        return self.snapshot().sample(count)
-
-    def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Return the view that queries are compared with: of all passages, or of candidates.
-
-        Parameters
-        ----------
-        question : str
-            Text of the query; "" if only its vector is known.
-        query : Gaussian
-            One query, if the store is remote.
-        count : int
-            The smallest number of candidates.
-        """
-        return self.snapshot()
-
-    def search(
-        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
-    ) -> StoreHits:
-        """Find the k passages with the highest s_hat for n queries; of a remote store, for one.
-
-        Of passages with equal scores, earlier ones come first in a local store.
-
-        Raises
-        ------
-        ValueError
-            If k < 1, or the query does not have the dimension of the stored passages.
-        TypeError, ValueError
-            If the filter is invalid; see `uec_rag.stores.filters`.
-        """
-        k = check_k(k)
-        store = self.snapshot(filter)
-        view = store.fetch("", query, 4 * k)
-        top: Top = view.rank(query, k, beta=beta)
-        passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
-        is_whole = not self.remote or (filter is None and len(view) >= len(store))
-        return StoreHits(passages, *top[1:], exact=is_whole)
-
-
-STORE = "store"
-"""The setting of an index that says where its passages are, if they are not in the folder."""
-
-
-def saved_store(settings: Mapping[str, Any], store: Store | None) -> Store | None:
-    """Return the store that an index's settings name; None if its passages are in the folder.
-
-    It must be given, and is never opened because a folder names it: one from an untrusted source
-    could name a server that steals the user's key, or a database that executes code when read.
-
-    Raises
-    ------
-    ValueError
-        If the passages are elsewhere and no store is given, or vice versa.
-    TypeError
-        If `store` is not a store.
-    """
-    check_type(store, Store | None, "store", "a store, such as LocalStore()")
-    state = settings.get(STORE)
-    if state is None and store is not None:
-        raise ValueError(
-            "store: expected none: the folder has its own passages; omit store=, over=."
-        )
-    if state is None:
-        return None
-    if store is None or not isinstance(state, dict):
-        known = state.values() if isinstance(state, dict) else [state]
-        named = [value for value in known if isinstance(value, str)]
-        raise ValueError(
-            f"path: the passages of this index are in a store elsewhere ({named!r:.300}), which is "
-            "not opened just because a saved folder names it; if it is yours, pass it: "
-            "Retriever.load(path, store=...), or over another package's store "
-            "UECRetriever.load(path, over=your_store)."
-        )
-    store.restore(state)
-    return store
-
 
 DEEPEST = 64
 """The maximum nesting of metadata and filters, far below Python's recursion limit."""
 _EXACT = 2**53  # a float represents all integers up to this
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:|\Z)")
 _MICROSECOND, _DAY = datetime.timedelta(microseconds=1), datetime.timedelta(days=1)
 
 
@@ -410,6 +298,26 @@ class DateText(str):
         return first, first + (_DAY // _MICROSECOND if len(self) == len("2024-01-31") else 1)
 
 
+def as_date(value: object) -> DateText | None:
+    """Return a date, or a text in ISO 8601, as a date; None if it is neither.
+
+    Examples
+    --------
+    >>> as_date("2024-01-31"), as_date("20240131"), as_date("2024-01-xx")
+    ('2024-01-31', None, None)
+    """
+    if isinstance(value, DateText):
+        return value
+    if not isinstance(value, str) or not _ISO.match(value):
+        return None
+    date = DateText(value)
+    try:
+        _ = date.span
+    except (ValueError, OverflowError):
+        return None
+    return date
+
+
 def dates_of(metadata: Mapping[str, Any]) -> list[str]:
     """Return the keys of metadata whose values are dates."""
     return [key for key, value in metadata.items() if isinstance(value, DateText)]
@@ -424,7 +332,7 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Copy metadata, converting values to strings, numbers, booleans, None, lists and dicts.
 
     Dates and times become ISO 8601 strings, which filters by a date compare as moments
-    (`DateText`). Paths and UUIDs become strings, NumPy scalars and Decimals numbers, NaN becomes
+    (`DateText`). Paths and UUIDs become strings, NumPy scalars and Decimals numbers, NaN and NaT
     None, and tuples become lists, so that a search returns the same metadata before saving and
     after loading.
 
@@ -482,7 +390,7 @@ def _plain(value: object) -> object:
     if isinstance(value, decimal.Decimal):
         whole = value.is_finite() and value == value.to_integral_value()
         value = int(value) if whole else float(value)
-    if isinstance(value, float) and math.isnan(value):
+    if isinstance(value, float | datetime.date) and value != value:  # NaN, and the NaT of pandas
         return None
     if isinstance(value, PurePath | uuid.UUID):
         return str(value)
@@ -548,7 +456,7 @@ def make_passages(
     or metadata could not be saved.
     """
     checked = check_texts(texts)
-    names = [uuid.uuid4().hex for _ in checked] if ids is None else as_list(ids, "ids")
+    names = [secrets.token_hex(16) for _ in checked] if ids is None else as_list(ids, "ids")
     if isinstance(metadatas, Mapping):
         raise TypeError(
             "metadatas: expected a list of mappings, one per text, got one mapping; "

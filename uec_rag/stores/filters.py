@@ -16,7 +16,8 @@ type does not match. True is not 1.
 A callable(passage) -> bool is a filter, too, and operators compare what a dict holds, as in
 `{"loc": {"page": {"$gte": 2}}}`. A date or datetime is compared with the dates of metadata, except
 those in lists and dicts, as a moment, in UTC if it has no time zone: `$lte` and `$gt` of a date
-mean the whole day, `$gte` and `$lt` its first moment. Texts that look like dates stay texts.
+mean the whole day, `$gte` and `$lt` its first moment. So is a text in ISO 8601, such as
+"2024-01-31", which stays a text all the same.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from uec_rag.stores.base import (
     DateText,
     Filter,
     Passage,
+    as_date,
     check_stored_text,
     normalise_value,
 )
@@ -364,10 +366,12 @@ def name_of(value: object) -> Hashable:
 def names_of(value: object) -> tuple[Hashable, ...]:
     """Return the names by which `Compare.names` finds a stored value.
 
-    A date is found by a date of the same moment, and by a text that is equal.
+    A date, or its text, is found by a date of the same moment, and by a text that is equal.
     """
     if isinstance(value, DateText):
         return (DateText, value.span), (DateText, str(value))
+    if (date := as_date(value)) is not None:
+        return value, (DateText, date.span)
     return (name_of(value),)
 
 
@@ -375,10 +379,10 @@ def _is_on_side(value: object, operator: Operator, limit: str | float) -> bool:
     """Return whether a value is on one side of a limit of the same kind."""
     left: Any = value
     if isinstance(limit, DateText):
-        if not isinstance(value, DateText):
+        if (date := as_date(value)) is None:
             return False
         moment = limit.span[operator in ("$gt", "$lte")]
-        return (value.span[0] >= moment) == (operator in ("$gt", "$gte"))
+        return (date.span[0] >= moment) == (operator in ("$gt", "$gte"))
     kinds = bool, str, int | float  # a bool is an int, too
     kind = next((kind for kind in kinds if isinstance(limit, kind)), object)
     if not isinstance(value, kind) or isinstance(value, bool) != isinstance(limit, bool):

@@ -31,12 +31,12 @@ from uec_rag.stores.base import (
     Filter,
     Passage,
     Schema,
-    Store,
     check_addition,
     check_same,
     dates_of,
     restore_dates,
 )
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local.view import View
 
 try:
@@ -61,7 +61,7 @@ _SAMPLE = 1024  # passages in which the frequencies of words are counted
 _T = TypeVar("_T")
 
 
-class QdrantStore(Store):
+class QdrantStore(CandidateStore):
     """Passages and their Gaussians in a Qdrant collection.
 
     Candidates are the passages nearest by mu_s in Qdrant's HNSW and by words, which are fetched and
@@ -114,8 +114,6 @@ class QdrantStore(Store):
     >>> store.search(Gaussian([[1.0, 0.0]], [[0.0, 0.0]]), k=1, beta=1.0).passages[0][0].id
     'a'
     """
-
-    remote = True
 
     def __init__(
         self,

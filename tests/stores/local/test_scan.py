@@ -1,4 +1,4 @@
-"""Large scans read bytes, and find what a scan of the vectors themselves finds."""
+"""Large scans read bytes or floats, and find what a product of the vectors finds."""
 
 import numpy as np
 import pytest
@@ -22,11 +22,15 @@ def filled(means: np.ndarray, seed: int = 0) -> LocalStore:
     return store
 
 
-def both_ways(store: LocalStore, query: Gaussian, k: int, among: object, monkeypatch) -> list:
-    """What is found by the vectors, and by bytes."""
+WAYS = (scan.Scan.by_bytes, scan.Scan.by_floats)
+
+
+def each_way(store: LocalStore, query: Gaussian, k: int, among: object, monkeypatch) -> list:
+    """What is found by a product of the vectors, by bytes, and by floats."""
     found = []
-    for most in (2**40, 0):
+    for most, way in ((2**40, WAYS[0]), *((0, way) for way in WAYS)):
         monkeypatch.setattr(view, "MANY", most)
+        monkeypatch.setattr(scan, "_WAYS", (way, way))
         found.append(store.search(query, k, beta=1.0, filter=among))
     return found
 
@@ -51,12 +55,53 @@ def test_hits_scores_and_ties_are_those_of_the_vectors(
     query = Gaussian(np.float32(rng.integers(-8, 9, (3, WIDTH)) / 8), np.zeros((3, WIDTH)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "LEADING", leading)
-        plain, scanned = both_ways(filled(means, seed), query, k, among, patch)
-    assert [[p.id for p in row] for row in scanned.passages] == [
-        [p.id for p in row] for row in plain.passages
-    ]
-    np.testing.assert_array_equal(scanned.mu, plain.mu)
-    np.testing.assert_array_equal(scanned.scores, plain.scores)
+        plain, *every = each_way(filled(means, seed), query, k, among, patch)
+    for scanned in every:
+        assert [[p.id for p in row] for row in scanned.passages] == [
+            [p.id for p in row] for row in plain.passages
+        ]
+        np.testing.assert_array_equal(scanned.mu, plain.mu)
+        np.testing.assert_array_equal(scanned.scores, plain.scores)
+
+
+def test_neither_the_way_nor_how_many_are_asked_at_once_changes_a_bit(monkeypatch):
+    """So that whatever is faster here may be chosen."""
+    rng = np.random.default_rng(0)
+    store = filled(np.float32(rng.standard_normal((900, 48))))
+    asked = Gaussian(np.float32(rng.standard_normal((40, 48))), np.zeros((40, 48)))
+    _, by_bytes, by_floats = each_way(store, asked, 5, None, monkeypatch)
+    np.testing.assert_array_equal(by_bytes.mu, by_floats.mu)
+    for row in range(40):
+        alone = each_way(store, asked[row : row + 1], 5, None, monkeypatch)
+        for one in alone[1:]:
+            np.testing.assert_array_equal(one.mu[0], by_bytes.mu[row])
+
+
+def test_scans_go_the_faster_way_and_try_the_other_ever_more_seldom(monkeypatch):
+    """The clock says that floats take twice as long for one question, and half for two."""
+    now = [0.0]
+    monkeypatch.setattr(scan, "_known", {})
+    monkeypatch.setattr(scan, "perf_counter", lambda: now[0])
+    for count, seconds, faster in ((1, (1.0, 2.0), 0), (2, (1.0, 0.5), 1)):
+        gone = []
+        for _ in range(16):
+            with scan.faster_way(count, 100, (4,)) as way:
+                gone.append(WAYS.index(way))
+                now[0] += seconds[gone[-1]]
+        others = [3, 7, 15]
+        assert gone[:2] == [0, 1]
+        assert gone[2:] == [1 - faster if at in others else faster for at in range(2, 16)]
+
+
+def test_a_way_that_was_disturbed_once_is_found_to_be_the_faster_one(monkeypatch):
+    now, gone = [0.0], []
+    monkeypatch.setattr(scan, "_known", {})
+    monkeypatch.setattr(scan, "perf_counter", lambda: now[0])
+    for number in range(12):
+        with scan.faster_way(1, 100, (4,)) as way:
+            gone.append(WAYS.index(way))
+            now[0] += (9.0 if number == 0 else 1.0) if gone[-1] == 0 else 2.0
+    assert gone == [0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
 
 
 @settings(max_examples=40, deadline=None)
@@ -71,12 +116,14 @@ def test_no_similarity_is_further_off_than_its_bound(seed, width, count, longest
     shape = rng.choice([1.0, 30.0, 0.0], (count, width))  # some numbers far above the others
     means = np.float32(rng.standard_normal((count, width)) * shape * longest)
     queries = np.float32(rng.standard_normal((2, width)))
-    product, error = scan.Scan.from_means(means).similarities(queries)
     exact = queries.astype(float) @ means.T.astype(float)
-    assert (np.abs(product - exact) <= error[:, None]).all()
+    for way in WAYS:
+        product, error = way(scan.Scan.from_means(means), queries)
+        assert (np.abs(product - exact) <= error[:, None]).all()
 
 
-def test_the_highest_of_each_block_and_what_was_refined_are_exact():
+def test_the_highest_of_each_block_and_what_was_refined_are_exact(monkeypatch):
+    monkeypatch.setattr(scan, "_WAYS", (WAYS[0], WAYS[0]))
     rng = np.random.default_rng(0)
     means = np.float32(rng.standard_normal((scan.MANY, 32)))
     means /= np.linalg.norm(means, axis=1, keepdims=True)

@@ -13,14 +13,14 @@ import stat
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 from uec_rag.base import __version__
 from uec_rag.base.errors import IndexCorrupted, corruption
-from uec_rag.base.files import APPLICATION, DATABASE, as_path, open_regular
+from uec_rag.base.files import APPLICATION, DATABASE
 
 _FORMAT = 2
 WAIT = 60.0
@@ -45,22 +45,16 @@ class EmptyIndex(IndexCorrupted):
     """Raised for a database without tables, which another process may be about to fill."""
 
 
-class OtherFormat(IndexCorrupted):
-    """Raised for an index that another version of this package has made."""
-
-
-def _other_format(connection: sqlite3.Connection, path: Path, version: int) -> OtherFormat:
-    """Make the error for an index of another version, which says what to do with what it holds."""
-    do = "make the index again: uec-rag index FOLDER --out INDEX; as FOLDER, this index itself "
-    do += "gives the passages that it holds."
-    first = "SELECT 1 FROM passages LIMIT 1"
-    if not (_are_tables(connection, ["passages"]) and connection.execute(first).fetchone()):
-        do = "fit again, save that, and make the gate again from its labels: it holds no "
-        do += "passages, as a fit or a gate over a store elsewhere."
+def _other_format(path: Path, version: int) -> IndexCorrupted:
+    """Make the error for an index of another version, which is neither read nor written over."""
     who = "an earlier version of uec-rag made it; "
     if version > _FORMAT:
         who = f"a newer uec-rag than {__version__} made it; pip install --upgrade uec-rag, or "
-    return OtherFormat(f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {who}{do}")
+    return IndexCorrupted(
+        f"path: {str(path)!r} has format {version}, expected {_FORMAT}: {who}build it again, "
+        "elsewhere or after removing this: uec-rag index FOLDER --out INDEX; a fit or a gate over "
+        "a store, as it was made."
+    )
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
@@ -70,7 +64,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """
     [(version,)] = connection.execute("PRAGMA user_version")
     if version > _FORMAT:
-        raise _other_format(connection, path, version)
+        raise _other_format(path, version)
     if not _has_tables(connection):
         raise EmptyIndex(f"path: {str(path)!r} has no tables: it is no index; build it again.")
     missing = {*_SCHEMA}
@@ -92,43 +86,16 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def refuse_older(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise OtherFormat for an index that cannot be read, if an earlier version made it."""
+    """Raise IndexCorrupted with what to do for one that an earlier version made."""
     [(version,)] = connection.execute("PRAGMA user_version")
     [(application,)] = connection.execute("PRAGMA application_id")
     if application == APPLICATION and version < _FORMAT:
-        raise _other_format(connection, path, version)
+        raise _other_format(path, version)
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
     [(count,)] = connection.execute("SELECT count(*) FROM sqlite_master")
     return bool(count)
-
-
-def read_passages(folder: Path) -> Iterator[tuple[str, str, str, str | None]]:
-    """Yield id, text, metadata and dates of each passage of an index, of any format.
-
-    IndexCorrupted if they are not in a table.
-    """
-    living = "row NOT IN (SELECT row FROM dead) ORDER BY row"
-    sql = f"SELECT id, text, metadata, dates FROM passages WHERE {living}"
-    return read_any(folder, sql, "passages", "dead")
-
-
-def read_any(folder: Path, sql: str, *tables: str) -> Iterator[Any]:
-    """Yield the rows that a statement selects from tables of an index of any format."""
-    path = as_path(folder) / DATABASE
-    uri = f"{path.as_uri()}?mode=ro"
-    with kind_errors(path), open_regular(path), closing(sqlite3.connect(uri, uri=True)) as reader:
-        reader.execute("PRAGMA trusted_schema = OFF")
-        if not _are_tables(reader, tables):
-            raise corruption(path, f"holds no {tables[0]} that can be read; index the documents.")
-        yield from reader.execute(sql)
-
-
-def _are_tables(connection: sqlite3.Connection, names: Sequence[str]) -> bool:
-    """Return whether a database of any format has these as tables, not as code."""
-    plain = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE %'"
-    return {*names} <= {name for (name,) in connection.execute(plain)}
 
 
 _live: WeakSet[Database] = WeakSet()

@@ -1,20 +1,24 @@
-"""The similarities of queries to the passages of a view, of many at first within an error."""
+"""The similarities of queries to the passages of a view, of many at first within an error.
+
+Many are scanned as bytes or as floats, whichever is faster here for as many queries at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.properties import cached_property
 from uec_rag.base.runtime import MOST, ZERO, multiply_bytes
 from uec_rag.base.similarity import largest
 
 MANY = 2**15
-"""The number of passages from which their vectors are scanned as bytes."""
+"""The number of passages from which their vectors may be scanned as bytes."""
 
 LEADING = 128
 """The number of each block's highest similarities that are exact from the start, see `leading`."""
@@ -23,20 +27,25 @@ _AT_ONCE = 4096  # rows that are compressed at a time
 _LARGEST = 127  # of a row's numbers
 _ROUNDING = 2.0**-23  # of each product and sum in float32, of both ways to compute a similarity
 
+Scanned = tuple[FloatArray, NDArray[np.float64]]
+"""The similarities of n queries to m passages, shape (n, m), and how far off they may be, (n,)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """A block of stored means in bytes, to which `similarities` are computed within an error.
+    """A block of stored means, also in bytes, to which similarities are computed within an error.
 
     Attributes
     ----------
+    means : array, shape (m, d)
     rows : uint8 array, shape (m, d)
     scales : array, shape (m,)
-        A row is about ``scale (rows - 128)``.
+        A mean is about ``scale (rows - 128)``.
     error, length : float
-        The largest norm of the difference between a row and that, and of that.
+        The largest norm of the difference between a mean and that, and of that.
     """
 
+    means: FloatArray
     rows: NDArray[np.uint8]
     scales: FloatArray
     error: float
@@ -54,9 +63,9 @@ class Scan:
             # In units of the scale, in which no square overflows.
             norms = [np.linalg.norm(each, axis=1) for each in (some - means[at] / scale, some)]
             most = np.maximum(most, (np.array(norms, np.float64) * scale[:, 0]).max(axis=1))
-        return cls(rows, scales, *(most * (1 + 1e-5)).tolist())
+        return cls(means, rows, scales, *(most * (1 + 1e-5)).tolist())
 
-    def similarities(self, queries: FloatArray) -> tuple[FloatArray, NDArray[np.float64]]:
+    def by_bytes(self, queries: FloatArray) -> Scanned:
         r"""Multiply n queries with the rows, within an error; shapes (n, m) and (n,).
 
         A query is ``q = q' + r``, where q' is the sum of two vectors of integers, each with its
@@ -71,12 +80,52 @@ class Scan:
         product = found[: len(queries)] * first
         product += found[len(queries) :] * second
         product *= self.scales
-        length, left = (
-            np.linalg.norm(some.astype(np.float64), axis=1)
-            for some in (queries, rest - fine * second)
-        )
-        rounding = _ROUNDING * (self.rows.shape[1] + 8) * length * (self.length + self.error)
-        return product, length * self.error + left * self.length + rounding
+        own, left = _lengths(queries) * self.error, _lengths(rest - fine * second) * self.length
+        return product, own + left + self._rounding(queries)
+
+    def by_floats(self, queries: FloatArray) -> Scanned:
+        """Multiply n queries with the means, within rounding, which depends on the BLAS and n."""
+        return queries @ self.means.T, self._rounding(queries)
+
+    def _rounding(self, queries: FloatArray) -> NDArray[np.float64]:
+        longest = self.length + self.error
+        return _lengths(queries) * np.float64(_ROUNDING * (self.means.shape[1] + 8) * longest)
+
+
+def _lengths(vectors: FloatArray) -> NDArray[np.float64]:
+    lengths: NDArray[np.float64] = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    return lengths
+
+
+Way = Callable[[Scan, FloatArray], Scanned]
+_WAYS: tuple[Way, ...] = (Scan.by_bytes, Scan.by_floats)
+_known: dict[Hashable, _Known] = {}
+
+
+@dataclass(eq=False)
+class _Known:
+    """How long scans of one kind took: their number, and the least seconds a product each way."""
+
+    scans: int = 0
+    least: list[float] = field(default_factory=lambda: [0.0] * len(_WAYS))  # 0 is not tried yet
+
+
+@contextmanager
+def faster_way(queries: int, passages: int, widths: tuple[int, ...]) -> Iterator[Way]:
+    """Yield how to scan blocks of these widths for n queries, and time what is done with it.
+
+    What is faster depends on the processor, the BLAS and n, so this process finds it out, for about
+    as many queries each: by a scan of both, and then, since these may have been disturbed, by one
+    more of the slower at every power of 2. In both ways, the same is found.
+    """
+    known = _known.setdefault((queries.bit_length(), widths), _Known())
+    known.scans += 1
+    is_again = all(known.least) and not known.scans & (known.scans - 1)
+    number = known.least.index((max if is_again else min)(known.least))
+    start = perf_counter()
+    yield _WAYS[number]
+    taken = (perf_counter() - start) / (queries * passages)
+    known.least[number] = min(known.least[number] or taken, taken)
 
 
 def _rounded(values: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
@@ -99,11 +148,14 @@ class Compared:
         The largest error of the others; 0 if all are exact.
     compute : callable
         Computes similarities exactly, given a block, a query and columns.
+    leading : list of K arrays, shape (n, `LEADING`)
+        The highest similarities of each block, the highest first.
     """
 
     similarities: list[FloatArray]
     errors: NDArray[np.float64]
     compute: Callable[[int, int, NDArray[np.int64]], FloatArray]
+    leading: list[FloatArray] = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the highest similarities exact.
@@ -111,19 +163,21 @@ class Compared:
         Let t be the lowest of the highest as computed, and E the error: so many are at least t - E.
         One that was computed below t - 2 E is less than t - E, and is not among them.
         """
-        for row, block in zip(*map(np.ndarray.tolist, np.nonzero(self.errors)), strict=True):
-            values = self.similarities[block][row]
-            least = values[largest(values, min(LEADING, len(values)))[0]]
-            near = np.flatnonzero(values >= least - 2 * self.errors[row, block])
-            values[near] = self.compute(block, row, near)
-
-    @cached_property
-    def leading(self) -> list[FloatArray]:
-        """The highest similarities of each block, the highest first, shape (n, `LEADING`)."""
-        return [
-            np.array([-np.sort(-row[largest(row, min(LEADING, len(row)))]) for row in of_block])
-            for of_block in self.similarities
+        leading = [
+            np.array([self._leading(block, row) for row in range(len(of_block))])
+            for block, of_block in enumerate(self.similarities)
         ]
+        object.__setattr__(self, "leading", leading)
+
+    def _leading(self, block: int, row: int) -> FloatArray:
+        """Return the highest similarities of a query, which become exact."""
+        values, error = self.similarities[block][row], self.errors[row, block]
+        near: NDArray[np.intp] = largest(values, min(LEADING, len(values)))
+        if error and len(near):
+            near = np.flatnonzero(values >= values[near[0]] - 2 * error)
+            values[near] = self.compute(block, row, near)
+        highest: FloatArray = -np.sort(-values[near])[:LEADING]
+        return highest
 
     def refine(self, row: int, columns: NDArray[np.int64]) -> None:
         """Make the similarities of a query to some columns exact."""

@@ -11,11 +11,12 @@ import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import count
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -36,6 +37,7 @@ from uec_rag.stores.base import (
     Passage,
     Schema,
     Store,
+    StoreHits,
     check_addition,
     check_same,
     dates_of,
@@ -70,7 +72,9 @@ _Record = tuple[int, str, int, str, str | None, str]
 
 def _sum_of(*texts: str | bytes | None) -> int:
     """Return a checksum of what is stored of a passage or a setting."""
-    stored = [text if isinstance(text, bytes) else (text or "").encode() for text in texts]
+    stored = list[bytes]()
+    for text in texts:  # a comprehension would be one more call for each hit
+        stored.append(text if isinstance(text, bytes) else (text or "").encode())
     return zlib.crc32(b"\0".join(stored))
 
 
@@ -268,10 +272,12 @@ class _Home(Texts):
         """See `Texts`."""
         known, path = self._known, self.database.path
         found = {row: known[row] for row in rows if row in known}
-        for record in self.records([row for row in rows if row not in found]):
-            found[record[0]] = passage = _passage(record, path)
-            if len(passage.text) <= _LONG and not self.database.is_writing:
-                known[record[0]] = passage
+        is_kept = not self.database.is_writing
+        for block in self.records([row for row in rows if row not in found]):
+            for record in block:
+                found[record[0]] = passage = _passage(record, path)
+                if is_kept and len(passage.text) <= _LONG:
+                    known[record[0]] = passage
         if len(known) > _REMEMBERED:
             self._known = {}
         if len(found) < len({*rows}):
@@ -281,12 +287,15 @@ class _Home(Texts):
             )
         return [found[row] for row in rows]
 
-    def records(self, rows: Sequence[int]) -> Iterator[_Record]:
-        """Read the columns of rows that there are, in ascending order, without parsing them."""
+    def records(self, rows: Sequence[int]) -> Iterator[list[_Record]]:
+        """Read the columns of rows that there are, in ascending order, without parsing them.
+
+        Yields those of up to `_AT_ONCE` rows at a time.
+        """
         for start in range(0, len(rows), _AT_ONCE):
             some = ",".join(map(str, rows[start : start + _AT_ONCE]))
             sql = f"SELECT {_COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
-            yield from self.database.ask(sql)
+            yield self.database.ask(sql)
 
     def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """See `Texts`."""
@@ -348,14 +357,14 @@ class _Transaction:
     ----------
     version : int
         That of the state after it.
-    unnamed : list of str
-        Segments to remove if it does not fail.
+    after : list of callable
+        What to do once it is on disk: remove the files that it names no more.
     """
 
     state: State
     settings: dict[str, Any]
     version: int
-    unnamed: list[str] = field(default_factory=list)
+    after: list[Callable[[], object]] = field(default_factory=list)
 
 
 class LocalStore(Store):
@@ -421,11 +430,6 @@ class LocalStore(Store):
     def changes(self) -> int:
         """The number of additions and deletions so far, by all processes."""
         return self._current()[0].changes
-
-    @property
-    def origin(self) -> object:
-        """The contents that `changes` counts for; a folder may get others."""
-        return self._home
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -509,7 +513,8 @@ class LocalStore(Store):
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
-        return State(version, changes, next_row, parts, schema), settings
+        same = before.known if changes == before.changes else {}
+        return State(version, changes, next_row, parts, schema, same), settings
 
     def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
         """Open a segment that was not open yet."""
@@ -534,6 +539,32 @@ class LocalStore(Store):
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
         return View(self._current()[0], self._home).snapshot(filter)
+
+    def corpus(self) -> str:
+        """See `View.corpus`."""
+        return self.snapshot().corpus()
+
+    def get(self, ids: Sequence[str]) -> list[Passage]:
+        """Return the passages with the given ids, in that order, leaving out unknown ids."""
+        return self.snapshot().get(ids)
+
+    def vectors(self, ids: Sequence[str]) -> Gaussian:
+        """Return the Gaussians of ids; KeyError if an id is unknown."""
+        return self.snapshot().vectors(ids)
+
+    def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
+        """Iterate over all passages, or those that a filter selects, in the order of insertion."""
+        return self.snapshot(filter).passages()
+
+    def sample(self, count: int) -> Gaussian:
+        """Return the Gaussians of about `count` passages at regular steps, or of all."""
+        return self.snapshot().sample(count)
+
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> StoreHits:
+        """See `Searched`."""
+        return self.snapshot(filter).search(query, k, beta=beta)
 
     # Writing
 
@@ -567,7 +598,7 @@ class LocalStore(Store):
     @contextmanager
     def _write_turn(self) -> Iterator[_Transaction]:
         """Take this process's turn to write, and publish what was written."""
-        database, segments = self._home.database, self._home.segments
+        database = self._home.database
         if self.read_only:
             raise PermissionError(
                 f"store: the index at {str(self.folder)!r} was opened with read_only=True; load it "
@@ -591,7 +622,16 @@ class LocalStore(Store):
             self._transaction = None
         with database.reading:
             self._publish(turn.state, turn.settings)
-        segments.remove(turn.unnamed)
+        for work in turn.after:
+            work()
+
+    def after_commit(self, work: Callable[[], object]) -> None:
+        """Do something once the transaction of this thread is on disk; never if it is undone.
+
+        So are files removed that it names no more: until then the state on disk names them.
+        """
+        assert self._transaction is not None
+        self._transaction.after.append(work)
 
     @contextmanager
     def _step(self) -> Iterator[tuple[sqlite3.Connection, _Transaction]]:
@@ -711,7 +751,7 @@ class LocalStore(Store):
             of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
             connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
-            turn.unnamed += [part.name for part in parts]
+            self.after_commit(partial(self._home.segments.remove, [part.name for part in parts]))
         for first, segment in segments:
             insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
             connection.execute(insert, [first, *self._home.segments.write(segment)])
@@ -734,11 +774,16 @@ class LocalStore(Store):
         """
         self._home.database.check()
         view, home, path = self.snapshot(), self._home, self._home.database.path
-        segments = home.database.ask("SELECT name, sha256 FROM segments")
-        for name, digest in segments if self.folder else ():
+        named = "SELECT name, sha256 FROM segments"
+        for name, digest in home.database.ask(named) if self.folder else ():
             file = home.segments.path(name)
-            with open_regular(file) as content:
-                found = hashlib.file_digest(content, "sha256").hexdigest()
+            try:
+                with open_regular(file) as content:
+                    found = hashlib.file_digest(content, "sha256").hexdigest()
+            except FileNotFoundError:
+                if (name, digest) in home.database.ask(named):
+                    raise
+                continue  # another process has merged it since
             if found != digest:
                 raise corruption(
                     file,
@@ -747,10 +792,12 @@ class LocalStore(Store):
                 )
         for part in view.state.parts:
             _ = part.segment.checked_words
-        read = sum(bool(_passage(record, path)) for record in home.records(view.rows.tolist()))
+        every = chain.from_iterable(home.records(view.rows.tolist()))
+        read = sum(bool(_passage(record, path)) for record in every)
         living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
         [(there,)] = home.database.ask(living)
-        if read < len(view) or there > len(view):
+        is_newest = self.snapshot().state.version == view.state.version  # else there may be more
+        if read < len(view) or (is_newest and there > len(view)):
             raise corruption(
                 path, f"holds {there} passages, and vectors of {len(view)}; build the index again."
             )
@@ -784,7 +831,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         _mark_dead(connection, living.tolist(), turn.version)
         shift = old.next_row  # rows are never used again, since others may read them
         stored = (
-            texts.records(rows)
+            chain.from_iterable(texts.records(rows))
             if isinstance(texts, _Home)
             else map(_record, rows, texts.read(rows))
         )

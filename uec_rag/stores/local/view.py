@@ -7,31 +7,42 @@ its rows are contiguous. In a file, the arrays are in the format of safetensors,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import are_finite
+from uec_rag.base.checks import are_finite, check_k
 from uec_rag.base.counts import MOST_ROWS, Counts, Frequencies, Words
 from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
-from uec_rag.stores.base import Filter, Passage, Schema, Store, Top, copy_passage
+from uec_rag.stores.base import (
+    Filter,
+    Passage,
+    Schema,
+    Searched,
+    StoreHits,
+    Top,
+    copy_passage,
+)
 from uec_rag.stores.filters import matches, parse
-from uec_rag.stores.local.scan import MANY, Compared, Scan
+from uec_rag.stores.local.scan import MANY, Compared, Scan, Way, faster_way
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
+_MOST_HASHED, _CORPUS = 100_000, "corpus"  # passages: some seconds
 _LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
 
@@ -273,6 +284,8 @@ class State:
         The row of the next passage.
     parts : sequence of Part
     schema : Schema
+    known : dict
+        What was computed of the passages, the same after a transaction that changes none.
     """
 
     version: int = 0
@@ -280,6 +293,7 @@ class State:
     next_row: int = 0
     parts: Sequence[Part] = ()
     schema: Schema = field(default_factory=Schema)
+    known: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -352,7 +366,7 @@ class State:
         return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
 
 
-class View(Store):
+class View(Searched):
     """A read-only view of passages, which does not change while others write.
 
     A column is a passage of the view, in the order of insertion.
@@ -422,14 +436,25 @@ class View(Store):
                 yield Segment.join([(part.first, part.segment, kept)])
 
     @property
-    def origin(self) -> object:
-        """The contents that `changes` counts for."""
-        return self.texts
-
-    @property
     def changes(self) -> int:
         """The number of additions and deletions until it was made."""
         return self.state.changes
+
+    def corpus(self) -> str:
+        """Hash every passage's id and text, in any order; of over 100,000, it is their number.
+
+        They are read once after each change.
+        """
+        if len(self) > _MOST_HASHED:
+            return super().corpus()
+        known = self.state.known if self.selected is self.state.alive else {}
+        if _CORPUS not in known:
+            total = 0
+            for one in self.passages():
+                said = f"{len(one.id)}:{one.id}{len(one.text)}:{one.text}".encode()
+                total += int.from_bytes(hashlib.sha256(said).digest())
+            known[_CORPUS] = f"{total % 2**128:032x}"
+        return known[_CORPUS]
 
     def __len__(self) -> int:
         return int(self.state.edges[-1]) if self.selected is None else len(self.selected)
@@ -506,6 +531,15 @@ class View(Store):
         with the blocks of the stored means, and terms compared with the sparse blocks, in their
         order. Of many passages, most similarities to the means are within an error, see `Compared`.
         """
+        way: AbstractContextManager[Way | None] = nullcontext()
+        if self.state.edges[-1] >= MANY and len(blocks[0]) and not self._is_few:
+            for part in self.state.parts:
+                _ = part.segment.scans  # which are not made while a scan is timed
+            way = faster_way(len(blocks[0]), len(self), self.state.schema.widths)
+        with way as scan:
+            return self._compare(blocks, scan)
+
+    def _compare(self, blocks: Sequence[FloatArray | Terms], scan: Way | None) -> Compared:
         dense = iter(np.flatnonzero(self.state.schema.widths).tolist())
         numbers = [-1 if isinstance(block, Terms) else next(dense, -1) for block in blocks]
         errors = np.zeros((len(blocks[0]), len(blocks)))
@@ -517,7 +551,7 @@ class View(Store):
             if isinstance(block, Terms):
                 found.append(self._select(next(words).similarities(block)))
                 continue
-            product, errors[:, place] = self._multiply(block, number)
+            product, errors[:, place] = self._multiply(block, number, scan)
             found.append(product)
             require_finite(found[-1:], _LARGEST_PRODUCT)
 
@@ -536,25 +570,30 @@ class View(Store):
 
         return Compared(found, errors, compute)
 
+    @property
+    def _is_few(self) -> bool:
+        """True if less is read where the selected means are multiplied by themselves."""
+        few = self.selected
+        return few is not None and len(few) <= _MANY and _FEW * len(few) < self.state.edges[-1]
+
     def _multiply(
-        self, query: FloatArray, number: int
+        self, query: FloatArray, number: int, scan: Way | None
     ) -> tuple[FloatArray, NDArray[np.float64] | float]:
         """Multiply queries with a block of the means; return the error, too."""
-        count, selected = int(self.state.edges[-1]), self.selected
-        if selected is not None and _FEW * len(selected) < count and len(selected) <= _MANY:
-            few = np.empty((len(query), len(selected)), dtype=np.float32)
-            for segment, own, places in self.state.split(selected):
-                with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
-                    few[:, places] = query @ segment.means[number][own].T
-            return few, 0.0
         segments = [part.segment for part in self.state.parts]
-        if count < MANY:
-            with np.errstate(invalid="ignore", over="ignore"):
-                products = [query @ segment.means[number].T for segment in segments]
+        if scan is not None:
+            products, errors = zip(
+                *(scan(one.scans[number], query) for one in segments), strict=True
+            )
+            return self._select(np.concatenate(products, axis=1)), np.max(errors, axis=0)
+        with np.errstate(invalid="ignore", over="ignore"):  # of damaged rows
+            if self.selected is not None and self._is_few:
+                few = np.empty((len(query), len(self)), dtype=np.float32)
+                for segment, own, places in self.state.split(self.selected):
+                    few[:, places] = query @ segment.means[number][own].T
+                return few, 0.0
+            products = tuple(query @ segment.means[number].T for segment in segments)
             return self._select(np.concatenate(products, axis=1)), 0.0
-        scanned = [segment.scans[number].similarities(query) for segment in segments]
-        products, errors = map(list, zip(*scanned, strict=True))
-        return self._select(np.concatenate(products, axis=1)), np.max(errors, axis=0)
 
     def _select(self, similarities: FloatArray) -> FloatArray:
         return similarities if self.selected is None else similarities[:, self.selected]
@@ -664,7 +703,11 @@ class View(Store):
         ones = np.ones_like(compared.errors, dtype=np.float32)
         return self.top_k(query, k, beta=beta, compared=compared, weights=ones)
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise RuntimeError("this is a snapshot of a store; write to the store itself.")
-
-    bind = add = delete = _refuse
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> StoreHits:
+        """See `Searched`."""
+        k, view = check_k(k), self.snapshot(filter)
+        top = view.rank(query, k, beta=beta)
+        passages = [[*map(copy_passage, row)] for row in view.gather(top.columns)]
+        return StoreHits(passages, *top[1:], exact=True)

@@ -8,16 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uec_rag.confidence.decision import apply_opinion, decide_one
-from uec_rag.confidence.opinion import (
-    Case,
+from uec_rag import Advice
+from uec_rag.advice.decision_models import Case, read_answers
+from uec_rag.advice.learn import auroc
+from uec_rag.advice.opinion import (
     Opinion,
     OpinionModel,
-    auroc,
-    read_answers,
+    apply_opinion,
     share_of,
     shipped_opinion_model,
 )
+from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.readings import Reading
 
 TEXTS = ("Dogs bark at strangers.", "Cats purr when they are content.")
@@ -93,8 +94,8 @@ def test_what_a_passage_says_is_data_in_the_state_and_nowhere_else():
 def test_both_answers_make_one_probability_and_the_named_passage():
     opinion = read_answers(answers(), CASE)
     assert opinion.missing == ()
-    assert opinion.named == 1
-    assert 0.9 < opinion.probability < 0.95  # between .9 and 1 - .05
+    assert opinion.passage == 1
+    assert 0.9 < opinion.contains < 0.95  # between .9 and 1 - .05
     both = answers() | {"usage": {"input_tokens": 90, "output_tokens": 2}}
     assert read_answers(both, CASE).tokens == 92
 
@@ -115,8 +116,7 @@ def test_both_answers_make_one_probability_and_the_named_passage():
 def test_a_yes_that_is_no_probability_counts_as_not_given(answer, why):
     opinion = read_answers(answers(contains=answer), CASE)
     assert opinion.missing == (f"contains ({why})",)
-    assert opinion.contains is None
-    assert opinion.passages == (0.05, 0.9)  # the others stand
+    assert (opinion.contains, opinion.passage) == (pytest.approx(0.95), 1)  # the others stand
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ def test_a_yes_that_is_no_probability_counts_as_not_given(answer, why):
 def test_a_choice_that_was_not_offered_or_does_not_add_up_counts_as_not_given(changed, why):
     opinion = read_answers(answers(passage=CHOICE | changed), CASE)
     assert opinion.missing == (f"passage ({why})",)
-    assert (opinion.contains, opinion.passages, opinion.named) == (0.9, (), 0)
+    assert (opinion.contains, opinion.passage) == (pytest.approx(0.9), 0)
 
 
 @pytest.mark.parametrize("reply", [None, 7, "yes", [], {}, {"answers": None}, {"answers": [7]}])
 def test_a_reply_without_answers_is_no_opinion(reply):
     opinion = read_answers(reply, CASE)
-    assert opinion.probability is None
+    assert opinion.contains is None
     assert opinion.missing == ("contains (no answer)", "passage (no answer)")
     told = apply_opinion(decide_one(0.7), opinion, shipped_opinion_model(), 0.5)
     assert (told.action, told.confidence) == ("answer", 0.7)
@@ -158,8 +158,8 @@ def test_more_confidence_and_more_of_an_opinion_never_lower_the_probability(a, b
     model = shipped_opinion_model()
     low, high = sorted((a, b))
     for one, other in ((less, less + 0.01), (less, less)):
-        first = model.probability(one, Opinion(contains=low).log_odds)
-        second = model.probability(other, Opinion(contains=high).log_odds)
+        first = model.probability(one, low)
+        second = model.probability(other, high)
         assert 0 < first <= second < 1
     told = apply_opinion(decide_one(less), Opinion(contains=high), model, threshold)
     assert (told.action == "answer") == (told.confidence > threshold)
@@ -170,7 +170,7 @@ def test_an_opinion_of_which_reading_is_meant_orders_them_and_may_clarify():
     readings = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
     found, model = decide_one(0.6, 0.6, readings), OpinionModel(0.5, 1.0, 0.0)
     assert found.action == "answer"
-    opinion = Opinion(contains=0.9, unclear=0.95, readings=(0.01, 0.04))
+    opinion = Opinion(contains=0.9, unclear=0.95, meaning=(0.01, 0.04))
     told = apply_opinion(found, opinion, model, 0.5)
     assert (told.action, told.clarifying_question) == (
         "clarify",
@@ -198,9 +198,9 @@ def test_a_model_that_tells_more_counts_for_more():
 def test_one_that_always_says_the_same_leaves_the_confidence(says):
     right = drawn(0.0)[1]
     made = shipped_opinion_model().fit(np.full(len(right), says), right)
-    usual = share_of(made.usual)
-    assert made.probability(usual, says) == pytest.approx(0.5, abs=0.1)
-    assert made.probability(0.9, says) > made.probability(usual, says) > made.probability(0.1, says)
+    usual, said = share_of(made.usual), share_of(says)
+    assert made.probability(usual, said) == pytest.approx(0.5, abs=0.1)
+    assert made.probability(0.9, said) > made.probability(usual, said) > made.probability(0.1, said)
 
 
 def test_its_model_is_saved():
@@ -208,3 +208,49 @@ def test_its_model_is_saved():
     assert OpinionModel.restore(made.metadata()) == made
     assert "60 questions" in made.report
     assert "0.700 without and 0.900 with" in made.report
+
+
+def verdict(*args):
+    return Advice(*args).as_opinion(CASE)
+
+
+NO, YES = Opinion(0.05, verdict="no"), Opinion(0.95, verdict="answer")  # a bool
+TWO = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
+ASKS = decide_one(0.6, 0.9, TWO)
+
+
+@pytest.mark.parametrize(
+    ("found", "opinion", "action", "reason"),
+    [
+        (decide_one(0.4), verdict("no"), "abstain", "Nothing found seems to answer this."),
+        (decide_one(0.06), verdict("answer"), "answer", "The documents seem to answer this."),
+        (decide_one(0.4), NO, "abstain", "Nothing found seems to answer this."),
+        (decide_one(0.06, 0.9, TWO, in_corpus=0.1), YES, "answer", None),
+        (decide_one(0.4), verdict("clarify", ("rent", "deposit")), "clarify", "rent or deposit?"),
+        (decide_one(0.4), verdict("clarify"), "clarify", "What exactly do you mean?"),
+        (decide_one(0.4, 0.0, TWO), verdict("clarify", ("one",)), "clarify", "cat or the engine?"),
+        (decide_one(0.4, 0.0, TWO[:1]), verdict("clarify"), "clarify", "What exactly do you mean?"),
+        (ASKS, verdict("answer"), "answer", None),
+        (ASKS, verdict("no"), "abstain", None),
+        (ASKS, YES, "clarify", "Do you mean the cat or the engine?"),
+        (ASKS, NO, "clarify", "Do you mean the cat or the engine?"),
+    ],
+)
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 0.99])
+def test_a_verdict_decides_and_a_mere_yes_or_no_leaves_what_is_asked_back(
+    found, opinion, action, reason, threshold
+):
+    told = apply_opinion(found, opinion, shipped_opinion_model(), threshold)
+    assert (told.action, told.advice) == (action, opinion.verdict)
+    assert told.advice_probability == opinion.contains
+    assert reason is None or told.reason.endswith(reason)
+
+
+def test_an_option_that_names_a_reading_has_its_passages():
+    told = apply_opinion(
+        decide_one(0.4, 0.0, TWO),
+        verdict("clarify", ("engine", "the wind")),
+        shipped_opinion_model(),
+        0.5,
+    )
+    assert [reading.ids for reading in told.readings] == [("b",), ()]

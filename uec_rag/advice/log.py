@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from uec_rag.advice.opinion import Opinion
 from uec_rag.base.records import Record
-from uec_rag.confidence.advice import Reply
 from uec_rag.confidence.decision import Action, Decision
 
 
@@ -75,16 +75,16 @@ class AdviceLog:
         questions: Sequence[str],
         before: Sequence[Decision],
         after: Sequence[Decision],
-        replies: Sequence[Reply],
+        opinions: Sequence[Opinion],
         *,
         is_shadow: bool,
     ) -> None:
         """Append a line for each question."""
         lines = []
-        for question, old, new, reply in zip(questions, before, after, replies, strict=True):
+        for question, old, new, said in zip(questions, before, after, opinions, strict=True):
             change = old.action, new.action, old.confidence, new.confidence
             told = new.advice, new.advice_probability, new.advice_calls, new.advice_tokens
-            how = round(reply.seconds, 3), is_shadow, question if self.with_text else ""
+            how = round(said.seconds, 3), is_shadow, question if self.with_text else ""
             row = LoggedAdvice(time.time(), question_hash(question), *change, *told, *how)
             lines.append(json.dumps(row.metadata(), ensure_ascii=False) + "\n")
         # One call, so that the lines of several processes do not mix.

@@ -35,7 +35,8 @@ from uec_rag.encoders.base import (
 )
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Filter, Passage, Store, normalise
+from uec_rag.stores.base import Filter, Passage, normalise
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
 from uec_rag.stores.local import View
 
@@ -222,7 +223,7 @@ def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> 
     return Source(name, enough)
 
 
-class SourceStore(Store):
+class SourceStore(CandidateStore):
     """The store of a `Retriever` over a source of candidates.
 
     A question costs one search of the source (in a conversation, up to three) and, unless they were
@@ -239,12 +240,9 @@ class SourceStore(Store):
         If uec is not a UEC.
     """
 
-    remote, can_list = True, False
-
     def __init__(self, uec: UEC, source: Source) -> None:
         check_type(uec, UEC, "uec", "a UEC")
         self.uec, self.source = uec, source
-        self.can_look_up = source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._condition = parse({})
@@ -254,9 +252,7 @@ class SourceStore(Store):
         self._known_of_own: list[_OfOwn] = []
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
-    @property
-    def contents(self) -> str:
-        """The name of the source."""
+    def __str__(self) -> str:
         return self.source.name
 
     def __len__(self) -> int:
@@ -384,6 +380,11 @@ class SourceStore(Store):
         return made
 
     @property
+    def can_look_up(self) -> bool:
+        """Whether `get` finds each passage by its id."""
+        return self.source.get is not None
+
+    @property
     def probes(self) -> tuple[tuple[float, ...], ...]:
         """The vectors of a few texts by the source's own embedding."""
         return self._of_own[0]
@@ -452,7 +453,7 @@ class SourceStore(Store):
         """Hash the texts that the source has now."""
         view = copy(self)
         view._seen = None
-        return Store.fingerprints(view, ids)
+        return CandidateStore.fingerprints(view, ids)
 
     def vectors(self, ids: Sequence[str]) -> Gaussian:
         """Return the Gaussians of ids, without words; KeyError if an id is unknown."""

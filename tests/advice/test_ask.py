@@ -11,28 +11,39 @@ import pytest
 
 from tests.helpers import data_of
 from uec_rag import Advice
-from uec_rag.confidence.advice import ask_advisor, prompt, read_reply, run_to_end
-from uec_rag.confidence.opinion import Case, Opinion
+from uec_rag.advice.ask import ask_advisor, prompt, read_reply, run_to_end
+from uec_rag.advice.decision_models import Case
+from uec_rag.advice.opinion import Opinion
 
 
 def asked(advisor, questions, timeout=5.0):
     cases = [Case(question, [question]) for question in questions]
-    return [reply.said for reply in run_to_end(ask_advisor(advisor, cases, timeout))]
+    return run_to_end(ask_advisor(advisor, cases, timeout))
+
+
+def failures(advisor, questions, timeout=5.0):
+    return [opinion.failure for opinion in asked(advisor, questions, timeout)]
+
+
+YES = Opinion(0.95, verdict="answer")
+"""What a true is taken for."""
 
 
 @pytest.mark.parametrize(
-    ("reply", "verdict"),
+    ("reply", "opinion"),
     [
-        (Advice("clarify"), "clarify"),
-        (True, "answer"),
-        (np.False_, "no"),
-        ({"verdict": "no", "options": None, "rewrite": None}, "no"),
-        ('{"verdict": "answer"}', "answer"),
+        (Advice("clarify"), Opinion(0.97, unclear=0.97, verdict="clarify")),
+        (True, YES),
+        (np.False_, Opinion(1 - 0.95, verdict="no")),
+        (
+            {"verdict": "no", "options": None, "rewrite": None},
+            Opinion(1 - 0.97, unclear=1 - 0.97, verdict="no"),
+        ),
+        ('{"verdict": "answer"}', Opinion(0.97, unclear=1 - 0.97, verdict="answer")),
     ],
 )
-def test_what_an_advisor_may_return(reply, verdict):
-    [advice] = asked(lambda question, texts: reply, ["why?"])
-    assert advice.verdict == verdict
+def test_what_an_advisor_returns_is_read_into_probabilities(reply, opinion):
+    assert asked(lambda question, texts: reply, ["why?"]) == [opinion]
 
 
 @pytest.mark.parametrize("share", [0, 0.49, np.float32(0.5), 1])
@@ -47,7 +58,7 @@ def test_a_number_is_a_probability(share):
 def test_an_advisor_may_name_a_passage(number, named):
     told = json.dumps({"verdict": "answer", "passage": number})
     [advice] = asked(lambda question, texts: told, ["why?"])
-    assert (advice.verdict, advice.named) == ("answer", named)
+    assert (advice.verdict, advice.passage) == ("answer", named)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +77,7 @@ def test_an_advisor_may_name_a_passage(number, named):
     ],
 )
 def test_nonsense_is_no_advice(reply):
-    assert asked(lambda question, texts: reply, ["why?"]) == ["it returned no verdict"]
+    assert failures(lambda question, texts: reply, ["why?"]) == ["it returned no verdict"]
 
 
 released = threading.Event()
@@ -92,9 +103,9 @@ def test_an_advisor_that_raises_or_hangs_fails_for_its_question_alone(advisor):
     replies = asked(advisor, ["raises", "hangs", "works"], timeout=3)
     released.set()
     assert replies == [
-        "it failed with RuntimeError",
-        "it took more than 3 seconds",
-        Advice("answer"),
+        Opinion(failure="it failed with RuntimeError"),
+        Opinion(failure="it took more than 3 seconds"),
+        YES,
     ]
 
 
@@ -128,7 +139,7 @@ OF_THREADS = (StopIteration(), KeyboardInterrupt(), GeneratorExit())  # a loop c
     ("make", "error"), [*product(WAYS, ERRORS), *product((in_a_thread,), OF_THREADS)]
 )
 def test_whatever_it_raises_is_one_failed_call(make, error):
-    replies = asked(make(error), ["why?", "how?"], timeout=60)
+    replies = failures(make(error), ["why?", "how?"], timeout=60)
     assert replies == [f"it failed with {type(error).__name__}"] * 2
 
 
@@ -138,7 +149,7 @@ async def cancels_itself(question, texts):
 
 async def test_one_that_is_cancelled_does_not_cancel_the_search():
     [reply] = await ask_advisor(cancels_itself, [Case("why?", ["a"])], 60)
-    assert reply.said == "it failed with CancelledError"
+    assert reply.failure == "it failed with CancelledError"
 
 
 @pytest.mark.parametrize("is_asynchronous", [True, False])
@@ -147,7 +158,7 @@ def test_one_that_asks_itself_is_not_asked_again(is_asynchronous):
 
     def search(question):
         calls.append(question)
-        within.extend(asked(advisor, [question]))
+        within.extend(failures(advisor, [question]))
         return True
 
     async def search_later(question, texts):
@@ -157,10 +168,10 @@ def test_one_that_asks_itself_is_not_asked_again(is_asynchronous):
         return search(question)
 
     advisor = search_later if is_asynchronous else search_now
-    assert asked(advisor, ["why?", "how?"]) == [Advice("answer")] * 2
+    assert asked(advisor, ["why?", "how?"]) == [YES] * 2
     assert sorted(calls) == ["how?", "why?"]
     assert within == ["it was asked from within an advisor"] * 2
-    assert asked(advisor, ["why?"]) == [Advice("answer")]  # one after the other is not within
+    assert asked(advisor, ["why?"]) == [YES]  # one after the other is not within
 
 
 SECRET = "https://api.example/v1?key=sk-123"
@@ -191,7 +202,7 @@ def test_the_failures_of_a_search_are_counted_and_said_in_one_line(caplog):
 
 
 async def test_an_advisor_may_be_asked_from_a_running_event_loop():
-    assert asked(lambda question, texts: True, ["why?"]) == [Advice("answer")]
+    assert asked(lambda question, texts: True, ["why?"]) == [YES]
 
 
 def test_no_more_than_eight_are_asked_at_once():
@@ -207,7 +218,7 @@ def test_no_more_than_eight_are_asked_at_once():
             running[0] -= 1
         return True
 
-    assert asked(advisor, ["why?"] * 32, timeout=600) == [Advice("answer")] * 32
+    assert asked(advisor, ["why?"] * 32, timeout=600) == [YES] * 32
     assert most == [8]
 
 
@@ -246,10 +257,15 @@ def test_the_reply_of_a_model_is_read_if_it_has_one_verdict(reply, verdict):
     assert (advice and advice.verdict) == verdict
 
 
+def opinion_of(advice, question="why?"):
+    return advice.as_opinion(Case(question, ["a"]))
+
+
 def test_options_are_offered_if_they_are_a_few_short_lines_that_differ():
-    assert Advice("clarify", ("rent ", "the\ndeposit")).labels == ("rent", "the deposit")
+    said = opinion_of(Advice("clarify", ("rent ", "the\ndeposit")))
+    assert said.options == ("rent", "the deposit")
     for options in ((), ("rent",), ("rent", "Rent"), ("a", ""), ("a", "\x07"), (*"abcde",)):
-        assert Advice("clarify", options).labels == ()
+        assert opinion_of(Advice("clarify", options)).options == ()
 
 
 SHOWN = [
@@ -266,15 +282,16 @@ SHOWN = [
 
 @pytest.mark.parametrize(("text", "shown"), SHOWN)
 def test_options_and_rewrites_have_no_characters_that_a_terminal_obeys(text, shown):
-    assert Advice("clarify", (text, "other")).labels == (shown, "other")
-    assert Advice("no", rewrite=text).question_to_search("why?") == shown
+    assert opinion_of(Advice("clarify", (text, "other"))).options == (shown, "other")
+    assert opinion_of(Advice("no", rewrite=text)).rewrite == shown
     reply = json.dumps({"verdict": "no", "rewrite": text, "options": [text, "other"]})
-    assert read_reply(reply).question_to_search("why?") == shown
+    assert opinion_of(read_reply(reply)).rewrite == shown
 
 
 def test_a_rewrite_is_searched_unless_it_is_the_question_or_no_question():
-    assert Advice("no", rewrite=" How  is leave\nrequested? ").question_to_search("Why?") == (
-        "How is leave requested?"
-    )
+    said = opinion_of(Advice("no", rewrite=" How  is leave\nrequested? "))
+    assert said.rewrite == "How is leave requested?"
     for rewrite in ("", "  ", "why? ", "WHY?", "x" * 401):
-        assert Advice("no", rewrite=rewrite).question_to_search("Why?") == ""
+        assert opinion_of(Advice("no", rewrite=rewrite), "Who?\nWhy?").rewrite == ""
+    for verdict in ("answer", "clarify"):
+        assert opinion_of(Advice(verdict, rewrite="How?")).rewrite == ""

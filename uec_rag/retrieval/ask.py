@@ -1,72 +1,45 @@
-"""The searches of one call: for questions, perhaps among chosen passages, or for a vector."""
+"""Asking an index: a question in its phrasings, perhaps among chosen readings, or a vector."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from uec_rag.base import __version__
 from uec_rag.base.gaussian import Gaussian, as_matrix
-from uec_rag.confidence.counterevidence import learned_ratios
+from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, with_note
-from uec_rag.confidence.languages import check_language, sentence
-from uec_rag.confidence.model import JUDGED, shipped_model
-from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.languages import Code, sentence
+from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
-from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
-from uec_rag.retrieval.assess import ask
-from uec_rag.retrieval.gate import Pending
-from uec_rag.retrieval.hits import Hit, Result, SearchResult, diversify
-from uec_rag.retrieval.learn import CorpusCalibration
+from uec_rag.retrieval.assess import Assessment, assess, decide
+from uec_rag.retrieval.hits import Hit, Result, SearchResult, cover, diversify
 from uec_rag.retrieval.metadata import without_findings
-from uec_rag.retrieval.phrasings import phrasings
+from uec_rag.retrieval.pending import Pending
+from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole, phrasings
 from uec_rag.retrieval.query import Options, Query
-from uec_rag.retrieval.search import Method
-from uec_rag.stores.base import Filter, Store
+from uec_rag.retrieval.search import Found, Method, find
+from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
+from uec_rag.stores.local import View
+
+_COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
+_OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
+_NEEDS_NO_TURNS = 0.85  # confidence above which a complete question is searched without its turns
+_NOT_TOLD = 0.25  # prior of a phrasing whose first hit lacks what a follow-up goes on to
 
 _Search: TypeAlias = Callable[..., list[Result]]
 
 
-def method_of(
-    fitted: Fitted,
-    calibration: CorpusCalibration | None,
-    language: str | None,
-    filter: Filter | None = None,
-) -> Method:
-    """Return the method of a search: the ensemble and what was learned from the corpus.
-
-    The model from logits to probabilities is the calibrated, the fitted or the default one. The
-    basis is the hash of everything that turns a search's similarities into confidence, except
-    the passages, and of the version, which may compute it otherwise.
-
-    `filter`: the order of its keys is ignored, and of a callable, everything but its type.
-    """
-    model = None if calibration is None else calibration.model
-    model = model or fitted.confidence_model or shipped_model("unfitted")
-    weights = fitted.rule.evidence
-    filtered = json.dumps(filter, sort_keys=True, default=_as_text)
-    learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
-    state = *learned, __version__, filtered
-    basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
-    return Method(fitted, model, basis, calibration is None, check_language(language))
-
-
-def _as_text(value: object) -> object:
-    """Convert a part of a filter to what JSON writes the same way in every process."""
-    if isinstance(value, (set, frozenset)):
-        return sorted(value, key=repr)
-    return type(value).__name__ if callable(value) else repr(value)
-
-
 def search_queries(
-    uec: UEC, store: Store, method: Method, queries: Sequence[Query], k: int, options: Options
+    uec: UEC, store: Searched, method: Method, queries: Sequence[Query], k: int, options: Options
 ) -> SearchResult:
     """Search for questions, each among the readings that were chosen, if there are any."""
     where, within = options.get("filter"), options.get("within")
@@ -102,6 +75,108 @@ def search_queries(
     if diversity is None:
         return found
     return diversify(store.vectors, found, k, diversity.lambda_mult)
+
+
+def ask(
+    method: Method,
+    store: Searched,
+    queries: Sequence[Query],
+    asked: Sequence[Sequence[Phrasing]],
+    rows: Mapping[str, int],
+    parts: Sequence[Gaussian],
+    k: int,
+    among: Filter | None = None,
+    rest: Filter | None = None,
+) -> list[Result]:
+    """Search a store for questions in their conversations.
+
+    Parameters
+    ----------
+    queries : sequence of n Query
+    asked : sequence of n sequences of Phrasing
+        The phrasings of each.
+    rows : mapping of str to int
+        The row of each text, of phrasings and of their turns, in `parts`.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the texts.
+    k : int
+        Number of hits of each question.
+    among : Filter, optional
+        Selects the passages.
+    rest : Filter, optional
+        Selects those that compete with these: with few, nothing would compete with the first of
+        them, and a question would look answered.
+    """
+    view, others = store.snapshot(among), None if among is None else store.snapshot(rest)
+    # Of an engine, those that a filter selects are not counted.
+    size = len(view) if isinstance(view, View) or among is None else 0
+    flat = [one for of_query in asked for one in of_query]
+    found = find(method, view, flat, in_context(flat, rows, parts), k, others)
+    assessed = (None if one is None else assess(one) for one in found)
+    results = list[Result]()
+    for query, of_query in zip(queries, asked, strict=True):
+        seen = [one for one in islice(assessed, len(of_query)) if one is not None]
+        results.append(_answer(query, seen, k, size) if seen else _nothing(method, query))
+    return results
+
+
+def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Result:
+    """Decide on a question of which some phrasings found something."""
+    chosen = choose(query, seen)
+    result = decide(chosen, query, k, size)
+    halves = [one for one in seen if one.found.asked.role == "half"]
+    may_be_one = any(one.found.asked.prior == MAYBE for one in halves)
+    if halves and (not may_be_one or _are_two(chosen, halves)):
+        own = [decide(half, query, k, size) for half in halves]
+        texts = [half.found.asked.text for half in halves]
+        result = cover(result, own, texts, k, _OF_PARTS if may_be_one else JUDGED)
+    return result
+
+
+def _nothing(method: Method, query: Query) -> Result:
+    names, language = method.fitted.names, method.language or query.language
+    equal = np.full(len(names), 1 / len(names), dtype=np.float32)
+    code: Code = "nothing_found" if query.text.strip() else "no_question"
+    decision = Decision.empty(method.basis, language, code)
+    return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
+
+
+def _are_two(whole: Assessment, halves: Sequence[Assessment]) -> bool:
+    """Return whether a question is two: no first hit of it has most of the words of each half."""
+    shares = [whole.found.words.share_of(half.found.words) for half in halves]
+    return max(map(min, zip(*shares, strict=True)), default=0.0) < _COVERED
+
+
+def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
+    """Choose the phrasing in which a question is understood best: by its clarity and its prior.
+
+    Without its turns, it is taken if it is answered confidently and clear, unless what else there
+    is is the rest of its message, which is seldom on the subject.
+    """
+    least, among = 0.0 if query.is_part else _NEEDS_NO_TURNS, list[tuple[float, Assessment]]()
+    goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
+    for one in seen:
+        asked, prior = one.found.asked, one.found.asked.prior
+        if asked.role == "alone" and one.confidence > least and one.underspecified < ASK:
+            return one
+        if goes_on is not None and not _tells(one.found, query, goes_on):
+            prior *= _NOT_TOLD
+        if asked.role != "half":
+            among.append((one.clarity * prior, one))
+    return max(among, key=itemgetter(0))[1]
+
+
+def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
+    """Return whether the first hit has what a follow-up goes on to.
+
+    It has not if its title or source has words that this takes the place of, and none of this.
+    """
+    asked, hit = found.asked.text, found.passages[0]
+    after = stems(goes_on.text if asked == query.text else asked)
+    before, source = stems(latest_whole(query.turns)), first_value(hit.metadata, SOURCE_KEYS)
+    new, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
+    is_about_the_other = bool(about & (before - after)) and not about & new
+    return not is_about_the_other and not stems(hit.with_source).isdisjoint(new)
 
 
 def _search_chosen(
@@ -153,12 +228,12 @@ def _choose(choice: str | Sequence[str], offered: Sequence[Reading]) -> list[Rea
     return [reading for reading in offered if not {*choice}.isdisjoint(reading.ids)]
 
 
-def _note_few(result: Result, k: int, store: Store) -> Result:
+def _note_few(result: Result, k: int, store: Searched) -> Result:
     """Note in the reason that a filter left fewer passages than are asked for and judged."""
     count, decision = len(result.passages), result.decision
     if not 0 < count < min(k, JUDGED):
         return result
-    key = "few_candidates" if store.remote else "few_match"
+    key = "few_candidates" if isinstance(store, CandidateStore) else "few_match"
     note = sentence(key, decision.language, count=str(count))
     return replace(result, decision=with_note(decision, note))
 
@@ -177,8 +252,8 @@ def settled_result(
     return SearchResult(results)
 
 
-def search_vector(
-    uec: UEC, store: Store, embedding: Sequence[float], k: int, options: Options, language: str
+def ask_vector(
+    uec: UEC, store: Searched, embedding: Sequence[float], k: int, options: Options, language: str
 ) -> SearchResult:
     """Search for the mean of a query whose text is not known; see `Retriever.search_vector`."""
     diversity, fitted = options.get("diversity"), uec.fitted

@@ -17,8 +17,7 @@ from pydantic import PrivateAttr
 
 from tests.decision_server import KEY, serving
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.confidence.decision_models import SystemOne, decision_model
-from uec_rag.confidence.opinion import Case, Opinion, read_answers
+from uec_rag.advice.decision_models import Case, SystemOne, decision_model, read_answers
 
 pytestmark = pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
 
@@ -96,8 +95,8 @@ def test_each_client_asks_one_request_and_gives_the_same_opinion(client, server)
     assert opinion.missing == ()
     assert len(server.requests) == 1
     assert opinion == ask(SystemOne(server.url, "jev-latest"))
-    assert (opinion.named, len(opinion.passages), len(opinion.readings)) == (1, 3, 2)
-    assert opinion.probability > 0.4
+    assert (opinion.passage, len(opinion.meaning)) == (1, 2)
+    assert opinion.contains > 0.4
     assert opinion.tokens > 0
 
 
@@ -228,7 +227,3 @@ def test_our_test_server_conforms_to_the_wire_format(server):
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "conformant to spec" in told.stdout, told.stdout
     assert "not conformant" not in told.stdout, told.stdout
-
-
-def test_an_opinion_is_what_a_number_is_taken_for():
-    assert Opinion(contains=0.7).probability == pytest.approx(0.7)

@@ -10,19 +10,21 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypedDict, TypeVar, cast
 
 from uec_rag.base.checks import did_you_mean
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
+from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn
-from uec_rag.retrieval.gate import Gate, Pending
+from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.metadata import KEY, surest_decision
+from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.retrieval.sources import Source, SourceStore, Vectors
 from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.source import Source, SourceStore, Vectors
 
 _T = TypeVar("_T")
 
@@ -124,9 +126,17 @@ def as_index(
     return value
 
 
-def load_index(
-    path: str | os.PathLike[str], embedding: object, options: dict[str, Any]
-) -> Retriever:
+class LoadOptions(TypedDict, total=False):
+    """The options of `Retriever.load` that a class of an adapter has, too."""
+
+    read_only: bool
+    encoders: Mapping[str, EncoderLike] | None
+    store: Store | None
+    trust: bool
+    fit: bool
+
+
+def load_index(path: str | os.PathLike[str], embedding: object, options: LoadOptions) -> Retriever:
     """Load an index from a folder that `save` of any class has written.
 
     Parameters
@@ -135,55 +145,47 @@ def load_index(
     embedding : UEC, UECEmbeddings, UECEmbedding, embedding or None
         What the index was made with, if it cannot be loaded by its name.
     options : dict
-        Those of `Retriever.load`, as are the errors, are taken out of it.
+        Those of `Retriever.load`, as are the errors.
 
     Raises
     ------
     TypeError
         If `embedding` is none, such as a store.
     """
-    own = take_options(Retriever.load, options)
     uec = getattr(embedding, "uec", embedding)
     if uec is None or isinstance(uec, UEC):
-        return Retriever.load(path, uec, **own)
+        return Retriever.load(path, uec, **options)
     if not (is_langchain(embedding) or is_llama_index(embedding) or callable(embedding)):
         kind = type(embedding).__name__
         raise TypeError(f"embedding: expected an embedding, got {kind}; pass a store as over=.")
     encoder = BlackBoxEncoder(embedding)
-    encoders = {encoder.name: encoder} | own.get("encoders", {})
-    return Retriever.load(path, **own | {"encoders": encoders})
+    encoders = {encoder.name: encoder, **(options.get("encoders") or {})}
+    own = options.copy()
+    own["encoders"] = encoders
+    return Retriever.load(path, **own)
 
 
-def load_over(
-    path: str | os.PathLike[str], made: Retriever, options: Mapping[str, Any]
-) -> Retriever:
+def load_over(path: str | os.PathLike[str], made: Retriever, options: LoadOptions) -> Retriever:
     """Load the fit and the gate of an index over a source of candidates, for one made over it.
 
     `options`: those of `Retriever.load` that are not known of `made`.
     """
     known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
-    loaded = Retriever.load(path, **{"store": made.store, "encoders": known, **options})
+    own = options.copy()
+    own["store"] = cast(Store, made.store)
+    if own.get("encoders") is None:
+        own["encoders"] = known
+    loaded = Retriever.load(path, **own)
     if isinstance(loaded.store, SourceStore):
         learn.remember(made.uec, loaded.store, loaded.uec.fitted)
     return loaded
 
 
-def take_options(of: Callable[..., Any], options: dict[str, Any], after: int = 0) -> dict[str, Any]:
-    """Take the arguments of a function, after the first ones, out of options."""
-    names = [*signature(of).parameters][after:]
-    return {name: options.pop(name) for name in [*options] if name in names}
-
-
-def call_with(function: Callable[..., _T], options: dict[str, Any], *arguments: object) -> _T:
-    """Call a function, also with its other arguments among options, which are taken out of them."""
-    return function(*arguments, **take_options(function, options, len(arguments)))
-
-
-def refuse_unknown(given: dict[str, Any], over: Callable[..., Any], *own: Any) -> None:
-    """Raise TypeError if no own callable has an option; the message also names those of `over`."""
-    mine = [name for one in own for name in signature(one).parameters if name != "kwargs"]
-    for name in (name for name in given if name not in mine):
-        known = dict.fromkeys([*mine, *signature(over).parameters])
+def refuse_unknown(given: Mapping[str, Any], *own: Callable[..., Any]) -> None:
+    """Raise TypeError if none of some callables has an argument, with those that they have."""
+    known = dict.fromkeys(name for one in own for name in signature(one).parameters)
+    known.pop("kwargs", None)
+    for name in given.keys() - known.keys():
         meant = did_you_mean(name, known) or f"; known are {', '.join(known)}."
         raise TypeError(f"{name}: expected no such argument, got {given[name]!r:.60}{meant}")
 

@@ -1,8 +1,8 @@
 """Advice from a reader, such as a language model, on whether the passages found answer a question.
 
-An advisor is asked at most once about a question, and only in doubt (`uec_rag.Gate`). Nothing that
-it says is executed or taken for more than a verdict, probabilities, labels and a question to search
-for.
+An advisor is asked at most once about a question, and only in doubt (`uec_rag.Gate`). Whatever it
+returns is read into an `Opinion`: nothing of it is executed or taken for more than probabilities,
+titles and a question to search for.
 """
 
 from __future__ import annotations
@@ -16,25 +16,24 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from uec_rag.advice.decision_models import Case, DecisionModel, decision_model, read_answers
+from uec_rag.advice.opinion import READ, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
-from uec_rag.confidence.decision_models import DecisionModel, decision_model
-from uec_rag.confidence.opinion import READ, Case, Opinion, read_answers
 from uec_rag.confidence.readings import shorten
-
-Verdict: TypeAlias = Literal["answer", "clarify", "no"]
 
 _T = TypeVar("_T")
 _MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
 _log = logging.getLogger(__name__)
+_SURE, _YES = 0.97, 0.95  # the probabilities that a verdict, and a bool, stand for
 _is_advising = ContextVar("_is_advising", default=False)
 
 
@@ -48,13 +47,11 @@ class Advice(Record):
         The passages answer the question; it may mean several things, which they answer
         differently; or neither.
     options : tuple of str
-        For "clarify": what the question may mean, as short labels (`labels`).
+        For "clarify": what the question may mean, as two to four short labels.
     rewrite : str
         For "no": the question in the words that documents would use, to search for once more.
     passage : int
         For "answer": the number of the passage that has the answer, from 1; 0 if it is not said.
-    is_bare : bool
-        Whether it is a mere yes or no, which takes back no clarifying question.
 
     Examples
     --------
@@ -66,61 +63,33 @@ class Advice(Record):
     options: tuple[str, ...] = ()
     rewrite: str = ""
     passage: int = 0
-    is_bare: bool = field(default=False, repr=False, compare=False)
 
-    @property
-    def named(self) -> int:
-        """The position of the passage that has the answer, if it is not the first; 0 otherwise."""
-        return max(0, self.passage - 1) if self.verdict == "answer" else 0
+    def as_opinion(self, case: Case) -> Opinion:
+        """Return the probabilities that it stands for.
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The options as titles, if they can be offered: two to four that differ; else ()."""
-        lines = tuple(shorten(clean_line(option)) for option in self.options)
-        distinct = len({line.casefold() for line in lines}) == len(lines)
-        return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and all(lines) else ()
-
-    def question_to_search(self, question: str) -> str:
-        """Return the rewrite of a "no", if it is not the question itself; else ""."""
-        if self.verdict != "no":
-            return ""
-        line = clean_line(self.rewrite)
-        same = line.casefold() == " ".join(question.split()).casefold()
-        return "" if same or len(line) > _LONGEST_REWRITE else line
+        Options that are not clear, and a rewrite that is the question itself, are left out.
+        """
+        contains = 1 - _SURE if self.verdict == "no" else _SURE
+        unclear = _SURE if self.verdict == "clarify" else 1 - _SURE
+        made = Opinion(contains, unclear=unclear, verdict=self.verdict)
+        if self.verdict == "clarify":
+            return replace(made, options=_as_titles(self.options))
+        if self.verdict == "no":
+            return replace(made, rewrite=_as_question(self.rewrite, case.question))
+        return replace(made, passage=self.passage - 1 if 1 <= self.passage <= READ else 0)
 
 
-@dataclass(frozen=True)
-class Reply:
-    """The reply of an advisor about one question.
+def _as_titles(options: Sequence[str]) -> tuple[str, ...]:
+    """Return options as titles, if they can be offered: two to four that differ; else ()."""
+    lines = tuple(shorten(clean_line(option)) for option in options)
+    distinct = len({line.casefold() for line in lines}) == len(lines)
+    return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and all(lines) else ()
 
-    Attributes
-    ----------
-    said : Advice, Opinion or str
-        A verdict, probabilities, or why there is neither.
-    seconds : float
-        The time that it took.
-    rewrite : Advice or None
-        The advice of a second advisor, asked for a rewrite alone.
-    """
 
-    said: Advice | Opinion | str
-    seconds: float = field(default=0.0, compare=False)
-    rewrite: Advice | None = None
-
-    @property
-    def calls(self) -> int:
-        """The number of calls that it took."""
-        return 1 if self.rewrite is None else 2
-
-    def with_rewrite(self, second: Reply) -> Reply:
-        """Return the reply with the advice of a second advisor."""
-        said = second.said if isinstance(second.said, Advice) else Advice("no")
-        return replace(self, rewrite=said, seconds=self.seconds + second.seconds)
-
-    def question_to_search(self, question: str) -> str:
-        """Return the rewrite of a question that its hits do not answer; "" without one."""
-        said = self.said if self.rewrite is None else self.rewrite
-        return said.question_to_search(question) if isinstance(said, Advice) else ""
+def _as_question(rewrite: str, asked: str) -> str:
+    """Return a rewrite as one line, if it is not the question itself; else ""."""
+    line, question = clean_line(rewrite), " ".join(asked.rpartition("\n")[2].split())
+    return "" if line.casefold() == question.casefold() or len(line) > _LONGEST_REWRITE else line
 
 
 Advisor: TypeAlias = Callable[..., object]
@@ -130,7 +99,7 @@ Advisor: TypeAlias = Callable[..., object]
   bool is taken for the verdict "answer" or "no", which leaves a clarifying question; a number from
   0 to 1 for P(the texts answer the question), an `Opinion`; and a text for the reply of a language
   model (`read_reply`).
-- A decision model (`uec_rag.confidence.decision_models.decision_model`).
+- A decision model (`uec_rag.advice.decision_models.decision_model`).
 
 Anything else, such as None, counts as not asked, and so does a call that raises. While an advisor
 runs, no advisor is asked from within: what it searches is decided without advice.
@@ -176,19 +145,12 @@ def read_reply(reply: str) -> Advice | None:
         found = json.loads(written[written.find("{") : written.rfind("}") + 1], parse_int=float)
     except (ValueError, RecursionError):
         return None
-    advice = _as_advice(found)
-    return advice if isinstance(advice, Advice) else None
+    return _as_advice(found)
 
 
-def _as_advice(reply: object) -> Advice | Opinion | None:
-    """Convert what an advisor returned to advice or an opinion; None if it is neither."""
-    if isinstance(reply, str):
-        return read_reply(reply)
-    if isinstance(reply, bool | np.bool_):
-        return Advice("answer" if reply else "no", is_bare=True)
-    if isinstance(reply, int | float | np.number) and 0 <= reply <= 1:
-        return Opinion(contains=float(reply))
-    known = vars(reply) if isinstance(reply, Advice) else reply
+def _as_advice(known: object) -> Advice | None:
+    """Convert a JSON object, or what was passed as advice, to advice; None if it is none."""
+    known = vars(known) if isinstance(known, Advice) else known
     if not isinstance(known, Mapping):
         return None
     names = ("verdict", "options", "rewrite")
@@ -201,60 +163,66 @@ def _as_advice(reply: object) -> Advice | Opinion | None:
     return replace(advice, passage=int(cast(float, passage))) if is_number else advice
 
 
-async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -> list[Reply]:
+def _as_opinion(reply: object, case: Case) -> Opinion:
+    """Convert what an advisor returned to an opinion."""
+    if isinstance(reply, bool | np.bool_):
+        return Opinion(_YES, verdict="answer") if reply else Opinion(1 - _YES, verdict="no")
+    if isinstance(reply, int | float | np.number) and 0 <= reply <= 1:
+        return Opinion(contains=float(reply))
+    advice = read_reply(reply) if isinstance(reply, str) else _as_advice(reply)
+    return advice.as_opinion(case) if advice else Opinion(failure="it returned no verdict")
+
+
+async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -> list[Opinion]:
     """Ask an advisor about several questions, at most eight at a time."""
     if _is_advising.get():
-        return [Reply("it was asked from within an advisor")] * len(cases)
+        return [Opinion(failure="it was asked from within an advisor")] * len(cases)
     places, model = asyncio.Semaphore(_MOST_AT_ONCE), decision_model(advisor)
 
-    async def ask_one(case: Case) -> Reply:
+    async def ask_one(case: Case) -> Opinion:
         async with places:
             begun = time.monotonic()
             # A task of its own, so that an advisor that is cancelled does not cancel the search.
-            task = asyncio.create_task(_advice(advisor, model, case))
+            task = asyncio.create_task(_opinion(advisor, model, case))
             try:
                 await asyncio.wait([task], timeout=timeout)
             finally:
                 task.cancel()  # if it takes too long, or the search is cancelled
-            said: Advice | Opinion | str = f"it took more than {timeout:g} seconds"
+            said = Opinion(failure=f"it took more than {timeout:g} seconds")
             if task.done():
-                cancelled = task.cancelled()
-                said = "it failed with CancelledError" if cancelled else task.result()
-            return Reply(said, time.monotonic() - begun)
+                failed = Opinion(failure="it failed with CancelledError")
+                said = failed if task.cancelled() else task.result()
+            return replace(said, seconds=time.monotonic() - begun)
 
-    replies = [*await asyncio.gather(*map(ask_one, cases))]
-    if failures := [reply.said for reply in replies if isinstance(reply.said, str)]:
+    opinions = [*await asyncio.gather(*map(ask_one, cases))]
+    if failures := [one.failure for one in opinions if one.failure]:
         _log.warning(
             "The advisor gave no advice on %s (most recently, %s); the gate decides without.",
             pluralize(len(failures), "question"),
             failures[-1],
         )
-    return replies
+    return opinions
 
 
 async def ask_rewriter(
     rewriter: Advisor | None,
     cases: Sequence[Case],
-    replies: Sequence[Reply],
+    opinions: Sequence[Opinion],
     declined: Sequence[bool],
     timeout: float,
-) -> list[Reply]:
-    """Add a second advisor's rewrites, if there is one, to the replies that decline."""
-    made, rows = [*replies], np.flatnonzero(declined).tolist()
+) -> list[Opinion]:
+    """Take the rewrites of a second advisor, if there is one, for the opinions that decline."""
+    made, rows = [*opinions], np.flatnonzero(declined).tolist()
     if rewriter is not None:
         written = await ask_advisor(rewriter, [cases[row] for row in rows], timeout)
         for row, second in zip(rows, written, strict=True):
-            made[row] = made[row].with_rewrite(second)
+            calls, seconds = made[row].calls + 1, made[row].seconds + second.seconds
+            made[row] = replace(made[row], rewrite=second.rewrite, calls=calls, seconds=seconds)
     return made
 
 
-async def _advice(
-    advisor: Advisor, model: DecisionModel | None, case: Case
-) -> Advice | Opinion | str:
-    """Call an advisor in a thread of its own, and await in this event loop what is asynchronous.
-
-    Returns what it says, or the reason why there is nothing.
-    """
+async def _opinion(advisor: Advisor, model: DecisionModel | None, case: Case) -> Opinion:
+    """Call an advisor in a thread of its own, and await in this event loop what is asynchronous."""
     _is_advising.set(True)
     try:
         if model is None:
@@ -265,10 +233,9 @@ async def _advice(
             reply = await reply
     except (Exception, asyncio.CancelledError, SystemExit) as raised:
         reply = raised  # a service may fail in any way; the gate does without
-    if isinstance(reply, BaseException):
-        return f"it failed with {type(reply).__name__}"  # the message may hold a URL or a key
-    said = _as_advice(reply) if model is None else read_answers(reply, case)
-    return said or "it returned no verdict"
+    if isinstance(reply, BaseException):  # the message may hold a URL or a key
+        return Opinion(failure=f"it failed with {type(reply).__name__}")
+    return _as_opinion(reply, case) if model is None else read_answers(reply, case)
 
 
 async def _in_thread(call: Callable[[], object]) -> object:

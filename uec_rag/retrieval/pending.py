@@ -1,0 +1,168 @@
+"""Asking: the questions of a search that a gate's advisor is asked about, and what follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeAlias, TypeVar, cast
+
+from uec_rag.advice.ask import ask_advisor, ask_rewriter, run_to_end
+from uec_rag.advice.decision_models import Case
+from uec_rag.advice.opinion import READ, Opinion, decide_as_clear
+from uec_rag.base.properties import cached_property
+from uec_rag.confidence.decision import Decision
+from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.policy import Policy
+
+_T = TypeVar("_T")
+_Search: TypeAlias = Callable[[Sequence[str]], Sequence[tuple[Decision, _T]]]
+
+
+def case_of(decision: Decision, question: str, texts: Sequence[str]) -> Case:
+    """Return what an advisor is to judge: a question with its turns, and the texts of its hits."""
+    titles = tuple(reading.title for reading in decision.readings)
+    return Case(question, texts[:READ], titles, decision.underspecified)
+
+
+def pending_on_results(
+    gate: Policy,
+    result: SearchResult,
+    questions: Sequence[str],
+    search: Callable[[Sequence[str]], SearchResult] | None = None,
+) -> Pending[Result]:
+    """Decide at the threshold of a gate, and list what its advisor is to be asked.
+
+    Parameters
+    ----------
+    gate : Gate
+    result : SearchResult
+    questions : sequence of str
+        The queries with the turns before them, one per line.
+    search : callable, optional
+        Searches for rewrites of queries.
+    """
+
+    def at_threshold(found: SearchResult) -> list[Decision]:
+        return [one.decide(gate.threshold, gate.k) for one in found]
+
+    def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
+        assert search is not None
+        found = search(rewrites)
+        return [*zip(at_threshold(found), found, strict=True)]
+
+    texts = [[hit.searched for hit in one.passages] for one in result]
+    decisions = at_threshold(result)
+    return Pending(gate, decisions, [*result], questions, texts, search and again)
+
+
+@dataclass(frozen=True, eq=False)
+class Pending(Generic[_T]):
+    """The questions of a search, some of which a gate's advisor is to be asked about.
+
+    Attributes
+    ----------
+    gate : Gate
+    decisions : sequence of n Decision
+        The decisions at the gate's threshold.
+    found : sequence of n T
+        What was found for each question: a `Result`, or a list of hits.
+    questions : sequence of n str
+        Each with the turns before it, one per line.
+    texts : sequence of n sequences of str
+        The texts of the hits of each.
+    search : callable, optional
+        Searches for rewrites; returns the decision at the threshold on each and what was found.
+    """
+
+    gate: Policy
+    decisions: Sequence[Decision]
+    found: Sequence[_T]
+    questions: Sequence[str] = ()
+    texts: Sequence[Sequence[str]] = ()
+    search: _Search[_T] | None = None
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """The positions of the questions to ask about; none without an advisor."""
+        if self.gate.advisor is None:
+            return []
+        doubted = map(self.gate.is_doubted, self.decisions)
+        return [row for row, doubt in enumerate(doubted) if doubt and self.texts[row]]
+
+    def finish(self) -> list[tuple[Decision, _T]]:
+        """Ask from synchronous code; return each final decision with what it is about."""
+        return self.settle(run_to_end(self.consult()) if self.rows else [])
+
+    async def afinish(self) -> list[tuple[Decision, _T]]:
+        """Run `finish`; an asynchronous advisor is asked in this event loop."""
+        return await asyncio.to_thread(self.settle, await self.consult())
+
+    async def consult(self) -> list[Opinion]:
+        """Ask the advisor about each of `rows`, and then the rewriter where it declines.
+
+        An asynchronous one is asked in this event loop, others in threads.
+        """
+        gate, rows = self.gate, self.rows
+        if not rows or gate.advisor is None:
+            return []
+        cases = [case_of(self.decisions[r], self.questions[r], self.texts[r]) for r in rows]
+        opinions = await ask_advisor(gate.advisor, cases, gate.timeout)
+        if gate.rewriter is None or gate.ask == "shadow":
+            return opinions
+        advised = map(gate.advised, (self.decisions[row] for row in rows), opinions)
+        declined = [decision.action == "abstain" for decision in advised]
+        return await ask_rewriter(gate.rewriter, cases, opinions, declined, gate.timeout)
+
+    def settle(self, opinions: Sequence[Opinion]) -> list[tuple[Decision, _T]]:
+        """Decide on all questions, given what `consult` returned.
+
+        What was found is that of the rewrite if this is answered.
+        """
+        gate, final = self.gate, [*zip(self.decisions, self.found, strict=True)]
+        said = dict(zip(self.rows, opinions, strict=True))
+        made = {row: gate.advised(self.decisions[row], one) for row, one in said.items()}
+        again = {} if gate.ask == "shadow" else self._search_again(said, made)
+        for row, decision in made.items():
+            known, found = final[row]
+            if gate.ask == "shadow":
+                decision = replace(known, **decision.advice_metadata())
+            elif decision.action == "answer":
+                found = with_first(found, said[row].passage)
+            final[row] = again.get(row, (decision, found))
+        if gate.log is not None and self.rows:
+            asked = [self.questions[row] for row in made]
+            before = [self.decisions[row] for row in made]
+            after = [again[row][0] if row in again else one for row, one in made.items()]
+            gate.log.write(asked, before, after, opinions, is_shadow=gate.ask == "shadow")
+        return final
+
+    def _search_again(
+        self, said: Mapping[int, Opinion], made: Mapping[int, Decision]
+    ) -> dict[int, tuple[Decision, _T]]:
+        """Return what is answered from the hits of a rewrite, by the position of its question."""
+        declined = [row for row, one in made.items() if one.action == "abstain"]
+        rewrites = {row: said[row].rewrite for row in declined if said[row].rewrite}
+        if not rewrites or self.search is None:
+            return {}
+        taken, most = dict[int, tuple[Decision, _T]](), self.gate.rewritten
+        again = self.search([*rewrites.values()])
+        for (row, line), (known, found) in zip(rewrites.items(), again, strict=True):
+            if known.confidence > most:
+                decision = replace(
+                    decide_as_clear(replace(known, searched_as=line), most),
+                    advice="answer",
+                    advice_calls=made[row].advice_calls,
+                    advice_tokens=made[row].advice_tokens,
+                )
+                taken[row] = decision, found
+        return taken
+
+
+def with_first(found: _T, position: int) -> _T:
+    """Return a `Result`, or a list of hits, with the hit at a position as the first."""
+    if isinstance(found, Result):
+        return cast(_T, found.with_first(position))
+    hits = cast(list[Any], found)
+    first = hits[position : position + 1]
+    return cast(_T, [*first, *hits[:position], *hits[position + 1 :]]) if position else found

@@ -1,0 +1,97 @@
+"""A store whose searches fetch candidates, which are compared and scored in this process."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from uec_rag.base.checks import check_k, check_type
+from uec_rag.base.gaussian import Gaussian
+from uec_rag.stores.base import Filter, Store, StoreHits
+from uec_rag.stores.local.view import View
+
+
+class CandidateStore(Store):
+    """The base of stores whose passages are elsewhere; each search is of one query."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            f"store: {type(self).__name__} does not pickle: its passages are elsewhere, and its "
+            "connection works in this process alone. Make the index again where it is needed; or "
+            "save it, and load it there with its store: Retriever.load(path, store=...)."
+        )
+
+    @abstractmethod
+    def snapshot(self, filter: Filter | None = None) -> CandidateStore:
+        """Return a read-only view of the passages that match a filter."""
+
+    @abstractmethod
+    def fetch(self, question: str, query: Gaussian, count: int) -> View:
+        """Return the candidates for a question, of those that this view selects.
+
+        Parameters
+        ----------
+        question : str
+            Text of the query; "" if only its vector is known.
+        query : Gaussian
+            One query.
+        count : int
+            The smallest number of candidates.
+        """
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return what an index says of it: its "address", and what it learned."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what it learned from what `describe` returned."""
+        del state  # most learn nothing
+
+    def search(
+        self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
+    ) -> StoreHits:
+        """See `Searched`; passages that are no candidates are not found."""
+        k, store = check_k(k), self.snapshot(filter)
+        view = store.fetch("", query, 4 * k)
+        is_whole = filter is None and len(view) >= len(store)
+        return replace(view.search(query, k, beta=beta), exact=is_whole)
+
+
+STORE = "store"
+"""The setting of an index that says where its passages are, if they are not in the folder."""
+
+
+def saved_store(settings: Mapping[str, Any], store: Store | None) -> CandidateStore | None:
+    """Return the store that an index's settings name; None if its passages are in the folder.
+
+    It must be given, and is never opened because a folder names it: one from an untrusted source
+    could name a server that steals the user's key, or a database that executes code when read.
+
+    Raises
+    ------
+    ValueError
+        If the passages are elsewhere and no store is given, or vice versa.
+    TypeError
+        If `store` is not a store.
+    """
+    check_type(store, Store | None, "store", "a store, such as LocalStore()")
+    state = settings.get(STORE)
+    if state is None and store is not None:
+        raise ValueError(
+            "store: expected none: the folder has its own passages; omit store=, over=."
+        )
+    if state is None:
+        return None
+    if not isinstance(store, CandidateStore) or not isinstance(state, dict):
+        known = state.values() if isinstance(state, dict) else [state]
+        named = [value for value in known if isinstance(value, str)]
+        raise ValueError(
+            f"path: the passages of this index are in a store elsewhere ({named!r:.300}), which is "
+            "not opened just because a saved folder names it; if it is yours, pass it: "
+            "Retriever.load(path, store=...), or over another package's store "
+            "UECRetriever.load(path, over=your_store)."
+        )
+    store.restore(state)
+    return store
