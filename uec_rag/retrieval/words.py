@@ -122,7 +122,8 @@ class Words:
         named = self.names if len(rarity) > 1 else rarity.keys()
         coverage, has_names = 0.0, False
         for hit, (known, implied) in zip(self.hits, self.known, strict=False):
-            coverage = max(coverage, sum([rarity[word] for word in rarity if word in known]))
+            having = [rarity[word] for word in rarity if word in known]
+            coverage = max(coverage, sum(having))
             if not has_names and named <= known:
                 has_names = lexical.has_words(hit.with_source, named - implied)
         return coverage / sum(rarity.values()), float(has_names)
