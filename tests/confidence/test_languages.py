@@ -23,7 +23,7 @@ from uec_rag.confidence.wording import is_courtesy
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
 
-OPTIONAL = {"articles", "before_number", "first", "and", "except"}
+OPTIONAL = {"articles", "before_number", "first", "and", "except", "yes_or_no"}
 
 
 def fields(text):

@@ -39,22 +39,6 @@ def test_a_word_that_the_documents_lack_is_not_answered(uec, passages, question)
     assert index_of(uec, passages).search([question])[0].decision.action == "abstain"
 
 
-def test_statements_with_other_numbers_are_told_apart_by_source(uec):
-    claims = [f"Claims are made within {days} days of the loss." for days in (180, 270)]
-    others = ["Premiums are due on the first of each month.", "The insurer may inspect the house."]
-    sources = ["regulation-2019.md", "amendment-2024.md", *["regulation-2019.md"] * 2]
-    titles = ["Claims", "Claims", "Premiums", "Inspection"]
-    metadatas = [{"source": s, "title": t} for s, t in zip(sources, titles, strict=True)]
-    index = index_of(uec, [*claims, *others], metadatas=metadatas)
-    [asked, told] = index.search(
-        ["Within how many days are claims made?", "Are claims made within 270 days of the loss?"]
-    )
-    assert asked.decision.action == "clarify"
-    titles = [reading.title for reading in asked.decision.readings]
-    assert titles == ["regulation-2019", "amendment-2024"]
-    assert told.decision.action != "clarify"
-
-
 def test_hits_are_different_texts_and_have_each_reading(uec):
     fee = "The fee is five euros."
     texts = [*[fee] * 6, "The fee for children is two euros.", "The pool opens at eight."]
@@ -67,15 +51,6 @@ def test_hits_are_different_texts_and_have_each_reading(uec):
     assert found.metadata(0, details=True)["uec_sources"] == of_copies
     assert "uec_sources" not in found.metadata(0)
     assert found.finds({index.search([fee], k=1)[0].hits[0].copies[-1].id})[0]
-
-
-def test_statements_of_files_without_titles_are_told_apart_too(uec):
-    texts = [f"Leave must be requested by 1 {month}." for month in ("March", "May")]
-    sources = [{"source": f"{name}.pdf"} for name in ("handbook-2022", "handbook-2023", "lunch")]
-    index = index_of(uec, [*texts, "Lunch is at noon."], metadatas=sources)
-    [decision] = index.search(["By when must leave be requested?"]).decisions
-    titles = sorted(reading.title for reading in decision.readings)
-    assert (decision.action, titles) == ("clarify", ["handbook-2022", "handbook-2023"])
 
 
 @pytest.mark.parametrize("at", range(4))

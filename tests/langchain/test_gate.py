@@ -160,13 +160,13 @@ def test_another_retriever_is_refused_with_how_to_make_one_of_ours(retriever):
 
 
 class Fewer(BaseRetriever):
-    """Another package's retriever over one of ours, such as one that compresses."""
+    """Another package's retriever over one of ours, such as one that reorders."""
 
     inner: BaseRetriever
     bare: bool = False
 
     def _get_relevant_documents(self, query, *, run_manager):
-        found = self.inner.invoke(query, config={"callbacks": run_manager.get_child()})[:2]
+        found = self.inner.invoke(query, config={"callbacks": run_manager.get_child()})[::-1]
         return [Document(d.page_content) for d in found] if self.bare else found
 
 

@@ -21,7 +21,7 @@ from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Diversity
-from uec_rag.stores.local import LocalStore
+from uec_rag.stores.local import View
 from uec_rag.stores.qdrant import QdrantStore
 
 RISK = 0.25
@@ -176,7 +176,7 @@ def test_a_gate_fits_no_index_of_another_calibration(full, texts):
 def test_a_gate_fits_no_index_of_another_version(full, monkeypatch):
     gate = Gate(0.5, basis=full._method().basis)
     assert gate.fits(full)
-    monkeypatch.setattr("uec_rag.retrieval.calls.__version__", "9.0")
+    monkeypatch.setattr("uec_rag.retrieval.search.__version__", "9.0")
     assert not gate.fits(full)
 
 
@@ -235,25 +235,28 @@ class TestOfOtherPassages:
         with pytest.warns(UserWarning, match="made for other passages"):
             loaded.search([VAGUE])
 
-    def test_passages_are_read_once_for_each_state_of_the_index(self, fitted, gate, texts):
-        store = Read()
-        index = index_of(fitted, texts[:60], store=store)
+    def test_passages_are_read_once_for_each_state_of_the_index(self, fitted, gate, texts, reads):
+        index = index_of(fitted, texts[:60])
         index.gate = gate
+        reads.clear()
         for expected in (1, 2):
             for way in self.ways(index, gate):
                 way()
-            assert store.reads == expected
+            assert len(reads) == expected
             index.add(texts[3:4], ["p3"])  # as it was
 
 
-class Read(LocalStore):
-    """A store that counts how often all of its passages are read."""
+@pytest.fixture
+def reads(monkeypatch):
+    """Counts how often all passages of a store are read."""
+    counted, passages = [], View.passages
 
-    reads = 0
+    def read(view):
+        counted.append(view)
+        return passages(view)
 
-    def passages(self, filter=None):
-        self.reads += 1
-        return super().passages(filter)
+    monkeypatch.setattr(View, "passages", read)
+    return counted
 
 
 def test_a_gate_tells_other_questions_from_those_that_it_was_made_with(full, texts):

@@ -48,6 +48,7 @@ def older(monkeypatch):
         monkeypatch.setattr(Stemmer, "Stemmer", stemmer)
         for cached in (lexical._keys_of, lexical._labels_of, lexical._stems_of, lexical._revision):
             cached.cache_clear()
+        lexical._of_thread.__dict__.clear()
 
     switch(Older)
     yield switch

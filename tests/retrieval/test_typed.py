@@ -84,8 +84,9 @@ def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
     first = [one == right for one, right in zip(first_texts(found), RIGHT, strict=True)]
     assert sum(first) >= 9
     assert sum(decision.action == "answer" for decision in found.decisions) >= 7
-    assert "refunds" in found[0].decision.searched_as
-    assert found[0].decision.searched_as in found[0].decision.reason
+    corrected = [decision for decision in found.decisions if decision.searched_as]
+    assert len(corrected) >= 8
+    assert all(decision.searched_as in decision.reason for decision in corrected)
 
 
 @pytest.mark.parametrize(

@@ -105,13 +105,6 @@ def test_a_question_without_candidates_takes_nothing_from_its_batch(with_words):
     assert together.decisions[0].action == "abstain"
 
 
-def test_turns_that_find_nothing_leave_those_on_the_latest_subject(with_words):
-    turns, theirs = ["none", TEXTS[3]], over(with_words, 20)
-    [found, latest] = theirs.search(["Where is it?"] * 2, history=[turns, turns[1:]])
-    assert found.ids == latest.ids
-    assert found.decision.confidence == pytest.approx(latest.decision.confidence, rel=1e-5)
-
-
 def test_with_every_passage_a_candidate_it_is_as_in_a_store_of_ours(with_words):
     ours, theirs = index_of(with_words, TEXTS), over(with_words, len(TEXTS))
     for options in ({}, {"history": [[TEXTS[7]], *[[TEXTS[3], TEXTS[5]]] * 4]}):

@@ -45,7 +45,7 @@ def index(
     Parameters
     ----------
     folder
-        Folder of documents: text, Markdown, CSV, and others with the extra 'documents'. Or an
+        Folder of documents: text, Markdown, CSV, and others with the extra 'documents'. Or a
         saved index, whose passages, labels and options are taken as they are.
     to
         Output folder. An existing index is overwritten.

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias, cast
 
 import regex
 
-from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts
+from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts, stems
 from uec_rag.confidence import languages
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
-from uec_rag.confidence.wording import without_courtesies
+from uec_rag.confidence.wording import is_courtesy, without_courtesies
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -233,6 +233,22 @@ def _without_spaces(text: str) -> str:
 
 def _plain(label: str) -> str:
     return " ".join(label.casefold().split()).strip(_MARKS)
+
+
+def gives_up(reply: str) -> bool:
+    """Return whether a reply asks for nothing any more: thanks, "never mind", but not a bare "no".
+
+    Examples
+    --------
+    >>> [gives_up(reply) for reply in ("Never mind.", "Thanks!", "No.", "The tablet.")]
+    [True, True, False, False]
+    """
+    return is_courtesy(reply) and _plain(reply) not in _words("yes_or_no")
+
+
+def names_some(reply: str, labels: Sequence[str]) -> bool:
+    """Return whether a reply has a word of some labels, in any inflection."""
+    return not stems(reply).isdisjoint(stems(" ".join(labels)))
 
 
 def find_readings(reply: str, readings: Sequence[Reading]) -> list[Reading]:

@@ -19,6 +19,7 @@ from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.pending import pending_on_results
 from uec_rag.retrieval.policy import OTHER_SETTINGS, Policy, check_advisor
 from uec_rag.stores.base import Filter
+from uec_rag.stores.source import SourceStore
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
@@ -327,7 +328,9 @@ class Gate(Policy):
             return True
         alike = map(are_of_one_model, self.probes, retriever.probes)
         are_as_many = len(self.probes) == len(retriever.probes)
-        return are_as_many and all(alike) and retriever.has_own_vectors
+        store = retriever.store
+        has_own_vectors = not isinstance(store, SourceStore) or store.has_own_vectors
+        return are_as_many and all(alike) and has_own_vectors
 
     @property
     def report(self) -> str:

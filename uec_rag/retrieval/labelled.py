@@ -42,10 +42,6 @@ class Searchable(Protocol):
     def probes(self) -> tuple[tuple[float, ...], ...]:
         """The vectors of a few texts by its models."""
 
-    @property
-    def has_own_vectors(self) -> bool:
-        """False if stored vectors are known to be others than those of the store's model."""
-
     def basis(self, filter: Filter | None = None) -> str:
         """The fingerprint of the settings of a search."""
 

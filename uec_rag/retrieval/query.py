@@ -21,7 +21,9 @@ from uec_rag.confidence.replies import (
     extract_clarifying_question,
     extract_labels,
     find_positions,
+    gives_up,
     is_clarifying_question,
+    names_some,
 )
 from uec_rag.stores.base import Filter, check_stored_text
 
@@ -109,9 +111,9 @@ class Query:
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
         reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. A reply that chooses none of these is asked
-        again. Where none were offered, a reply that is no question itself, such as "2024" to "Which
-        year?", is more text of the question.
+        question, among those that this one offers. A reply that has no word of these is asked
+        again. Another that is no question itself, such as "2024" to "Which year?", or "the work of
+        rsync", is more text of the question.
 
         Of a message of over 200 characters, the part that asks is the question, and the rest is the
         turn before it.
@@ -163,8 +165,8 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
 
     def is_apart(place: int) -> bool:
         """Return whether a turn behind a clarifying question is no reply to it."""
-        gives_up = place == len(history) and wording.is_courtesy(spoken[place])
-        return (gives_up or wording.is_question(spoken[place])) and not names_reading(place)
+        ends = place == len(history) and gives_up(spoken[place])
+        return (ends or wording.is_question(spoken[place])) and not names_reading(place)
 
     while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
         if not is_clarifying_question(spoken[position - 1]) or is_apart(position):
@@ -174,7 +176,7 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     for place in range(position + 2, len(spoken), 2):
         if names_reading(place):
             replies = (*replies, choose_label(spoken[place - 1], spoken[place]))
-        elif not extract_labels(spoken[place - 1]):
+        elif not (labels := extract_labels(spoken[place - 1])) or names_some(spoken[place], labels):
             text, replies = f"{text}\n{spoken[place]}", ()
         elif place == len(history):  # it chooses nothing that is offered: that is asked again
             replies = (*replies, said)

@@ -200,11 +200,6 @@ class Retriever:
         return (*self.uec.probes, *below)
 
     @property
-    def has_own_vectors(self) -> bool:
-        """False if those of the store below are known to be others than of its embedding."""
-        return not isinstance(self.store, SourceStore) or self.store.has_own_vectors
-
-    @property
     def _written(self) -> Store:
         """The store, to write to; RuntimeError in a snapshot."""
         if not isinstance(self.store, Store):
