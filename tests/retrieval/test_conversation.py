@@ -103,7 +103,11 @@ def test_a_subject_fades_by_the_turns_after_it():
     said = Gaussian(np.eye(5, dtype=np.float32), np.zeros((5, 5), dtype=np.float32))
     share = mixture(said, Query("The price?", turns)).mean[0, 1:] * 3
     assert np.allclose(share, 0.7 ** np.arange(4)[::-1] / sum(0.7 ** np.arange(4)))
-    assert [one.role for one in phrasings(Query.parse("The price?", turns))] == ["alone", "written"]
+    assert [one.role for one in phrasings(Query.parse("The price?", turns))] == [
+        "alone",
+        "latest",
+        "written",
+    ]
 
 
 def test_variances_that_are_not_factored_mix_alike():

@@ -27,7 +27,7 @@ _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 
 MAYBE = 0.5
 
-Role: TypeAlias = Literal["written", "spelled", "half", "alone", "carried"]
+Role: TypeAlias = Literal["written", "spelled", "half", "alone", "carried", "latest"]
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,10 @@ class Phrasing:
     text : str
     turns : sequence of str
         The turns before it that are searched with it, oldest first.
-    role : {"written", "spelled", "half", "alone", "carried"}
+    role : {"written", "spelled", "half", "alone", "carried", "latest"}
         As the user wrote it; with the words as the index writes them; one of the two questions that
-        it is; without its turns; or the question before, about what a follow-up goes on to.
+        it is; without its turns; the question before, about what a follow-up goes on to; or with
+        the turns since the latest that does not refer back.
     prior : float
         How likely it is what was meant, before it is searched; `MAYBE` for a half of a question
         of which only the documents tell whether it is two.
@@ -92,6 +93,12 @@ def _alone(query: Query) -> Iterator[Row]:
         yield complete, (), 1.0
 
 
+def _since_latest(query: Query) -> Iterator[Row]:
+    whole = [at for at, turn in enumerate(query.turns) if not wording.refers_back(turn)]
+    if whole and whole[-1]:  # other subjects are before it
+        yield query.text, query.turns[whole[-1] :], 1.0
+
+
 def _carried_over(query: Query) -> Iterator[Row]:
     if before := latest_whole(query.turns):
         for text in wording.switched(query.text, before):
@@ -103,6 +110,7 @@ MAKERS: dict[Role, Callable[[Query], Iterator[Row]]] = {
     "half": _halves,
     "alone": _alone,
     "carried": _carried_over,
+    "latest": _since_latest,
     "written": _as_written,
 }
 """What makes the rows of each role; of rows that are understood as well, the first is taken."""
