@@ -546,7 +546,7 @@ def _opening(outline: Outline, rows: Sequence[int], groups: Sequence[Sequence[in
             left = [has for has in others if folded in has]
             told += [token] if len(left) < len(others) else []
             others = left
-    return text if others else " ".join(told) or text
+    return text.rstrip(".") if others else " ".join(told) or text.rstrip(".")
 
 
 @lru_cache(4096)
