@@ -644,5 +644,5 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         least = options.get("score_threshold", 0)
         found = with_uncertainty(result, self.details)
         documents = framework.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
-        documents.decision = result[0].decision
+        documents.decision = result[0].told
         return documents

@@ -225,6 +225,11 @@ class Result:
             return self.decision.confidence
         return float(self.confidence_at_k[min(check_k(k), len(self.confidence_at_k)) - 1])
 
+    @property
+    def told(self) -> Decision:
+        """The decision with the number of different hits that it is handed over with."""
+        return replace(self.decision, shown=len({*map(_SAME, self.hits)}))
+
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
         """Return the metadata that every adapter adds to a hit, in plain Python types.
 
@@ -242,7 +247,7 @@ class Result:
         plain = ("score", "sigma2", "relevance")
         fields = numbers if details else {key: numbers[key] for key in plain if key in numbers}
         if self.judged:
-            fields |= replace(decision, shown=len({*map(_SAME, self.hits)})).findings()
+            fields |= self.told.findings()
             if decision.action == "clarify":
                 titles = (one.title for one in decision.readings if hit.passage.id in one.ids)
                 fields["reading"] = next(titles, "")
