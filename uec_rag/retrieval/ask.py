@@ -116,7 +116,8 @@ def ask(
     results = list[Result]()
     for query, of_query in zip(queries, asked, strict=True):
         seen = [one for one in islice(assessed, len(of_query)) if one is not None]
-        results.append(_answer(query, seen, k, size) if seen else _nothing(method, query))
+        is_found = any(one.found.asked.role != "half" for one in seen)  # a source may find halves
+        results.append(_answer(query, seen, k, size) if is_found else _nothing(method, query))
     return results
 
 
