@@ -314,27 +314,6 @@ class Probabilities:
         at = slice(row, row + 1)
         return Probabilities(self.in_corpus[at], self.confidence_at_k[at], self.relevance[at])
 
-    def mix(self, in_corpus: FloatArray, share: float) -> Probabilities:
-        """Average the log odds of `in_corpus` with those of another search.
-
-        The other probabilities are scaled by the same factor as `in_corpus`.
-
-        Parameters
-        ----------
-        in_corpus : array, shape (n,)
-            P(the corpus answers the question) by the other search.
-        share : float
-            Weight of the other search, from 0 to 1.
-        """
-        own = log_odds(self.in_corpus)
-        in_any = sigmoid(own + share * (log_odds(in_corpus) - own)).astype(np.float32)
-        factor = (in_any / np.maximum(self.in_corpus, _SMALLEST))[:, None]
-        at_k, each = (
-            np.minimum(numbers * factor, in_any[:, None])
-            for numbers in (self.confidence_at_k, self.relevance)
-        )
-        return Probabilities(in_any, at_k, each)
-
 
 @dataclass(frozen=True, eq=False)
 class Examples:
