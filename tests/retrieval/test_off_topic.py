@@ -1,6 +1,7 @@
 """`UEC()` over real documents answers no everyday question that has nothing to do with them."""
 
 import inspect
+import itertools
 import re
 from importlib.metadata import distributions, requires
 
@@ -11,7 +12,8 @@ import scipy.stats
 from tests.helpers import DATA
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of
-from uec_rag.documents.document import Document, Section
+from uec_rag.documents.document import Document, Section, cut
+from uec_rag.documents.markdown import read_markdown
 from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.cache import cache_folder
@@ -29,7 +31,8 @@ def required_packages():
     required = {re.match(r"[\w.-]+", line)[0].lower() for line in requires("uec-rag")}
     found = {d.name.lower(): d.metadata.get_payload() for d in distributions()}
     texts = {name: found[name] for name in required & found.keys() if found[name]}
-    return passages_of(Document(name, (Section((), texts[name]),)) for name in sorted(texts))
+    sections = {name: cut(read_markdown(texts[name]))[1] for name in sorted(texts)}
+    return passages_of(itertools.starmap(Document, sections.items()))
 
 
 def docstrings_of(module):
