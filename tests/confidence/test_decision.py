@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.decision import Decision, decide_again, decide_one
-from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     extract_clarifying_question,
     extract_labels,
     is_clarifying_question,
 )
+from uec_rag.questions.languages import SENTENCES
 
 TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
 CLEAR = ((ASK - 0.01, TWO), (0.99, TWO[:1]), (0.1, ()))

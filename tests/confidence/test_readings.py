@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.helpers import data_of
 from uec_rag.base.text import About
-from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.readings import (
     ASK,
     FEATURES,
@@ -20,6 +19,7 @@ from uec_rag.confidence.readings import (
     readings,
     shipped_underspecified,
 )
+from uec_rag.questions.languages import function_words
 
 IDF = {"when": 0.5, "Elkins": 4.0, "founded": 2.0, "Arkansas": 5.0}
 PLACES = ("Elkins, West Virginia", "Elkins, Arkansas")

@@ -11,9 +11,9 @@ from llama_index.core.schema import MetadataMode
 
 from tests.llama_index.conftest import Saying, always
 from uec_rag import Gate
-from uec_rag.confidence.languages import SENTENCES
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
 from uec_rag.llama_index.gate import NOTICE
+from uec_rag.questions.languages import SENTENCES
 
 LLM = MockLLM(max_tokens=3)
 ANSWER = "text text text"

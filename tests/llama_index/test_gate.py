@@ -6,10 +6,10 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.llama_index.decisions import judge
 from uec_rag.confidence.decision import Decision
-from uec_rag.confidence.languages import SENTENCES
 from uec_rag.confidence.readings import Reading
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index.gate import NOTICE, retriever_tool
+from uec_rag.questions.languages import SENTENCES
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.metadata import tell
 

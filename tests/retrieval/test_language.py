@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers import WORDS, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.confidence.languages import language_of, sentence
+from uec_rag.questions.languages import language_of, sentence
 
 ASKED = {
     "de": "Was ist das für ein Ding?",

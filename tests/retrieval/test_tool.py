@@ -2,7 +2,7 @@
 
 import pytest
 
-from uec_rag.confidence.languages import TRANSLATIONS
+from uec_rag.questions.languages import TRANSLATIONS
 from uec_rag.retrieval.tool import tool_reply, what_to_do
 
 HITS = [("Cats purr.", {"source": "cats.md"})]

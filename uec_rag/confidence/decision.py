@@ -12,7 +12,9 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.languages import (
+from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.replies import clarifying_question, is_clarifying_question
+from uec_rag.questions.languages import (
     ENGLISH,
     TRANSLATIONS,
     Code,
@@ -20,8 +22,6 @@ from uec_rag.confidence.languages import (
     language_of,
     sentence,
 )
-from uec_rag.confidence.readings import ASK, Reading
-from uec_rag.confidence.replies import clarifying_question, is_clarifying_question
 
 Action = Literal["answer", "clarify", "abstain"]
 
@@ -97,7 +97,7 @@ class Decision(Record):
         The advisor's rewrite of the question, or the part of a message that asks, whose hits are
         those of this decision; "" if they are those of the question as it is.
     language : str
-        The code of the language of `reason`, one of `uec_rag.confidence.languages.languages`.
+        The code of the language of `reason`, one of `uec_rag.questions.languages.languages`.
 
     Raises
     ------

@@ -7,7 +7,7 @@ has not, the children are the `readings`, each by its own name, and `ambiguity` 
 numbers about this node (`features`) whether the question leaves open which is meant.
 
 Nothing here depends on the language but words from `uec_rag.base.text` and
-`uec_rag.confidence.wording`, where a new one goes.
+`uec_rag.questions.grammar`, where a new one goes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from uec_rag.base.text import (
     without_number,
 )
 from uec_rag.confidence.model import Calibrator, shipped
-from uec_rag.confidence.wording import extract_concept, lacks_referent, refers_back
+from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 
 ASK = 0.72
 """The lowest P(underspecified) at which to ask for clarification."""

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias, cast
 import regex
 
 from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts, stems
-from uec_rag.confidence import languages
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
-from uec_rag.confidence.wording import is_courtesy, without_courtesies
+from uec_rag.questions import languages
+from uec_rag.questions.courtesies import is_courtesy, without_courtesies
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)

@@ -12,7 +12,6 @@ from uec_rag.base.checks import check_beta, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
-from uec_rag.confidence.languages import ENGLISH, sentence
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayer, Role
 from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
@@ -21,6 +20,7 @@ from uec_rag.ensemble.convolution import Rule, Space
 from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
+from uec_rag.questions.languages import ENGLISH, sentence
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import numpy as np
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, with_note
-from uec_rag.confidence.languages import Code, sentence
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.uec import UEC
+from uec_rag.questions.languages import Code, sentence
 from uec_rag.retrieval.assess import Assessment, assess, decide
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, cover, diversify
 from uec_rag.retrieval.metadata import without_findings

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one
-from uec_rag.confidence.languages import function_words
 from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
 from uec_rag.confidence.readings import ASK, Node, Outline, Reading
+from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import Hit, Result
 from uec_rag.retrieval.metadata import own_copy
 from uec_rag.retrieval.query import Query

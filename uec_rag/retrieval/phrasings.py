@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, together
-from uec_rag.confidence import wording
-from uec_rag.confidence.languages import ENGLISH, language_of
+from uec_rag.questions import grammar
+from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.retrieval.query import Query
 
 # Total weight of the turns before a question, and the same if the question refers to them ("Where
@@ -82,26 +82,26 @@ def _as_spelled(query: Query) -> Iterator[Row]:
 def _halves(query: Query) -> Iterator[Row]:
     if not query.replies:
         text = query.spelled or query.text
-        surely = wording.parts_of(text)
-        for part in surely or wording.possible_parts(text):
+        surely = grammar.parts_of(text)
+        for part in surely or grammar.possible_parts(text):
             yield part, (), 1.0 if surely else MAYBE
 
 
 def _alone(query: Query) -> Iterator[Row]:
     # A complete question is searched without a conjunction before it.
-    if query.turns and (complete := wording.complete_question(query.text)):
+    if query.turns and (complete := grammar.complete_question(query.text)):
         yield complete, (), 1.0
 
 
 def _since_latest(query: Query) -> Iterator[Row]:
-    whole = [at for at, turn in enumerate(query.turns) if not wording.refers_back(turn)]
+    whole = [at for at, turn in enumerate(query.turns) if not grammar.refers_back(turn)]
     if whole and whole[-1]:  # other subjects are before it
         yield query.text, query.turns[whole[-1] :], 1.0
 
 
 def _carried_over(query: Query) -> Iterator[Row]:
     if before := latest_whole(query.turns):
-        for text in wording.switched(query.text, before):
+        for text in grammar.switched(query.text, before):
             yield text, (), 1.0
 
 
@@ -140,7 +140,7 @@ def phrasings(query: Query) -> list[Phrasing]:
 
 def latest_whole(turns: Sequence[str]) -> str:
     """Return the latest turn that does not refer back; "" if there is none."""
-    return next((turn for turn in reversed(turns) if not wording.refers_back(turn)), "")
+    return next((turn for turn in reversed(turns) if not grammar.refers_back(turn)), "")
 
 
 def in_context(
@@ -170,7 +170,7 @@ def in_context(
     for of_question, first, one in zip(shares, firsts, asked, strict=True):
         share = 0.0
         if one.turns:
-            share = _SHARE_IF_REFERRED_TO if wording.refers_back(one.text) else _SHARE
+            share = _SHARE_IF_REFERRED_TO if grammar.refers_back(one.text) else _SHARE
             by_age = _DECAY ** np.arange(len(one.turns))[::-1]
             np.add.at(
                 of_question, [rows[turn] for turn in one.turns], share * by_age / by_age.sum()

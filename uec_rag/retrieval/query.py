@@ -12,8 +12,6 @@ from typing import TypedDict
 
 from uec_rag.base.checks import as_list, as_strings, check_k, check_share
 from uec_rag.base.properties import cached_property
-from uec_rag.confidence import wording
-from uec_rag.confidence.languages import ENGLISH, language_of
 from uec_rag.confidence.replies import (
     Within,
     choose_label,
@@ -25,6 +23,8 @@ from uec_rag.confidence.replies import (
     is_clarifying_question,
     names_some,
 )
+from uec_rag.questions import courtesies, grammar, messages
+from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.stores.base import Filter, check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
@@ -133,10 +133,10 @@ class Query:
         else:
             text, before, replies = _parse_turns(said, history)
             replies = replies if within is None else (*replies, within)
-        if text == said and not replies and wording.is_courtesy(text):
+        if text == said and not replies and courtesies.is_courtesy(text):
             return cls(text, searched_turns(text, before), replies, before, said, asks=False)
         # A reply that is more text of the question was asked for.
-        asked, rest = wording.asking_part(text) if text in (said, *history) else (text, "")
+        asked, rest = messages.asking_part(text) if text in (said, *history) else (text, "")
         turns = searched_turns(asked or text, before)
         if not rest:
             return cls(text, turns, replies, before, said)
@@ -166,7 +166,7 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     def is_apart(place: int) -> bool:
         """Return whether a turn behind a clarifying question is no reply to it."""
         ends = place == len(history) and gives_up(spoken[place])
-        return (ends or wording.is_question(spoken[place])) and not names_reading(place)
+        return (ends or grammar.is_question(spoken[place])) and not names_reading(place)
 
     while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
         if not is_clarifying_question(spoken[position - 1]) or is_apart(position):
@@ -196,9 +196,9 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
         turn, earlier, replies = _parse_turns(before[-1], before[:-1])
         if not replies:
             turn, earlier = before[-1], before[:-1]
-        turn = wording.asking_part(turn[-LONGEST_QUERY:])[0] or turn
+        turn = messages.asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
-        if is_clarifying_question(said) or wording.is_courtesy(said):
+        if is_clarifying_question(said) or courtesies.is_courtesy(said):
             continue
         room -= len(said.encode())
         if room < 0:

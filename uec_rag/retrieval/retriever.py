@@ -17,12 +17,12 @@ from uec_rag.base.checks import as_list, check_k, check_share, check_text, check
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.confidence.languages import ENGLISH, check_language
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.base import NoDirection
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
+from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate

@@ -26,7 +26,6 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, says_little
 from uec_rag.confidence.counterevidence import counterevidence, learned_ratios
-from uec_rag.confidence.languages import check_language
 from uec_rag.confidence.model import (
     NEAREST,
     ConfidenceModel,
@@ -37,6 +36,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.questions.languages import check_language
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top

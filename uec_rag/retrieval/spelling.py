@@ -11,8 +11,8 @@ import numpy as np
 import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, says_little
-from uec_rag.confidence.languages import ENGLISH, function_words
 from uec_rag.encoders import lexical
+from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.words import names_in
 from uec_rag.stores.base import Searched

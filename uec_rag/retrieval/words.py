@@ -14,9 +14,9 @@ from uec_rag.base.counts import idf
 from uec_rag.base.properties import cached_property
 from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, says_little
 from uec_rag.confidence.counterevidence import log_likelihood_ratio
-from uec_rag.confidence.languages import ENGLISH, function_words
 from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.encoders import lexical
+from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.stores.base import Passage
 

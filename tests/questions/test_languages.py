@@ -7,7 +7,10 @@ import pytest
 
 from tests.helpers import rows_of
 from uec_rag.confidence.decision import decide_again, decide_one, with_note
-from uec_rag.confidence.languages import (
+from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
+from uec_rag.questions.courtesies import is_courtesy
+from uec_rag.questions.languages import (
     TRANSLATIONS,
     check_language,
     language_of,
@@ -16,9 +19,6 @@ from uec_rag.confidence.languages import (
     tables,
     template,
 )
-from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
-from uec_rag.confidence.wording import is_courtesy
 
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"

@@ -1,27 +1,25 @@
-"""The wording of a message: whether it asks, names, references to earlier turns.
+"""The grammar of a question: its parts, whether it asks, names, or refers to earlier turns.
 
-`asking_part`, `parts_of`, `is_question`, `extract_concept`, `lacks_referent`, `refers_back` and
+`parts_of`, `is_question`, `extract_concept`, `lacks_referent`, `refers_back` and
 `complete_question` each answer one question about a text. They are for English, and off where a
-text is in another of `languages`, but for question marks, labels, follow-ups and some Chinese.
-`switched` is for the languages with a table of follow-ups. Lists of words are in languages.toml.
+text is in another of `languages`, but for question marks, follow-ups and some Chinese. `switched`
+is for the languages with a table of follow-ups. Lists of words are in languages.toml.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import dropwhile, filterfalse, islice, takewhile
+from itertools import filterfalse, islice, takewhile
 from typing import TypeAlias
 
 import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, is_abbreviation, skip_long_texts
-from uec_rag.confidence.languages import ENGLISH, function_words, language_of, languages, tables
+from uec_rag.questions.courtesies import WORD_OR_CLITIC, is_courtesy
+from uec_rag.questions.languages import ENGLISH, function_words, language_of, languages, tables
 
-_WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
-_LONGEST_PHRASE = 6  # words of a courtesy
-_WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
-_INDIRECT = tables()[ENGLISH]["indirect"]
+WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
@@ -36,118 +34,11 @@ _CONCEPT = regex.compile(
 # Pronouns and demonstratives, but not "so" or "then", which begin with the same characters.
 _CHINESE_PRONOUN = regex.compile("[它他她]|这(?![么样])|那[个些里儿边]")
 
-LONGEST_QUESTION = 200
-"""The number of characters up to which a text is a question as a whole, and not a message."""
-
-# A line that goes on in lower case, and was long enough to be wrapped.
-_WRAPPED = regex.compile(r"(?<=[^\n]{40}[^\s.!?:;])[ \t]*\n[ \t]*(?=\p{Ll})")
-_PARAGRAPH = regex.compile(r"\n\s*\n")
-_ENDS_ASKING = regex.compile(r"[?？؟][\s\"'”’»)\]*_]*\Z")
-_LABEL, _SPEAKER = (
-    regex.compile(
-        rf"[\W_]*+(?:[^\W_]\w*+[ '’]){{0,4}}?(?:{'|'.join(_WORDS[kind])})"
-        r"(?:[^\w:：>]*+[:：>](?!/)[\W_]*+|[\W_]*+\Z)",
-        regex.IGNORECASE,
-    )
-    for kind in ("labels", "speakers")
-)
-_TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
-_QUOTED = regex.compile(r"\A\s*+[>|]")
-_FULL_STOP = regex.compile(r"[.!,;:。！]")
-
-
-def asking_part(message: str) -> tuple[str, str]:
-    r"""Return the part of a message that asks, and the rest; the part is "" if nothing asks.
-
-    A text of up to 200 characters asks as a whole. Of a longer one, what follows the last label
-    ("Question:") asks, else the sentences with question marks in the last paragraph that has any,
-    else the last sentence that begins as a question or a request, unless the last paragraph is a
-    line without a full stop. Quoted lines of a mail ask if no others do.
-
-    Examples
-    --------
-    >>> asking_part("Follow the policy of the shop. " * 9 + "\n\nHow long do refunds take?")[0]
-    'How long do refunds take?'
-    >>> asking_part("The parcel arrived on Monday. " * 9)[0]
-    ''
-    """
-    if len(message) <= LONGEST_QUESTION:
-        return message, ""
-    rows, sentences = list[int](), list[str]()
-    for paragraph in _PARAGRAPH.split(_WRAPPED.sub(" ", message.replace("\r\n", "\n")).strip()):
-        for place, sentence in enumerate(_sentences(paragraph)):
-            begins = not place or _SPEAKER.match(sentence) is not None
-            rows.append(rows[-1] + begins if rows else 0)
-            sentences.append(sentence)
-    told = [_asks(sentences, place, rows) for place in range(len(sentences))]
-    if not (best := max(told, default=0)):
-        return "", message
-    last = len(told) - 1 - told[::-1].index(best)
-    asking = {last}
-    if best == _MARK:
-        asking |= {at for at, by in enumerate(told) if by == best and rows[at] == rows[last]}
-    asked = " ".join(_plain(sentences[place]) for place in sorted(asking))
-    return asked, "\n".join(one for at, one in enumerate(sentences) if at not in asking)
-
-
-def _sentences(paragraph: str) -> list[str]:
-    """Split a paragraph at the ends of lines and sentences; each of a quoted line begins with >."""
-    said = list[str]()
-    for line in paragraph.splitlines():
-        quoted = _QUOTED.match(line)
-        text = line[quoted.end() :] if quoted else line
-        parts = [part.strip() for part in SENTENCE_END.split(text) if part and part.strip()]
-        said += [f"> {part}" for part in parts] if quoted else parts
-    return said
-
-
-# What tells that a sentence asks, the weakest first.
-_QUOTES, _OPENS, _KEYWORDS, _OPENS_LAST, _MARK, _LABELLED = range(1, 7)
-
-
-def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
-    """Return what tells that a sentence of a message asks; 0 if nothing does."""
-    text, in_last = sentences[place], rows[place] == rows[-1]
-    label = _LABEL.match(text)
-    if (label and label.end() < len(text)) or (place and _is_heading(sentences[place - 1])):
-        return _LABELLED
-    marked = _ENDS_ASKING.search(text) is not None
-    if marked or _requests(text):
-        if _QUOTED.match(text):
-            return _QUOTES
-        return _MARK if marked else _OPENS_LAST if in_last else _OPENS
-    alone = in_last and rows[0] != rows[-1] and rows[place - 1] != rows[-1]
-    is_short = len(text) <= LONGEST_QUESTION and len(text.split()) > 1
-    return _KEYWORDS if alone and is_short and not _FULL_STOP.search(text) else 0
-
-
-def _is_heading(sentence: str) -> bool:
-    label = _LABEL.match(sentence)
-    return label is not None and label.end() == len(sentence)
-
-
-def _requests(sentence: str) -> bool:
-    """Return whether a sentence begins as an English question, or says that one is asked."""
-    words = [*dropwhile(_WORDS["before_request"].__contains__, _lower(_plain(sentence)))]
-    spoken = f" {' '.join(words)} "
-    return bool(words) and (
-        words[0] in _WORDS["openings"] or any(f" {said} " in spoken for said in _INDIRECT)
-    )
-
-
-def _plain(sentence: str) -> str:
-    """Return a sentence without its label, the mark of a quotation, and tags."""
-    for label in (_LABEL.match(sentence), _SPEAKER.match(sentence)):
-        if label is not None and label.end() < len(sentence):
-            return str(_TAG.sub("", sentence[label.end() :])).strip()
-    return str(_TAG.sub("", _QUOTED.sub("", sentence, count=1))).strip()
-
-
 _AUXILIARIES = "am are can could did do does has have is may must should was were will would"
 _ADVERBS = frozenset(["how", "when", "where", "why"])  # of a question, which then has an auxiliary
 # "What can and should I do?", "I'd like to know if and when": one question each.
-_NO_ENDS = frozenset(_AUXILIARIES.split()) | _ADVERBS | _WORDS["subordinators"]
-_CLAUSE = frozenset(_AUXILIARIES.split()) | _WORDS["of_clauses"]  # what keywords have not
+_NO_ENDS = frozenset(_AUXILIARIES.split()) | _ADVERBS | WORDS["subordinators"]
+_CLAUSE = frozenset(_AUXILIARIES.split()) | WORDS["of_clauses"]  # what keywords have not
 _OPENING = 6  # words
 # Of what joins two questions, how the latter begins, and how it refers to the other.
 _PARTS = tables()[ENGLISH]["parts"]
@@ -214,7 +105,7 @@ def parts_of(question: str) -> tuple[str, ...]:
 
 
 def _content(text: str) -> list[str]:
-    return [*filterfalse(FUNCTION_WORDS.__contains__, _lower(text))]
+    return [*filterfalse(FUNCTION_WORDS.__contains__, lower(text))]
 
 
 def _joined(question: str) -> Iterator[tuple[str, str]]:
@@ -222,10 +113,8 @@ def _joined(question: str) -> Iterator[tuple[str, str]]:
     text = question.strip()
     for joint in _AND.finditer(text):
         sides = text[: joint.start()], text[joint.end() :]
-        words = _lower(sides[0])
-        is_clause = words[:1] and (
-            words[0] not in _ADVERBS or not _WORDS["verbs"].isdisjoint(words)
-        )
+        words = lower(sides[0])
+        is_clause = words[:1] and (words[0] not in _ADVERBS or not WORDS["verbs"].isdisjoint(words))
         if is_clause and all(map(_content, sides)) and words[-1] not in _NO_ENDS:
             yield f"{sides[0].rstrip('?.! ')}?", f"{sides[1].rstrip('?.! ')}?"
 
@@ -257,9 +146,9 @@ def _refers_to_other(part: str) -> bool:
 
 
 def _may_ask(side: str) -> bool:
-    words = _lower(side)
-    asks = bool(words) and words[0] in _WORDS["openings"]
-    main = takewhile(lambda word: word not in _WORDS["subordinators"], words)
+    words = lower(side)
+    asks = bool(words) and words[0] in WORDS["openings"]
+    main = takewhile(lambda word: word not in WORDS["subordinators"], words)
     is_plain = asks or (_CLAUSE.isdisjoint(main) and words[:1] != ["it"])
     return is_plain and len(_content(side)) >= _FEWEST_WORDS
 
@@ -274,39 +163,7 @@ def is_question(text: str) -> bool:
     (True, True, False)
     """
     words = text.split(maxsplit=1)
-    return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in _WORDS["openings"])
-
-
-@skip_long_texts(False)
-def is_courtesy(text: str, language: str = "") -> bool:
-    """Return whether a text is thanks, a greeting, a closing remark, or several of these.
-
-    `language`: its code; "" for any.
-
-    Examples
-    --------
-    >>> is_courtesy("OK, thanks, that helped!"), is_courtesy("谢谢"), is_courtesy("Say thanks?")
-    (True, True, False)
-    """
-    words = tuple(_WORD_OR_CLITIC.findall(text.casefold()))
-    return bool(words) and not without_courtesies(words, language)
-
-
-def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str, ...]:
-    """Return words in lower case without the courtesies around them: "2" of "2, please"."""
-    said, counts = _courtesies(language), range(_LONGEST_PHRASE, 0, -1)
-    while taken := next((count for count in counts if words[:count] in said), 0):
-        words = words[taken:]
-    while taken := next((count for count in counts if words[-count:] in said), 0):
-        words = words[:-taken]
-    return words
-
-
-@cache
-def _courtesies(language: str) -> frozenset[tuple[str, ...]]:
-    codes = [language] if language else languages()
-    said = (one for code in codes for one in tables()[code]["replies"]["courtesies"].split(","))
-    return frozenset(tuple(_WORD_OR_CLITIC.findall(one)) for one in said)
+    return bool(_ASKS.search(text)) or (bool(words) and words[0].lower() in WORDS["openings"])
 
 
 @skip_long_texts("")
@@ -326,10 +183,10 @@ def extract_concept(question: str) -> str:
     if asked is None or not 1 <= len(words) <= _MOST_WORDS:
         return ""
     alone = words[0].lower() if len(words) == 1 and not asked["article"] else ""
-    if alone.endswith("ed") or alone in _WORDS["properties"] or any(map(_MARKED.search, words)):
+    if alone.endswith("ed") or alone in WORDS["properties"] or any(map(_MARKED.search, words)):
         return ""
-    no_concept = FUNCTION_WORDS | _WORDS["unique"] | _WORDS["before_one"]
-    return term if no_concept.isdisjoint(_lower(term)) else ""
+    no_concept = FUNCTION_WORDS | WORDS["unique"] | WORDS["before_one"]
+    return term if no_concept.isdisjoint(lower(term)) else ""
 
 
 @skip_long_texts(False)
@@ -348,7 +205,7 @@ def lacks_referent(question: str) -> bool:
     """
     if not _may_be_english(question):
         return False
-    words = _lower(question)
+    words = lower(question)
     return not _names_something(question) and any(
         _is_pronoun(words, position) or _is_description(words, position)
         for position in range(len(words))
@@ -407,10 +264,8 @@ def complete_question(question: str) -> str:
     if conjunction is None:
         return ""
     rest = question[conjunction.end() :]
-    words = _lower(rest)
-    begins = (
-        bool(words) and words[0] in _WORDS["openings"] and not _WORDS["verbs"].isdisjoint(words)
-    )
+    words = lower(rest)
+    begins = bool(words) and words[0] in WORDS["openings"] and not WORDS["verbs"].isdisjoint(words)
     return rest if begins and not _lacks_referent_or_content(rest) else ""
 
 
@@ -452,8 +307,8 @@ def _goes_on_to(question: str, language: str) -> _Match | None:
     new = (at := begins.match(question)) and next_.fullmatch(question, at.end())
     if new is None or is_courtesy(what := new["what"], language):
         return None
-    words = _lower(what)
-    is_phrase = 0 < len(words) <= _LONGEST_NAME and words[0] not in _WORDS["openings"]
+    words = lower(what)
+    is_phrase = 0 < len(words) <= _LONGEST_NAME and words[0] not in WORDS["openings"]
     return new if is_phrase and _content(what) else None
 
 
@@ -469,8 +324,8 @@ def _behind(new: _Match, phrases: _Found, names: _Found, rows: Sequence[str]) ->
 
 def _like(new: _Match, phrases: _Found, names: _Found) -> _Found:
     """Return phrases with the same last word, else names, or phrases in lower case."""
-    *most, last = _lower(new["what"])
-    same = [one for one in phrases if most and _lower(one["what"])[-1] == last]
+    *most, last = lower(new["what"])
+    same = [one for one in phrases if most and lower(one["what"])[-1] == last]
     if same or _has_name(new):
         bare = [one for one in phrases if not one["the"]]
         return same or names[:2] or bare[:2] or phrases[:1]
@@ -513,7 +368,7 @@ def switched(question: str, before: str) -> tuple[str, ...]:
             end = len(before.rstrip(" ?.!"))
             return (f"{before[:end]} {question[new.start() : new.end('what')]}{before[end:]}",)
     else:
-        is_same = f" {what} ".lower() in f" {' '.join(_lower(before))} "
+        is_same = f" {what} ".lower() in f" {' '.join(lower(before))} "
         found = () if is_same else _like(new, phrases, names)
     return tuple(dict.fromkeys(_put(new, one, before) for one in found))
 
@@ -531,7 +386,7 @@ def _put(new: _Match, old: _Match, before: str) -> str:
 
 def _lacks_referent_or_content(question: str) -> bool:
     """Return whether a question has no content, or a pronoun without its referent."""
-    words = _lower(question) if _may_be_english(question) else []
+    words = lower(question) if _may_be_english(question) else []
     return (
         bool(_CHINESE_PRONOUN.search(question))
         or (bool(words) and FUNCTION_WORDS.issuperset(words))
@@ -554,9 +409,9 @@ def _may_be_english(text: str) -> bool:
     return language_of(text) in (ENGLISH, "")
 
 
-def _lower(question: str) -> list[str]:
+def lower(question: str) -> list[str]:
     """Return the words in lower case, but for abbreviations such as "IT" among others."""
-    words: list[str] = _WORD_OR_CLITIC.findall(question)
+    words: list[str] = WORD_OR_CLITIC.findall(question)
     capitals = question.isupper()
     return [word if is_abbreviation(word) and not capitals else word.lower() for word in words]
 
@@ -567,15 +422,15 @@ def _is_pronoun(words: Sequence[str], position: int) -> bool:
     previous = words[position - 1] if position else ""
     following = words[position + 1] if position + 1 < len(words) else ""
     if word in ("one", "ones"):
-        return not _WORDS["before_one"].isdisjoint(words[max(0, position - 2) : position])
-    if word in _WORDS["pronouns"]:
+        return not WORDS["before_one"].isdisjoint(words[max(0, position - 2) : position])
+    if word in WORDS["pronouns"]:
         return not _names_referent(words[:position])
-    if word in _WORDS["demonstratives"]:
-        return following not in _WORDS["times"]
+    if word in WORDS["demonstratives"]:
+        return following not in WORDS["times"]
     return (
         word == "that"
-        and following not in _WORDS["times"]
-        and (not previous or previous in _WORDS["before_that"])
+        and following not in WORDS["times"]
+        and (not previous or previous in WORDS["before_that"])
     )
 
 
@@ -588,7 +443,7 @@ def _names_referent(before: Sequence[str]) -> bool:
 def _is_description(words: Sequence[str], position: int) -> bool:
     """Return whether a word begins a definite description without a complement, as "the loan"."""
     following = words[position + 1] if position + 1 < len(words) else ""
-    if words[position] != "the" or following in _WORDS["unique"] or following.endswith("est"):
+    if words[position] != "the" or following in WORDS["unique"] or following.endswith("est"):
         return False
     start = position + 1
     named = takewhile(
@@ -596,4 +451,4 @@ def _is_description(words: Sequence[str], position: int) -> bool:
         words[start : start + _MOST_WORDS],
     )
     end = start + len([*named])
-    return end > start and _WORDS["complements"].isdisjoint(words[end : end + 1])
+    return end > start and WORDS["complements"].isdisjoint(words[end : end + 1])

@@ -5,9 +5,9 @@ import pytest
 
 from tests.helpers import rows_of
 from uec_rag.base.text import LONGEST_ASKED
-from uec_rag.confidence import wording
+from uec_rag.questions import grammar
 
-# What the functions get right of tests/data/wording.csv, rounded down to a per cent.
+# What the functions get right of tests/data/grammar.csv, rounded down to a per cent.
 FLOORS = {
     "lacks_referent": 0.95,
     "refers_back": 0.56,
@@ -25,8 +25,8 @@ def written(value):
 
 @pytest.mark.parametrize("name", FLOORS)
 def test_sentences_are_read_as_people_mean_them(name):
-    rows = [row for row in rows_of("wording.csv") if row["function"] == name]
-    right = [written(getattr(wording, name)(row["text"])) == row["expected"] for row in rows]
+    rows = [row for row in rows_of("grammar.csv") if row["function"] == name]
+    right = [written(getattr(grammar, name)(row["text"])) == row["expected"] for row in rows]
     assert np.mean(right) >= FLOORS[name]
 
 
@@ -41,20 +41,20 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_of_a_text_too_long_to_be_said_nothing_is_read(name):
-    read, said = getattr(wording, name), SAID[name]
+    read, said = getattr(grammar, name), SAID[name]
     assert read(said)
     assert not read(said + " " * LONGEST_ASKED)
 
 
 def test_a_text_too_long_to_be_said_is_complete():
     text = "What is it? " * 500
-    assert wording.complete_question(text) == text
+    assert grammar.complete_question(text) == text
 
 
 @pytest.mark.parametrize("row", rows_of("follow_ups.csv"), ids=lambda row: row["question"])
 def test_a_follow_up_takes_the_place_of_what_plays_the_same_part(row):
     """The first of the readings in the table is found, and none that is not in it."""
-    found, read = wording.switched(row["question"], row["before"]), row["asked"].split("|")
+    found, read = grammar.switched(row["question"], row["before"]), row["asked"].split("|")
     assert {*found} <= {*filter(None, read)}
     assert (read[0] in found) is bool(row["asked"])
 
@@ -63,10 +63,10 @@ def test_a_follow_up_takes_the_place_of_what_plays_the_same_part(row):
     "question", ["Und in Borg?", "Et avec Borg ?", "¿Y en Borg?", "E no Borg?"]
 )
 def test_a_follow_up_in_another_language_refers_back(question):
-    assert wording.refers_back(question)
-    assert not wording.complete_question(question)
+    assert grammar.refers_back(question)
+    assert not grammar.complete_question(question)
 
 
 @pytest.mark.parametrize("question", ["Und wie lange dauert das?", "Et comment ça marche ?"])
 def test_a_whole_question_behind_a_conjunction_in_another_language_does_not(question):
-    assert not wording.refers_back(question)
+    assert not grammar.refers_back(question)

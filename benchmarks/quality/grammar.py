@@ -1,6 +1,6 @@
-"""What each function of `uec_rag.confidence.wording` is worth, by leaving it out.
+"""What each function of `uec_rag.questions.grammar` is worth, by leaving it out.
 
-    python -m benchmarks.quality.wording DATA MANUALS
+    python -m benchmarks.quality.grammar DATA MANUALS
 
 Each is replaced in turn by one that finds nothing; nothing is learned anew. Printed are the share
 of right decisions on the manuals, and nDCG@10 of turns that depend on those before, see `proof`.

@@ -31,7 +31,7 @@ _MARK = 0.5  # of a word
 @cache
 def tables() -> Mapping[str, Mapping[str, Any]]:
     """Read what is known of each language, by its code, and of the others."""
-    text = files("uec_rag.confidence").joinpath("languages.toml").read_text(encoding="utf-8")
+    text = files("uec_rag.questions").joinpath("languages.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 

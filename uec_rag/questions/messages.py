@@ -1,0 +1,119 @@
+"""A message: which part of it asks, and what is only said beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import dropwhile
+
+import regex
+
+from uec_rag.base.text import SENTENCE_END
+from uec_rag.questions.grammar import WORDS, lower
+from uec_rag.questions.languages import ENGLISH, tables
+
+_INDIRECT = tables()[ENGLISH]["indirect"]
+LONGEST_QUESTION = 200
+"""The number of characters up to which a text is a question as a whole, and not a message."""
+
+# A line that goes on in lower case, and was long enough to be wrapped.
+_WRAPPED = regex.compile(r"(?<=[^\n]{40}[^\s.!?:;])[ \t]*\n[ \t]*(?=\p{Ll})")
+_PARAGRAPH = regex.compile(r"\n\s*\n")
+_ENDS_ASKING = regex.compile(r"[?？؟][\s\"'”’»)\]*_]*\Z")
+_LABEL, _SPEAKER = (
+    regex.compile(
+        rf"[\W_]*+(?:[^\W_]\w*+[ '’]){{0,4}}?(?:{'|'.join(WORDS[kind])})"
+        r"(?:[^\w:：>]*+[:：>](?!/)[\W_]*+|[\W_]*+\Z)",
+        regex.IGNORECASE,
+    )
+    for kind in ("labels", "speakers")
+)
+_TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
+_QUOTED = regex.compile(r"\A\s*+[>|]")
+_FULL_STOP = regex.compile(r"[.!,;:。！]")
+
+
+def asking_part(message: str) -> tuple[str, str]:
+    r"""Return the part of a message that asks, and the rest; the part is "" if nothing asks.
+
+    A text of up to 200 characters asks as a whole. Of a longer one, what follows the last label
+    ("Question:") asks, else the sentences with question marks in the last paragraph that has any,
+    else the last sentence that begins as a question or a request, unless the last paragraph is a
+    line without a full stop. Quoted lines of a mail ask if no others do.
+
+    Examples
+    --------
+    >>> asking_part("Follow the policy of the shop. " * 9 + "\n\nHow long do refunds take?")[0]
+    'How long do refunds take?'
+    >>> asking_part("The parcel arrived on Monday. " * 9)[0]
+    ''
+    """
+    if len(message) <= LONGEST_QUESTION:
+        return message, ""
+    rows, sentences = list[int](), list[str]()
+    for paragraph in _PARAGRAPH.split(_WRAPPED.sub(" ", message.replace("\r\n", "\n")).strip()):
+        for place, sentence in enumerate(_sentences(paragraph)):
+            begins = not place or _SPEAKER.match(sentence) is not None
+            rows.append(rows[-1] + begins if rows else 0)
+            sentences.append(sentence)
+    told = [_asks(sentences, place, rows) for place in range(len(sentences))]
+    if not (best := max(told, default=0)):
+        return "", message
+    last = len(told) - 1 - told[::-1].index(best)
+    asking = {last}
+    if best == _MARK:
+        asking |= {at for at, by in enumerate(told) if by == best and rows[at] == rows[last]}
+    asked = " ".join(_plain(sentences[place]) for place in sorted(asking))
+    return asked, "\n".join(one for at, one in enumerate(sentences) if at not in asking)
+
+
+def _sentences(paragraph: str) -> list[str]:
+    """Split a paragraph at the ends of lines and sentences; each of a quoted line begins with >."""
+    said = list[str]()
+    for line in paragraph.splitlines():
+        quoted = _QUOTED.match(line)
+        text = line[quoted.end() :] if quoted else line
+        parts = [part.strip() for part in SENTENCE_END.split(text) if part and part.strip()]
+        said += [f"> {part}" for part in parts] if quoted else parts
+    return said
+
+
+# What tells that a sentence asks, the weakest first.
+_QUOTES, _OPENS, _KEYWORDS, _OPENS_LAST, _MARK, _LABELLED = range(1, 7)
+
+
+def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
+    """Return what tells that a sentence of a message asks; 0 if nothing does."""
+    text, in_last = sentences[place], rows[place] == rows[-1]
+    label = _LABEL.match(text)
+    if (label and label.end() < len(text)) or (place and _is_heading(sentences[place - 1])):
+        return _LABELLED
+    marked = _ENDS_ASKING.search(text) is not None
+    if marked or _requests(text):
+        if _QUOTED.match(text):
+            return _QUOTES
+        return _MARK if marked else _OPENS_LAST if in_last else _OPENS
+    alone = in_last and rows[0] != rows[-1] and rows[place - 1] != rows[-1]
+    is_short = len(text) <= LONGEST_QUESTION and len(text.split()) > 1
+    return _KEYWORDS if alone and is_short and not _FULL_STOP.search(text) else 0
+
+
+def _is_heading(sentence: str) -> bool:
+    label = _LABEL.match(sentence)
+    return label is not None and label.end() == len(sentence)
+
+
+def _requests(sentence: str) -> bool:
+    """Return whether a sentence begins as an English question, or says that one is asked."""
+    words = [*dropwhile(WORDS["before_request"].__contains__, lower(_plain(sentence)))]
+    spoken = f" {' '.join(words)} "
+    return bool(words) and (
+        words[0] in WORDS["openings"] or any(f" {said} " in spoken for said in _INDIRECT)
+    )
+
+
+def _plain(sentence: str) -> str:
+    """Return a sentence without its label, the mark of a quotation, and tags."""
+    for label in (_LABEL.match(sentence), _SPEAKER.match(sentence)):
+        if label is not None and label.end() < len(sentence):
+            return str(_TAG.sub("", sentence[label.end() :])).strip()
+    return str(_TAG.sub("", _QUOTED.sub("", sentence, count=1))).strip()
