@@ -6,7 +6,11 @@ FOLDER has the three further manuals (`benchmarks.quality.manuals`), none of whi
 questions are those made of the passages, headings and first sentences. Each is asked of the three
 manuals at once, of its own by name ("... in Caddy?") and of another. Counted is how often the first
 hit lacks the name where it has the answer to the former, and where the latter is asked: with the
-manuals in folders of their names ("outside"), and with no name in a path ("unnamed").
+manuals in folders of their names ("outside"), and with no name in a path ("unnamed"). "siblings"
+are statements alike, none of which fits the question: those of `siblings` are planted among the
+manuals' passages in each of its languages, as sentences and as rows, and counted is how often the
+first hit is one where the answer is there, of the manuals' questions and the planted ones, and
+where it is not.
 
 The log of the ratio of both is written to `uec_rag/confidence/counterevidence.json`, of names such
 as `log_likelihood_ratio` derives it from the share of passages without them; one more of each kind,
@@ -20,15 +24,21 @@ import math
 import random
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import typer
 
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, index_of, shipped
+from benchmarks.quality.siblings import passages, planted, questions
 from benchmarks.tables import print_table
+from uec_rag import Retriever
+from uec_rag.confidence.model import NEAREST
 from uec_rag.documents.questions import pairs_from_passages
+from uec_rag.retrieval.siblings import siblings
 from uec_rag.stores.base import Passage
 
 FURTHER = ("restic", "madetech", "caddy")
@@ -71,6 +81,31 @@ def names(manuals: dict[str, list[Passage]], path: str) -> list[float]:
     return log_ratio((counts[True], asked[True]), (counts[False], asked[False]), share)
 
 
+def alike(manuals: dict[str, list[Passage]]) -> list[float]:
+    """Learn what it says that the first hits are statements alike, none of which fits."""
+    others = [replace(p, id=f"{name} {p.id}") for name, of in manuals.items() for p in of]
+    pairs = [query for name in manuals for query, _ in pairs_from_passages(manuals[name])]
+    ensembles = {name: shipped(name) for name in ("english", "multilingual")}
+    counts, asked = Counter[bool](), Counter[bool]()
+
+    def count(index: Retriever, questions: Sequence[str], language: str, right: bool) -> None:
+        for question, found in zip(questions, index.search(questions, k=NEAREST), strict=True):
+            told = siblings(question, [hit.text for hit in found.passages], language)
+            asked[right] += 1
+            counts[right] += told is not None and not told.fits and 0 in told.family
+
+    count(index_of(ensembles["english"], others), pairs, "en", right=True)
+    for one, form in product(planted(), ("sentences", "rows")):
+        language = one["language"]
+        ensemble = ensembles["english" if language == "en" else "multilingual"]
+        index = index_of(ensemble, [*others, *passages(one, form)])
+        for right in (True, False):
+            count(
+                index, [q for _, q, good in questions(one) if bool(good) is right], language, right
+            )
+    return log_ratio((counts[True], asked[True]), (counts[False], asked[False]))
+
+
 def has_name(passage: Passage, name: str) -> bool:
     """Whether a passage or its path has a name."""
     return name in passage.with_source.casefold()
@@ -83,6 +118,7 @@ def main(folder: Manuals) -> None:
     learned = {
         "unnamed": names(manuals, "page.html"),
         "outside": names(manuals, "{}/page.html"),
+        "siblings": alike(manuals),
     }
     rows = [[kind, f"{r:.4f}", f"{w:.4f}", f"{log:+.2f}"] for kind, (r, w, log) in learned.items()]
     print_table("First hits", ["kind", "right", "wrong", "log ratio"], rows)

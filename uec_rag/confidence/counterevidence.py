@@ -17,7 +17,7 @@ def learned_ratios() -> dict[str, float]:
     return {name: float(value) for name, value in shipped("counterevidence.json").items()}
 
 
-def log_likelihood_ratio(kind: Literal["unnamed", "outside"], share: float) -> float:
+def log_likelihood_ratio(kind: Literal["unnamed", "outside", "siblings"], share: float) -> float:
     """Return what it adds to the log odds of an answer that the first hit lacks a name.
 
     It was learned by `benchmarks/quality/counterevidence.py`, as a ratio a of likelihoods where the
@@ -26,8 +26,8 @@ def log_likelihood_ratio(kind: Literal["unnamed", "outside"], share: float) -> f
 
     Parameters
     ----------
-    kind : {"unnamed", "outside"}
-        Whether the name is any, or that of a folder.
+    kind : {"unnamed", "outside", "siblings"}
+        Whether the name is any, that of a folder, or what tells siblings apart.
     share : float
         b, from 0 to 1.
     """

@@ -40,7 +40,10 @@ _Count = Annotated[int, Meta(ge=0)]
 
 # Names that are others in JSON, fields that only a gate needs, and those that seldom have a value.
 _NAMES = {"action": "decision", "code": "reason_code"}
-_SEARCH = ("threshold", "unfamiliar", "basis", "hits", "size", "shown", "language", "closest")
+_SEARCH = (
+    *("threshold", "unfamiliar", "basis", "hits", "size", "shown", "language", "closest"),
+    "lacking",
+)
 _COSTS = ("advice_probability", "advice_calls", "advice_tokens")
 _SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
 
@@ -96,6 +99,9 @@ class Decision(Record):
     searched_as : str
         The advisor's rewrite of the question, or the part of a message that asks, whose hits are
         those of this decision; "" if they are those of the question as it is.
+    lacking : tuple of str
+        A value that the question names and no hit has, and those that statements alike have in its
+        place: 2021, then 2022 and 2023; empty if there is none.
     language : str
         The code of the language of `reason`, one of `uec_rag.questions.languages.languages`.
 
@@ -125,6 +131,7 @@ class Decision(Record):
     searched_as: str = ""
     language: str = field(default=ENGLISH, compare=False)
     closest: tuple[Reading, ...] = field(default=(), compare=False)
+    lacking: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def empty(cls, basis: str = "", language: str = ENGLISH, code: Code = "nothing_found") -> Self:
@@ -161,7 +168,9 @@ class Decision(Record):
     @property
     def suggestions(self) -> tuple[Reading, ...]:
         """The closest sections, up to three, if they are near, but none answers certainly."""
-        return self.closest if _names_closest(self.action, self.code, self.readings) else ()
+        lacks = bool(self.lacking) and self.action == "abstain"
+        is_near = lacks or _names_closest(self.action, self.code, self.readings)
+        return self.closest if is_near else ()
 
     @property
     def choices(self) -> list[dict[str, Any]]:
@@ -173,7 +182,14 @@ class Decision(Record):
     def metadata(self) -> dict[str, Any]:
         """Return what programs are told of the decision, as JSON values."""
         fields = self._json()
-        for name in ("basis", "hits", "size", "shown", "closest"):  # which gates alone need
+        for name in (
+            "basis",
+            "hits",
+            "size",
+            "shown",
+            "closest",
+            "lacking",
+        ):  # which gates alone need
             del fields[name]
         for name in ("advice", "searched_as", *_COSTS):
             if not fields[name]:
@@ -249,6 +265,7 @@ def decide_one(
     unfamiliar: str = "",
     language: str = ENGLISH,
     closest: tuple[Reading, ...] = (),
+    lacking: tuple[str, ...] = (),
     searched_as: str = "",
     asks: bool = True,
 ) -> Decision:
@@ -258,7 +275,7 @@ def decide_one(
 
     Parameters
     ----------
-    confidence, in_corpus, underspecified, unfamiliar, language, closest, searched_as
+    confidence, in_corpus, underspecified, unfamiliar, language, closest, lacking, searched_as
         As in `Decision`.
     asks : bool
         Whether the text asks anything.
@@ -288,12 +305,21 @@ def decide_one(
         code = "no_answer"
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
-    if closest and _names_closest(action, code, readings):
+    if lacking and code in ("uncertain", "no_answer"):
+        value, *others, last = lacking
+        others_told = TRANSLATIONS[language]["comma"].join(others)
+        reason = sentence("absent", language, value=value, others=others_told, last=last)
+    elif closest and _names_closest(action, code, readings):
         titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:
         reason = _searched(reason, searched_as, language)
-    told: dict[str, Any] = {"code": code, "language": language, "closest": closest}
+    told: dict[str, Any] = {
+        "code": code,
+        "language": language,
+        "closest": closest,
+        "lacking": lacking,
+    }
     told["searched_as"] = searched_as
     numbers = (confidence, in_corpus, underspecified, threshold)
     decision = Decision(action, reason, readings, *numbers, **told)
@@ -316,7 +342,7 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     if decision.code in ("nothing_found", "no_question"):
         return replace(decision, threshold=threshold)
     names = ["confidence", "underspecified", "readings", "in_corpus"]
-    names += ["unfamiliar", "language", "closest", "searched_as"]
+    names += ["unfamiliar", "language", "closest", "lacking", "searched_as"]
     told = {name: getattr(decision, name) for name in names}
     again = decide_one(**told, threshold=threshold)
     of_search = {name: getattr(decision, name) for name in ("basis", "hits", "size", "shown")}

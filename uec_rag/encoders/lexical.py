@@ -302,6 +302,17 @@ def _compounds(text: str, dates: Sequence[regex.Match[str]]) -> list[tuple[str, 
     return wholes
 
 
+def number_dates(text: str) -> str:
+    """Write each date in eight digits, the first of those that it may be.
+
+    Examples
+    --------
+    >>> number_dates("It opened on 3 April 2024.")
+    'It opened on 20240403.'
+    """
+    return _replace(text, _find_dates(text), lambda date: next(iter(_days(date)), date[0]))
+
+
 def _find_dates(text: str) -> list[regex.Match[str]]:
     return [*_date().finditer(text)] if _HAS_YEAR.search(text) else []
 

@@ -6,6 +6,7 @@ decide        decides, and makes the `Result` of a question
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
+from uec_rag.confidence.counterevidence import log_likelihood_ratio
 from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
 from uec_rag.confidence.readings import ASK, Node, Outline, Reading
@@ -31,6 +33,7 @@ from uec_rag.stores.base import Passage
 _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
+_MOST_OTHERS = 3  # values that are told of, in place of one that is lacking
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -66,7 +69,11 @@ def assess(found: Found) -> Assessment:
     """Estimate whether a question says which of its readings is meant."""
     asked, outline = found.asked, outline_of(found)
     sure = float(found.probabilities.confidence[0])
-    return Assessment(found, *readings.ambiguity(asked.text, outline, sure, asked.turns))
+    unsaid, competing = readings.ambiguity(asked.text, outline, sure, asked.turns)
+    if found.words.siblings is not None:  # the question says which it means, or none is meant
+        odds = math.exp(log_likelihood_ratio("siblings", 0.0))
+        unsaid = unsaid * odds / (unsaid * odds + 1 - unsaid)
+    return Assessment(found, unsaid, competing)
 
 
 def outline_of(found: Found) -> Outline:
@@ -99,6 +106,7 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
     may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
     closest = readings.closest_sections(assessed.competing) if may_abstain else []
+    lacking, others = lacking_value(found)
     offered = meant if unsaid >= ASK else ()
     relevance = spread_to_hits(probabilities, found.numbers, found.mu)
     sure = assessed.confidence
@@ -108,7 +116,8 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         sure,
         unsaid,
         tuple(meant),
-        closest=tuple(closest),
+        closest=tuple(others or closest),
+        lacking=lacking,
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=found.unfamiliar,
         language=method.language or asked.language,
@@ -126,6 +135,17 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         exact=0 < size <= found.looked_at,  # an engine may not know its size
         why=explain(method.model.in_corpus, found.features, found.words.missing),
     )
+
+
+def lacking_value(found: Found) -> tuple[tuple[str, ...], list[Reading]]:
+    """Return a value that no hit has with those in its place, and the latter as suggestions."""
+    told = found.words.siblings
+    if told is None or not told.lacking or 0 not in told.family:
+        return (), []
+    others = told.others[:_MOST_OTHERS]
+    hits = found.words.hits
+    suggested = [Reading(value, (hits[at].id,), 0.0) for value, at in others]
+    return (told.lacking, *(value for value, _ in others)), suggested
 
 
 def places_of(found: Found, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
@@ -153,7 +173,8 @@ def spread_to_hits(
     """
     values = probabilities.relevance[0][numbers]
     first = np.arange(len(values))
-    close = np.abs(np.diff(mu)) <= _EQUAL
+    # What was put first among siblings stands for itself.
+    close = (np.abs(np.diff(mu)) <= _EQUAL) & (np.diff(numbers) >= 0)
     # Compare with the first of a group, not with the previous hit: small differences add up.
     for position in np.flatnonzero(close).tolist():
         if abs(mu[position + 1] - mu[first[position]]) <= _EQUAL:

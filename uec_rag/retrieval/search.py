@@ -252,7 +252,8 @@ def _find_in(
         ]
     hits = top, passages, numbers, distinct, to_hits
     block = Block(method, view, asked, parts, pi, *hits, unfamiliar)
-    tables = words_of(block)
+    tables = [table.tell_apart() for table in words_of(block)]
+    put_first(block, tables)
     rest = left_out(block, others, k) if others is not None and len(view) < NEAREST else None
     seen = features_of(block, store, tables, rest)
     apart, sure = fitted.disagreement(to_hits, best, pi), method.model.probabilities(seen)
@@ -369,6 +370,16 @@ def words_of(block: Block) -> list[Words]:
     return tables
 
 
+def put_first(block: Block, tables: Sequence[Words]) -> None:
+    """Put the texts first that fit a question among siblings; see `Words.tell_apart`."""
+    for places, numbers, table in zip(block.distinct, block.numbers, tables, strict=True):
+        if table.siblings is not None and (fits := [*table.siblings.fits]):
+            others = np.setdiff1d(np.arange(numbers.max() + 1), fits)
+            order = np.concatenate([fits, others])
+            places[: len(order)] = places[order]
+            numbers[:] = np.argsort(order)[numbers]
+
+
 def features_of(
     block: Block, store: Searched, tables: Sequence[Words], rest: FloatArray | None = None
 ) -> Features:
@@ -393,7 +404,12 @@ def features_of(
         # confidence model was fitted on single texts.
         to_hits = block.to_hits / mean_lengths(block)[:, :, None]
         mu = mu + ((pi * fitted.weights)[:, :, None] * (to_hits - block.to_hits)).sum(axis=1)
+    # Siblings take each other's places: what is first is as near as the first was.
     mu = np.where(positions >= 0, np.take_along_axis(mu, positions, axis=1), -np.inf)
+    for row, table in enumerate(tables):
+        if table.siblings is not None and table.siblings.fits:
+            mu[row] = np.sort(mu[row])[::-1]
+            mu[row, : len({*table.siblings.fits} & {*table.siblings.family})] = mu[row, 0]
     sigma2 = np.take_along_axis(block.top.sigma2, positions, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members, others = logits[:, :1], None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -18,6 +18,7 @@ from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.siblings import Siblings, siblings
 from uec_rag.stores.base import Passage
 
 # A digit, an underscore, an inner capital, an option.
@@ -43,6 +44,9 @@ class Words:
         The number of passages by which words are rare.
     are_counted : bool
         Whether an encoder counts words; without one, they are evidence of readings alone.
+    siblings : Siblings or None
+        Which of the hits, as they were ranked, are statements alike, if the question tells these
+        apart. Those that fit are first in `hits`.
     """
 
     asked: Phrasing
@@ -51,6 +55,7 @@ class Words:
     idf: Mapping[str, float]
     size: int
     are_counted: bool = True
+    siblings: Siblings | None = None
 
     @classmethod
     def match(cls, asked: Phrasing, hits: Sequence[Passage], size: int) -> Words:
@@ -137,6 +142,9 @@ class Words:
         is the part of the first one's by which it has less of the other words.
         """
         rarity, none = self.content, [0.0] * len(self.hits[:JUDGED])
+        if (told := self.siblings) is not None and (told.fits or 0 in told.family):
+            cost = log_likelihood_ratio("siblings", 0.0)
+            return [0.0 if at < len(told.fits) else cost for at in range(len(none))]
         if not self.are_counted or not (wanted := rarity.keys() - self.matched[0]):
             return none
         folders, costs = self._folder_names(), dict[str, float]()
@@ -169,6 +177,20 @@ class Words:
         for words in map(_folder_words, {*folders}):
             found |= words if words <= said else words & names
         return found
+
+    def tell_apart(self) -> Words:
+        """Return the table with the hits first that the question means among statements alike."""
+        if not self.are_counted:
+            return self
+        known = {word for matched in self.matched[:NEAREST] for word in matched}
+        texts, asked = [hit.text for hit in self.hits[:NEAREST]], self.asked
+        lacks = not known >= {*self.content}
+        told = siblings(asked.text, texts, asked.language, lacks_words=lacks)
+        if told is None:
+            return self
+        order = [*told.fits, *(at for at in range(len(self.hits)) if at not in told.fits)]
+        hits, matched = [self.hits[at] for at in order], [self.matched[at] for at in order]
+        return replace(self, hits=hits, matched=matched, siblings=told)
 
     def share_of(self, half: Words) -> list[float]:
         """Return the share of the content of half of the question that each first hit has."""
