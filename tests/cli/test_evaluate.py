@@ -49,3 +49,21 @@ def test_advisors_are_compared_by_their_logs(run, index, tmp_path):
     assert gate_told["advisors"]["guesses.jsonl"]["after"] == pytest.approx(
         told["guesses.jsonl"]["after"]
     )
+
+
+def test_decisions_of_any_log_are_measured_without_an_index(run, tmp_path):
+    log, picture = tmp_path / "runs.jsonl", tmp_path / "curve.svg"
+    log.write_text(
+        '{"question": "a", "decision": "answer", "confidence": 0.9, "correct": true}\n'
+        '{"question": "b", "decision": "answer", "confidence": 0.4, "correct": false}\n'
+        '{"question": "c", "decision": "abstain", "correct": false}\n'
+    )
+    shown = run("evaluate", "--log", log, "--picture", picture).stdout
+    assert "runs.jsonl: 3 questions" in shown
+    assert "answerable questions" in shown
+    assert "(AURC): 0.250" in shown
+    assert picture.read_text().startswith("<svg")
+    told = run("evaluate", "--log", log, "--json", json_output=True)
+    assert told["runs.jsonl"]["shares"]["wrong"]["share"] == 0.5
+    assert "--log" in run("evaluate", code=2).stderr
+    assert "No such file" in run("evaluate", "--log", tmp_path / "none", code=2).stderr

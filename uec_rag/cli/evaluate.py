@@ -1,4 +1,4 @@
-"""`uec-rag evaluate`: the quality of an index's ranking and the calibration of its confidence."""
+"""`uec-rag evaluate`: how good an index's ranking and confidence are, or any log's decisions."""
 
 from __future__ import annotations
 
@@ -12,32 +12,54 @@ from rich.table import Table
 from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits
 from uec_rag.base.errors import require
-from uec_rag.cli.console import Index, Json, Logs, open_index, out, plain, print_json, print_text
+from uec_rag.cli.console import Json, Logs, open_index, out, plain, print_json, print_text
 from uec_rag.documents.labels import find_labels, read_questions
 
 
 def evaluate(
-    index: Index,
-    questions: Path,
+    index: Annotated[Path | None, typer.Argument(metavar="INDEX")] = None,
+    questions: Annotated[Path | None, typer.Argument()] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000)] = 10,
     log: Logs = None,
+    confidence: str = "",
+    verdict: str = "",
+    picture: Path | None = None,
     json: Json = False,
 ) -> None:
     """Measure an index: its ranking, and the calibration of its confidence.
 
-    The ensemble is compared with each of its members. The index is not changed.
+    The ensemble is compared with each of its members. The index is not changed. With logs alone,
+    the decisions in them are measured, of any system.
 
     Example: uec-rag evaluate idx questions.csv
 
+    Example: uec-rag evaluate --log runs.jsonl
+
     Parameters
     ----------
+    index
+        A folder that 'uec-rag index' made.
     questions
         A table, as 'uec-rag gate' takes it.
     k
         Hits per question.
     log
-        A log of a gate's advisor, to compare with others; may be repeated.
+        A log of a gate's advisor, to compare with others; without an index, a log of decisions,
+        also of ragas or LangSmith. May be repeated.
+    confidence
+        The name of the confidence in a log of decisions, if it has another.
+    verdict
+        The name of the verdict in a log of decisions, if it has another.
+    picture
+        An SVG to draw the first log's risk-coverage curve in.
     """
+    if index is None or questions is None:
+        if index is not None or not log:
+            raise typer.BadParameter(
+                "expected an index and questions, or a log of decisions (--log)"
+            )
+        measure_logs(log, confidence, verdict, picture, json=json)
+        return
     asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
     from uec_rag.evaluation.advisors import describe_log
@@ -51,7 +73,7 @@ def evaluate(
     if json:
         print_json(six_digits(found))
         return
-    facts, confidence = found["facts"], found["confidence"]
+    facts, calibrated = found["facts"], found["confidence"]
     print_text(f"{index.absolute().name}, uec-rag {__version__}: {questions.name}")
     print_text(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
@@ -65,11 +87,60 @@ def evaluate(
     out.print(table)
     print_text(
         "Mean confidence minus the share answered correctly: "
-        f"{_mean(confidence['level'], sign='+')}; Brier score {confidence['brier']:.3f}. "
+        f"{_mean(calibrated['level'], sign='+')}; Brier score {calibrated['brier']:.3f}. "
         f"That is without the {facts['asked_back']} questions that are asked back."
     )
     if log:
         print_advisors(found["advisors"])
+
+
+def measure_logs(
+    logs: Sequence[Path], confidence: str, verdict: str, picture: Path | None, *, json: bool
+) -> None:
+    """Measure the decisions in logs, and print them."""
+    require("serve", "scipy")
+    from uec_rag.evaluation.runs import draw_curve, measure_runs, read_runs
+
+    found = {
+        path.name: measure_runs(read_runs(path, confidence=confidence, verdict=verdict))
+        for path in logs
+    }
+    if picture is not None:
+        picture.write_text(draw_curve(next(iter(found.values()))["curve"]), encoding="utf-8")
+    if json:
+        print_json(six_digits(found))
+        return
+    for name, told in found.items():
+        print_text(f"{name}: {told['questions']} questions. In brackets: the 95% interval.")
+        table = Table("share", "", "of", box=None, pad_edge=False)
+        for key, share in told["shares"].items():
+            of = "?" if share is None else f"{share['of']} {_SHARES[key]}"
+            value = (
+                "?"
+                if share is None
+                else f"{share['share']:.3f} ({share['low']:.3f} to {share['high']:.3f})"
+            )
+            table.add_row(key.replace("_", " "), value, of)
+        out.print(table)
+        if told["aurc"] is not None:
+            print_text(f"Mean risk over coverages (AURC): {told['aurc']:.3f}")
+        if told["bins"]:
+            print_text(
+                f"Brier score: {told['brier']:.3f}. Confidence, and the share that is right:"
+            )
+            for one in told["bins"]:
+                interval = f"({one['low']:.2f} to {one['high']:.2f})"
+                print_text(
+                    f"  {one['confidence']:.2f}  {one['right']:.2f} {interval} of {one['count']}"
+                )
+
+
+_SHARES = {
+    "answered": "questions",
+    "asked_back": "questions",
+    "wrong": "answers with a verdict",
+    "over_refused": "answerable questions",
+}
 
 
 def print_advisors(described: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,0 +1,236 @@
+"""The decisions of any pipeline, as its log tells them, and how good they were.
+
+A run is a question, what was decided, with what confidence, and whether that was right. Logs are
+tables (CSV) or lines of JSON, of this package, of ragas, of LangSmith or of your own; nested fields
+count as "inputs.question".
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from uec_rag.base.text import WORD
+from uec_rag.confidence.risk import reliability
+
+_NAMES = {
+    "question": "question query user_input input inputs.question inputs.query inputs.input",
+    "decision": "decision action uec_decision outputs.decision outputs.uec_decision",
+    "answer": "answer response output outputs.answer outputs.output outputs.response",
+    "confidence": "confidence uec_confidence outputs.confidence outputs.uec_confidence score",
+    "verdict": (
+        "verdict correct is_correct feedback.correctness feedback.correct answer_correctness "
+        "factual_correctness correctness label"
+    ),
+    "answerable": "answerable has_answer reference_outputs.answerable",
+}
+_TRUE, _FALSE = {"true", "yes", "correct", "right", "pass", "good"}, {"false", "no", "incorrect"}
+_FALSE |= {"wrong", "fail", "bad"}
+_ASKED_BACK = {"clarify", "ask", "asked", "clarification"}
+_REFUSED = {"abstain", "refuse", "refused", "uncertain", "no_answer", "none", "unanswered"}
+_RIGHT = 0.5  # a verdict in numbers above which an answer counts as right
+
+
+@dataclass(frozen=True)
+class Run:
+    """One question to a pipeline.
+
+    Attributes
+    ----------
+    question : str
+    decision : {"answer", "clarify", "abstain"}
+    confidence : float or None
+        None if the log has none.
+    right : bool or None
+        Whether the answer was right, or it was right to give none; None without a verdict.
+    answerable : bool or None
+        Whether the documents answer the question. Where the log does not tell, a refusal that was
+        wrong was of an answerable question.
+    """
+
+    question: str
+    decision: str
+    confidence: float | None
+    right: bool | None
+    answerable: bool | None
+
+
+def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Run]:
+    """Read a log of decisions.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV with a header, lines of JSON, or a JSON array.
+    confidence, verdict : str
+        The names of these fields, if they are none of those that are known.
+
+    Raises
+    ------
+    ValueError
+        If there is no row, or a row has no question, neither decision nor answer, or no number
+        where one is expected. The message names the row and the fields that it has.
+    """
+    names = {key: said.split() for key, said in _NAMES.items()}
+    names |= {
+        key: [name] for key, name in (("confidence", confidence), ("verdict", verdict)) if name
+    }
+    runs = [_run(row, names, f"{path.name}, row {at}") for at, row in enumerate(_rows(path), 1)]
+    if not runs:
+        raise ValueError(f"{path.name}: expected at least one row.")
+    for key, name in (("confidence", confidence), ("verdict", verdict)):
+        told = [run.confidence if key == "confidence" else run.right for run in runs]
+        if name and all(value is None for value in told):
+            raise ValueError(f"{key}: no row of {path.name} has a field {name!r}.")
+    return runs
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix.lower() == ".csv":
+        yield from csv.DictReader(text.splitlines(keepends=True))
+        return
+    try:
+        listed = json.loads(text) if text.lstrip().startswith("[") else None
+        lines = listed or [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path.name}: expected lines of JSON, or a .csv: {error}.") from None
+    yield from (dict(_flat(line)) for line in lines)
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object; "inputs.question" for a nested one."""
+    if not isinstance(value, Mapping):
+        yield name, value
+        return
+    for key, inner in value.items():
+        yield from _flat(inner, f"{name}.{key}" if name else str(key))
+
+
+def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
+    found = {
+        key: next((row[name] for name in some if row.get(name) not in (None, "")), None)
+        for key, some in names.items()
+    }
+    if found["question"] is None or not any(
+        name in row for key in ("decision", "answer") for name in names[key]
+    ):
+        raise ValueError(
+            f"{where}: expected a question, and a decision or an answer (such as "
+            f"{names['question'][0]!r} and {names['decision'][0]!r}), got the fields "
+            f"{', '.join(map(repr, row)) or 'none'}."
+        )
+    said = str(found["decision"] or "").casefold()
+    if not said:
+        said = "answer" if _answers(str(found["answer"] or "")) else "abstain"
+    decision = "clarify" if said in _ASKED_BACK else "abstain" if said in _REFUSED else "answer"
+    sure = found["confidence"]
+    try:
+        confidence = None if sure is None else float(sure)
+    except (TypeError, ValueError):
+        raise ValueError(f"{where}: confidence: expected a number, got {sure!r:.60}.") from None
+    right, answerable = _truth(found["verdict"], where), _truth(found["answerable"], where)
+    if answerable is None and right is not None and decision != "clarify":
+        # A right answer had one; who refused wrongly could have answered.
+        answerable = (True if right else None) if decision == "answer" else not right
+    return Run(str(found["question"]), decision, confidence, right, answerable)
+
+
+def _answers(text: str) -> bool:
+    """Return whether a text is an answer, and not what frameworks give in place of one."""
+    said = " ".join(WORD.findall(text.casefold()))
+    return bool(said) and said not in ("empty response", "i don t know", "none", "null")
+
+
+def _truth(value: object, where: str) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if (said := str(value).strip().casefold()) in _TRUE | _FALSE:
+        return said in _TRUE
+    try:
+        number = float(said)
+    except ValueError:
+        raise ValueError(
+            f"{where}: verdict: expected a Boolean or a number from 0 to 1, got {value!r:.60}."
+        ) from None
+    return None if math.isnan(number) else number > _RIGHT
+
+
+def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
+    """Measure decisions: what was answered and asked back, what was wrong, and how calibrated.
+
+    Returns
+    -------
+    dict
+        JSON values. Each of "shares" is a share of its "of", with the bounds of its 95 % interval
+        (Wilson): "answered" and "asked_back" of all, "wrong" of the answers with a verdict,
+        "over_refused" of the answerable. "curve" has, for the answers with confidence and
+        verdict, the share of all that is answered at each threshold and the share of these that is
+        wrong (risk-coverage curve), "aurc" the mean of the latter (Geifman et al. 2019), "brier"
+        the mean squared difference of confidence and verdict, "bins" see `reliability`. These are
+        None or empty where the log does not tell.
+    """
+    known = [*runs]
+    answers = [run for run in known if run.decision == "answer"]
+    judged = [run for run in answers if run.right is not None]
+    answerable = [run for run in known if run.answerable]
+    shares = {
+        "answered": _share([run.decision == "answer" for run in known]),
+        "asked_back": _share([run.decision == "clarify" for run in known]),
+        "wrong": _share([not run.right for run in judged]),
+        "over_refused": _share([run.decision == "abstain" for run in answerable]),
+    }
+    sure = [run for run in judged if run.confidence is not None]
+    confidence = np.array([run.confidence for run in sure], dtype=np.float64)
+    right = np.array([run.right for run in sure], dtype=bool)
+    order = np.argsort(-confidence, kind="stable")
+    risk = np.cumsum(~right[order]) / np.arange(1, len(sure) + 1)
+    coverage = np.arange(1, len(sure) + 1) / max(len(known), 1)
+    is_probability = bool(len(sure)) and 0 <= confidence.min() <= confidence.max() <= 1
+    return {
+        "questions": len(known),
+        "shares": shares,
+        "curve": [*zip(coverage.tolist(), risk.tolist(), strict=True)],
+        "aurc": float(risk.mean()) if len(sure) else None,
+        "brier": float(((confidence - right) ** 2).mean()) if is_probability else None,
+        "bins": reliability(confidence, right) if is_probability else [],
+    }
+
+
+def _share(holds: Sequence[bool]) -> dict[str, float] | None:
+    """Return how many of how many, the share and its 95 % interval; None of nothing."""
+    from scipy.stats import binomtest
+
+    if not holds:
+        return None
+    low, high = binomtest(sum(holds), len(holds)).proportion_ci(method="wilson")
+    return {"share": sum(holds) / len(holds), "low": low, "high": high, "of": len(holds)}
+
+
+def draw_curve(curve: Sequence[tuple[float, float]]) -> str:
+    """Draw a risk-coverage curve as an SVG."""
+    width, height, edge = 480, 320, 48
+    top = max([risk for _, risk in curve], default=0.0) or 1.0
+    across, up = width - 2 * edge, height - 2 * edge
+    points = " ".join(
+        f"{edge + coverage * across:.1f},{height - edge - risk / top * up:.1f}"
+        for coverage, risk in curve
+    )
+    right, bottom = width - edge, height - edge
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">'
+        f'<rect width="{width}" height="{height}" fill="white"/>'
+        f'<path d="M{edge} {edge}V{bottom}H{right}" fill="none" stroke="#444"/>'
+        f'<polyline points="{points}" fill="none" stroke="#0a6ebd" stroke-width="2"/>'
+        f'<text x="{edge}" y="{edge - 12}">wrong among answers, up to {top:.0%}</text>'
+        f'<text x="{right}" y="{bottom + 24}" text-anchor="end">questions answered</text>'
+        "</svg>\n"
+    )
