@@ -1,0 +1,137 @@
+"""What a turn says of the answer before it: it takes up what is offered, or asks about the answer.
+
+The phrases are those of `languages`, in their tables `replies` and `answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import regex
+
+from uec_rag.base.text import LONGEST_ASKED, skip_long_texts
+from uec_rag.questions.courtesies import (
+    WORD_OR_CLITIC,
+    phrases,
+    take_phrases,
+    without_courtesies,
+)
+from uec_rag.questions.grammar import WORDS, without_conjunction
+from uec_rag.questions.languages import (
+    ENGLISH,
+    TRANSLATIONS,
+    function_words,
+    language_of,
+    languages,
+    tables,
+    template,
+)
+
+_ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
+_INLINE = regex.compile(r"(?:^|(?<=[\s:]))\(?(?:[1-9][.)]|[a-h]\))\s+")
+_SENTENCE, _MARKS = regex.compile(r"[.?!](?:\s|\Z).*", regex.DOTALL), "*_`,;. "
+_NOTED = regex.compile(r"\[1\] ")
+# Of what is offered without a name: "anything else", "more about it".
+_NAMELESS = regex.compile(
+    r"\b(?:else|anything|any|these|this|that|it|them|more)\b", regex.IGNORECASE
+)
+
+
+def offers(answer: str) -> list[str]:
+    r"""List what an answer offers to tell next, else the items of its list; [] if there is none.
+
+    Examples
+    --------
+    >>> offers("Two years. Would you like to know how long gift cards are valid?")
+    ['how long gift cards are valid']
+    >>> offers("I know about:\n- refunds\n- lamps"), offers("Can I help with anything else?")
+    (['refunds', 'lamps'], [])
+    """
+    text = answer[-LONGEST_ASKED:]
+    if named := _named_in_offer(text):
+        return named
+    items = _ITEM.findall(text)
+    if len(items) < 2 and not _NOTED.match(text):
+        items = [_SENTENCE.sub("", item) for item in _INLINE.split(text)[1:]]
+    is_list = len(items) > 1 or _NOTED.match(text)
+    return [item.strip(_MARKS) for item in items] if is_list else []
+
+
+def is_offer(turn: str) -> bool:
+    """Return whether a turn is one that `note_offers` makes."""
+    return _NOTED.match(turn) is not None
+
+
+def note_offers(offered: Sequence[str]) -> str:
+    """Return a turn that has nothing but what was offered."""
+    return "\n".join(f"[{number}] {one}" for number, one in enumerate(offered, 1))
+
+
+def _named_in_offer(text: str) -> list[str]:
+    language = language_of(text) or ENGLISH
+    found = [*_offer(language if language in TRANSLATIONS else ENGLISH).finditer(text)]
+    if not found or _NAMELESS.search(found[-1]["what"]):
+        return []
+    _, between, _, comma = template(language)
+    apart = rf",?{regex.escape(between)}|{regex.escape(comma)}"
+    return [one.strip(_MARKS) for one in regex.split(apart, found[-1]["what"]) if one.strip(_MARKS)]
+
+
+@cache
+def _offer(language: str) -> regex.Pattern[str]:
+    begins = tables()[language]["replies"].get("offers", "(?!)")
+    return regex.compile(rf"\b(?:{begins})[ ,:]+(?P<what>[^?.!\n]+)", regex.IGNORECASE)
+
+
+@skip_long_texts(False)
+def accepts(reply: str) -> bool:
+    """Return whether a reply takes up an offer.
+
+    Examples
+    --------
+    >>> [accepts(reply) for reply in ("Yes, tell me!", "ja, gerne", "No thanks.", "Who?")]
+    [True, True, False, False]
+    """
+    taken, rest = take_phrases(_words(reply), phrases("courtesies") | phrases("accepts"))
+    declines = not phrases("declines").isdisjoint(taken)
+    return not rest and not declines and not phrases("accepts").isdisjoint(taken)
+
+
+@skip_long_texts(False)
+def asks_about_answer(turn: str) -> bool:
+    """Return whether a turn asks for the last answer in another form, or where it is from.
+
+    It is a set phrase, or has no words but those of a form or a source, with function words: as a
+    request ("say that in German"), or as an ellipsis ("shorter please").
+
+    Examples
+    --------
+    >>> said = ("Say that in German", "Source?", "Are you sure?", "Sag es kürzer", "Say who pays")
+    >>> [asks_about_answer(turn) for turn in said]
+    [True, True, True, True, False]
+    """
+    goes_on = without_conjunction(turn) != turn  # "and in English?" is more of a question
+    words = _words(turn)
+    return any(_asks_about(words, code, goes_on=goes_on) for code in languages())
+
+
+def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool:
+    if (table := tables()[language].get("answer")) is None:
+        return False
+    plain = without_courtesies(words, language)
+    _, asked = take_phrases(plain, phrases("begins", language, "answer"))
+    if {words, plain, asked} & phrases("asks", language, "answer"):
+        return True
+    form, of_language, beside, verbs = (
+        {*table[key].split()} for key in ("forms", "languages", "beside", "verbs")
+    )
+    forms = form if goes_on else form | of_language
+    others = forms.union(beside, tables()[language]["words"].split(), function_words(language))
+    requests = bool(asked) and asked[0] in verbs
+    names_form = not forms.isdisjoint(asked) and asked[0] not in WORDS["openings"]
+    return (requests or names_form) and others.issuperset(asked[requests:])
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(WORD_OR_CLITIC.findall(text.casefold().replace("’", "'")))
