@@ -25,7 +25,7 @@ THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "t
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
 
 KINDS = {"courtesies", "ordinals", "all", "none", "accepts", "declines"}
-OPTIONAL = {"offers", "articles", "before_number", "first", "and", "except", "yes_or_no"}
+OPTIONAL = {"offers", "last", "articles", "before_number", "first", "and", "except", "yes_or_no"}
 
 
 def fields(text):

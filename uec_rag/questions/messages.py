@@ -31,6 +31,7 @@ _LABEL, _SPEAKER = (
     )
     for kind in ("labels", "speakers")
 )
+_WORD = regex.compile(r"[\p{L}\p{N}]")
 _TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
 _QUOTED = regex.compile(r"\A\s*+[>|]")
 # The line of a log that says what failed: "PermissionError: ...", "fatal: not a repository".
@@ -45,7 +46,8 @@ _FULL_STOP = regex.compile(r"[.!,;:。！]")
 def asking_part(message: str) -> tuple[str, str]:
     r"""Return the part of a message that asks, and the rest; the part is "" if nothing asks.
 
-    A text of up to 200 characters asks as a whole. Of a longer one, what follows the last label
+    A text of up to 200 characters asks as a whole, but for courtesies and signs behind its question
+    mark. Of a longer one, what follows the last label
     ("Question:") asks, else the sentences with question marks in the last paragraph that has any,
     else the last sentence that begins as a question or a request, unless the last paragraph is a
     line without a full stop. Quoted lines of a mail ask if no others do, then the last line that
@@ -59,7 +61,9 @@ def asking_part(message: str) -> tuple[str, str]:
     ''
     """
     if len(message) <= LONGEST_QUESTION:
-        return message, ""
+        asked, mark, behind = message.rpartition("?")  # "?? pls" asks no more than "?"
+        is_noise = not _WORD.search(behind) or is_courtesy(behind)
+        return f"{asked.rstrip(' ?!')}{mark}" if _WORD.search(asked) and is_noise else message, ""
     rows, sentences = list[int](), list[str]()
     for paragraph in _PARAGRAPH.split(_WRAPPED.sub(" ", message.replace("\r\n", "\n")).strip()):
         for place, sentence in enumerate(_sentences(paragraph)):

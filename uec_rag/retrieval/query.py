@@ -149,7 +149,7 @@ class Query:
         asked, rest = messages.asking_part(text) if text in (said, *history) else (text, "")
         earlier = searched_turns(asked or text, before)
         if not rest:
-            return cls(text, earlier, replies, before, said)
+            return cls(asked, earlier, replies, before, said)
         if not asked:
             return cls(text, earlier, replies, before, said, asks=False)
         rest = rest.encode()[-_ROOM_OF_REST:].decode(errors="ignore")
