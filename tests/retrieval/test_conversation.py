@@ -196,6 +196,14 @@ def test_what_asks_about_the_answer_finds_and_decides_as_the_question_before():
     assert "Repairs of chairs" in found.passages[0].text
 
 
+def test_what_asks_about_the_answer_to_an_offer_is_what_was_offered():
+    said = ["How long is the warranty?", "Two years. Shall I explain refunds?", "yes", "14 days."]
+    history = turns_of(zip(["user", "assistant"] * 2, said, strict=True))
+    for turns in (history, [*history, "Source?"], [*history, "Source?", "thanks"]):
+        assert Query.parse("Are you sure?", turns).text == "refunds"
+    assert not Query.parse("Are you sure?", ["thanks"]).is_other
+
+
 def test_a_question_that_is_repeated_is_not_its_own_context():
     assert searched_turns("How long?", ["Who repairs it?", "how long? "]) == ["Who repairs it?"]
 

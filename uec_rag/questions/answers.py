@@ -5,7 +5,6 @@ The phrases are those of `languages`, in their tables `replies` and `answer`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 import regex
@@ -31,7 +30,7 @@ from uec_rag.questions.languages import (
 _ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
 _INLINE = regex.compile(r"(?:^|(?<=[\s:]))\(?(?:[1-9][.)]|[a-h]\))\s+")
 _SENTENCE, _MARKS = regex.compile(r"[.?!](?:\s|\Z).*", regex.DOTALL), "*_`,;. "
-_NOTED = regex.compile(r"\[1\] ")
+_NOTED = regex.compile(r"\[1\] |\(1\) ")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
     r"\b(?:else|anything|any|these|this|that|it|them|more)\b", regex.IGNORECASE
@@ -58,14 +57,20 @@ def offers(answer: str) -> list[str]:
     return [item.strip(_MARKS) for item in items] if is_list else []
 
 
-def is_offer(turn: str) -> bool:
+def note_offers(answer: str) -> str:
+    """Return a turn that has nothing but what an answer `offers`; "" if that is nothing."""
+    marks = "[{}] {}" if offers_to_tell(answer) else "({}) {}"
+    return "\n".join(marks.format(number, one) for number, one in enumerate(offers(answer), 1))
+
+
+def is_note(turn: str) -> bool:
     """Return whether a turn is one that `note_offers` makes."""
     return _NOTED.match(turn) is not None
 
 
-def note_offers(offered: Sequence[str]) -> str:
-    """Return a turn that has nothing but what was offered."""
-    return "\n".join(f"[{number}] {one}" for number, one in enumerate(offered, 1))
+def offers_to_tell(answer: str) -> bool:
+    """Return whether an answer offers something in words, which "yes" takes up, and no list."""
+    return answer.startswith("[1] ") or bool(_named_in_offer(answer[-LONGEST_ASKED:]))
 
 
 def _named_in_offer(text: str) -> list[str]:

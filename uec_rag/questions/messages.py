@@ -36,8 +36,8 @@ _TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
 _QUOTED = regex.compile(r"\A\s*+[>|]")
 # The line of a log that says what failed: "PermissionError: ...", "fatal: not a repository".
 _FAILURE = regex.compile(
-    r"(?:Caused by: |Uncaught |npm )*(?:[A-Za-z_][\w.$]*(?:Error|Exception|Fault)\b"
-    r"|(?i:(?:error|fatal|panic|err!)(?=[:\[ ])))[^?]*+\Z"
+    r"(?:Caused by: |Uncaught |npm )*(?:[A-Za-z_][\w.$]*(?:Error|Exception)(?=:|\Z)"
+    r"|Exception in thread |(?i:(?:error|fatal|panic)[:\[]|err! ))[^?]*+\Z"
 )
 _STOPS = tuple(".!?:;…。！？")
 _FULL_STOP = regex.compile(r"[.!,;:。！]")

@@ -198,20 +198,22 @@ def _other_question(said: str, history: Sequence[str]) -> tuple[str, Sequence[st
     if not history or is_clarifying_question(history[-1]):
         return None
     last = history[-1]  # a plain string may be a user's, who ends no sentence before an offer
-    is_answer = answers.is_offer(last) or SENTENCE_END.search(last) is not None
+    is_answer = answers.is_note(last) or SENTENCE_END.search(last) is not None
     if is_answer and (offered := answers.offers(last)):
-        rest = grammar.without_conjunction(said)
-        every = [*range(len(offered))]
-        places = every if answers.accepts(said) else find_positions(rest, offered)
+        places = find_positions(grammar.without_conjunction(said), offered)
+        if answers.accepts(said) and answers.offers_to_tell(last):
+            places = [*range(len(offered))]
         if places:
             return " and ".join(offered[place] for place in places), history[:-1]
     if not answers.asks_about_answer(said):
         return None
     for place in range(len(history) - 1, -1, -1):
-        before = history[place]
-        is_said = is_clarifying_question(before) or answers.is_offer(before)
-        if not (is_said or courtesies.is_courtesy(before) or answers.asks_about_answer(before)):
-            return before, history[:place]
+        before, earlier = history[place], history[:place]
+        if other := _other_question(before, earlier):
+            return other
+        is_said = is_clarifying_question(before) or answers.is_note(before)
+        if not (is_said or courtesies.is_courtesy(before)):
+            return before, earlier
     return None
 
 
@@ -231,7 +233,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
             turn, earlier = _other_question(*alone) or alone
         turn = messages.asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
-        is_told = is_clarifying_question(said) or answers.is_offer(said)
+        is_told = is_clarifying_question(said) or answers.is_note(said)
         if is_told or courtesies.is_courtesy(said):
             continue
         room -= len(said.encode())
@@ -265,8 +267,8 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
         if who == "user":
             said.append(text)
         elif who == "assistant":
-            if not is_clarifying_question(text) and (offered := answers.offers(text)):
-                said.append(answers.note_offers(offered))
+            if not is_clarifying_question(text) and (note := answers.note_offers(text)):
+                said.append(note)
             elif (asked := extract_clarifying_question(text)) is not None:
                 said.append(asked)
     return said
