@@ -10,22 +10,10 @@ from functools import cache
 import regex
 
 from uec_rag.base.text import LONGEST_ASKED, skip_long_texts
-from uec_rag.questions.courtesies import (
-    WORD_OR_CLITIC,
-    phrases,
-    take_phrases,
-    without_courtesies,
-)
+from uec_rag.questions import languages
+from uec_rag.questions.courtesies import WORD_OR_CLITIC, phrases, take_phrases, without_courtesies
 from uec_rag.questions.grammar import WORDS, without_conjunction
-from uec_rag.questions.languages import (
-    ENGLISH,
-    TRANSLATIONS,
-    function_words,
-    language_of,
-    languages,
-    tables,
-    template,
-)
+from uec_rag.questions.languages import ENGLISH, language_of, tables
 
 _ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
 _INLINE = regex.compile(r"(?:^|(?<=[\s:]))\(?(?:[1-9][.)]|[a-h]\))\s+")
@@ -75,10 +63,10 @@ def offers_to_tell(answer: str) -> bool:
 
 def _named_in_offer(text: str) -> list[str]:
     language = language_of(text) or ENGLISH
-    found = [*_offer(language if language in TRANSLATIONS else ENGLISH).finditer(text)]
+    found = [*_offer(language).finditer(text)]
     if not found or _NAMELESS.search(found[-1]["what"]):
         return []
-    _, between, _, comma = template(language)
+    _, between, _, comma = languages.template(language)
     apart = rf",?{regex.escape(between)}|{regex.escape(comma)}"
     return [one.strip(_MARKS) for one in regex.split(apart, found[-1]["what"]) if one.strip(_MARKS)]
 
@@ -116,9 +104,10 @@ def asks_about_answer(turn: str) -> bool:
     >>> [asks_about_answer(turn) for turn in said]
     [True, True, True, True, False]
     """
-    goes_on = without_conjunction(turn) != turn  # "and in English?" is more of a question
-    words = _words(turn)
-    return any(_asks_about(words, code, goes_on=goes_on) for code in languages())
+    plain = without_conjunction(turn)
+    goes_on = plain != turn  # "and in English?" is more of a question
+    words = _words(plain)
+    return any(_asks_about(words, code, goes_on=goes_on) for code in languages.languages())
 
 
 def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool:
@@ -132,7 +121,9 @@ def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool
         {*table[key].split()} for key in ("forms", "languages", "beside", "verbs")
     )
     forms = form if goes_on else form | of_language
-    others = forms.union(beside, tables()[language]["words"].split(), function_words(language))
+    others = forms.union(
+        beside, tables()[language]["words"].split(), languages.function_words(language)
+    )
     requests = bool(asked) and asked[0] in verbs
     names_form = not forms.isdisjoint(asked) and asked[0] not in WORDS["openings"]
     return (requests or names_form) and others.issuperset(asked[requests:])
