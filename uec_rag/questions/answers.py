@@ -18,6 +18,12 @@ from uec_rag.questions.languages import ENGLISH, language_of, tables
 _ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
 _INLINE = regex.compile(r"(?:^|(?<=[\s:]))\(?(?:[1-9][.)]|[a-h]\))\s+")
 _SENTENCE, _MARKS = regex.compile(r"[.?!](?:\s|\Z).*", regex.DOTALL), "*_`,;. "
+# "We have lamps, chairs and tables."
+_SERIES = regex.compile(
+    r"(?::\s*|\b(?:about|are|between|have|is|of|offer|on|with)\s+)"
+    r"((?:[^\s,.:;?!][^,.:;?!\n]{0,60},\s+)+[^,.:;?!\n]{1,80})[.?!]",
+    regex.IGNORECASE,
+)
 _NOTED = regex.compile(r"\[1\] |\(1\) ")
 # Of what is offered without a name: "anything else", "more about it".
 _NAMELESS = regex.compile(
@@ -41,6 +47,9 @@ def offers(answer: str) -> list[str]:
     items = _ITEM.findall(text)
     if len(items) < 2 and not _NOTED.match(text):
         items = [_SENTENCE.sub("", item) for item in _INLINE.split(text)[1:]]
+    if len(items) < 2 and (series := _SERIES.findall(text)):
+        parts = _split(series[-1], language_of(text) or ENGLISH)
+        items = parts if len(parts) > 2 else []  # "two years, or three" is none
     is_list = len(items) > 1 or _NOTED.match(text)
     return [item.strip(_MARKS) for item in items] if is_list else []
 
@@ -66,15 +75,22 @@ def _named_in_offer(text: str) -> list[str]:
     found = [*_offer(language).finditer(text)]
     if not found or _NAMELESS.search(found[-1]["what"]):
         return []
+    return _split(found[-1]["what"], language)
+
+
+def _split(text: str, language: str) -> list[str]:
+    """Split what is said in a series: "refunds, invoices or lamps"."""
     _, between, _, comma = languages.template(language)
-    apart = rf",?{regex.escape(between)}|{regex.escape(comma)}"
-    return [one.strip(_MARKS) for one in regex.split(apart, found[-1]["what"]) if one.strip(_MARKS)]
+    also = tables()[language]["replies"].get("and", between).partition(",")[0]
+    joints = "|".join(regex.escape(one.strip()) for one in (between, also))
+    apart = rf",?\s(?:{joints})\s|{regex.escape(comma)}"
+    return [one.strip(_MARKS) for one in regex.split(apart, text) if one.strip(_MARKS)]
 
 
 @cache
 def _offer(language: str) -> regex.Pattern[str]:
     begins = tables()[language]["replies"].get("offers", "(?!)")
-    return regex.compile(rf"\b(?:{begins})[ ,:]+(?P<what>[^?.!\n]+)", regex.IGNORECASE)
+    return regex.compile(rf"\b(?:{begins})[ ,:]+(?P<what>\p{{L}}[^?.!\n]+)", regex.IGNORECASE)
 
 
 @skip_long_texts(False)
