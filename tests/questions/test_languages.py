@@ -9,6 +9,7 @@ from tests.helpers import rows_of
 from uec_rag.confidence.decision import decide_again, decide_one, with_note
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
+from uec_rag.questions.answers import accepts
 from uec_rag.questions.courtesies import is_courtesy
 from uec_rag.questions.languages import (
     TRANSLATIONS,
@@ -23,7 +24,8 @@ from uec_rag.questions.languages import (
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
 
-OPTIONAL = {"articles", "before_number", "first", "and", "except", "yes_or_no"}
+KINDS = {"courtesies", "ordinals", "all", "none", "accepts", "declines"}
+OPTIONAL = {"offers", "last", "articles", "before_number", "first", "and", "except", "yes_or_no"}
 
 
 def fields(text):
@@ -47,8 +49,10 @@ def test_every_language_has_every_sentence_with_every_field(language):
 def test_every_language_has_words_for_every_kind_of_reply():
     for language in languages():
         words = tables()[language]["replies"]
-        assert words.keys() - OPTIONAL == {"courtesies", "ordinals", "all", "none"}
+        assert words.keys() - OPTIONAL == KINDS
         assert len(words["ordinals"]) == 5
+        assert all(map(accepts, words["accepts"].split(",")))
+        assert not any(map(accepts, words["declines"].split(",")))
         assert all(map(is_courtesy, words["courtesies"].split(",")))
 
 

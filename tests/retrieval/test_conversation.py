@@ -172,6 +172,38 @@ def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
     assert Query.parse("the second", turns) == Query("How?", [], ("git add",), [], "the second")
 
 
+@pytest.mark.parametrize(("answer", "reply", "meant"), data_of("offers.json"))
+def test_a_reply_takes_up_what_the_answer_offers_or_lists(answer, reply, meant):
+    history = turns_of([("user", "How long is the warranty?"), ("assistant", answer)])
+    query = Query.parse(reply, history)
+    assert (query.text, query.is_other) == (meant or reply, meant is not None)
+    if meant is not None:
+        again = Query.parse("And why?", [*history, reply])
+        assert again.turns == ["How long is the warranty?", meant]
+
+
+def test_what_asks_about_the_answer_finds_and_decides_as_the_question_before():
+    index = index_of(UEC(), data_of("shop.json")["texts"])
+    asked = "How long is the warranty on lamps?"
+    [first] = index.search([asked])
+    said = ["Say that in German", "Source?", "Are you sure?"]
+    for number, one in enumerate(said):
+        [found] = index.search([one], history=[[asked, *said[:number]]])
+        assert found.ids == first.ids
+        assert found.decision.action == "answer"
+        assert (found.query, found.decision.searched_as) == (one, asked)
+    [found] = index.search(["How much are they?"], history=[["What are chairs?", "Source?"]])
+    assert "Repairs of chairs" in found.passages[0].text
+
+
+def test_what_asks_about_the_answer_to_an_offer_is_what_was_offered():
+    said = ["How long is the warranty?", "Two years. Shall I explain refunds?", "yes", "14 days."]
+    history = turns_of(zip(["user", "assistant"] * 2, said, strict=True))
+    for turns in (history, [*history, "Source?"], [*history, "Source?", "thanks"]):
+        assert Query.parse("Are you sure?", turns).text == "refunds"
+    assert not Query.parse("Are you sure?", ["thanks"]).is_other
+
+
 def test_a_question_that_is_repeated_is_not_its_own_context():
     assert searched_turns("How long?", ["Who repairs it?", "how long? "]) == ["Who repairs it?"]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import PurePath
 from typing import Any, ParamSpec, Self, TypeVar, cast
+from urllib.parse import unquote
 
 import regex
 import Stemmer
@@ -32,9 +33,6 @@ DOCUMENT_KEYS = ("document_title", "Header 1", "h1")
 MARKDOWN = (".md", ".markdown", ".mdx")
 """The suffixes of files in Markdown."""
 
-DOCUMENTS = (*MARKDOWN, ".rst", ".txt", ".html", ".htm", ".pdf", ".docx", ".epub")
-"""The suffixes that the name of a document is shown without."""
-
 LONGEST_ASKED = 4096
 """The number of characters up to which a text is looked at as something that a user says."""
 
@@ -54,9 +52,15 @@ _LINK, _MARKS = regex.compile(r"!?\[([^\[\]]*+)\]\([^()]*+\)"), regex.compile("[
 ATTRIBUTES = regex.compile(r"(?<!\s)\s*\{(?::?\s*(?:[#.]|data-[\w-]+=)[^{}]*|/\*[^{}]*\*/)\}\s*\Z")
 """The attributes at the end of a heading in Markdown: "{#fees}", "{: .no_toc}"."""
 
+# The suffixes that the name of a document is shown without.
+_DOCUMENT = regex.compile(
+    r"(?<=.)\.(?:markdown|mdx?|rst|txt|x?html?|pdf|docx?|od[tps]|rtf|epub|adoc|qmd|ipynb|pptx?|xlsx?"
+    r"|[ct]sv|eml|msg|php|aspx?|jsp)\Z",
+    regex.IGNORECASE,
+)
 _SEPARATORS, _QUERY = regex.compile(r"[\\/]+"), regex.compile(r"[?#].*")
 # Of an article in an address, and of a page that was exported.
-_IDS = regex.compile(r"\A\d{5,}[-_]|[ _-][0-9a-f]{12,}\Z")
+_IDS = regex.compile(r"\A\d{5,}[-_]|[ _-](?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-)?[0-9a-f]{12,}\Z")
 _VERSION_KEYS = ("version", "release")
 _VERSION = regex.compile(
     r"(?<![^\W_])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?![^\W_]|\.\d)", regex.IGNORECASE
@@ -201,15 +205,15 @@ def path_names(source: str) -> tuple[tuple[str, ...], str]:
     >>> path_names(r"C:\\docs\\Laptop 1a2b3c4d5e6f.md")[1]
     'Laptop'
     """
-    plain = _QUERY.sub("", source) if "://" in source else source
+    plain = unquote(_QUERY.sub("", source)) if "://" in source else source
     parts = [part for part in _SEPARATORS.split(plain) if part and not part.endswith(":")]
     if not parts:
         return (), source
     path = PurePath(*parts)
     if is_index(path):
         *parts, _ = parts
-    elif path.suffix.lower() in DOCUMENTS:
-        parts[-1] = path.stem
+    else:
+        parts[-1] = _DOCUMENT.sub("", path.name)
     *folders, file = parts
     return tuple(folders), _IDS.sub("", file) or file
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import product
 from typing import Any, TypeAlias, cast
 
 import regex
@@ -155,29 +156,51 @@ def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
     """Return the positions of the titles that a reply without courtesies chooses, if it does."""
     every = [*range(len(titles))]
     if (choice := _choices().get(_without_spaces(said))) is not None:
-        return every[choice] if choice.stop is None or choice.stop <= len(titles) else None
-    if excludes := next((one for one in _words("except") if said.startswith(f"{one} ")), ""):
+        most = max(choice.stop or 0, -(choice.start or 0))
+        return every[choice] if most <= len(titles) else None
+    if excludes := next(filter(said.startswith, _excluding()), ""):
         but = _parse(said.removeprefix(excludes).strip(_MARKS), titles)
         return [place for place in every if place not in but] if but else None
     parts = [part.strip(_MARKS) for part in _and().split(said)]
     if len(parts) > 1 and said not in titles:
-        chosen = [_parse(part, titles) for part in parts if part]
-        known = [place for places in chosen if places for place in places]
-        if all(chosen) and known:
-            return [place for place in every if place in known]
+        chosen = {part: _parse(part, titles) for part in parts if part}
+        if all(chosen.values()):
+            excludes_ = [part for part in chosen if part.startswith(_excluding())]
+            known = {place for part in chosen.keys() - excludes_ for place in chosen[part] or ()}
+            left = [{*(chosen[part] or ())} for part in excludes_]
+            return [at for at in every if at in (known or every) and all(at in one for one in left)]
     words = {*WORD.findall(said)} - _AROUND
+    plural = [stems(word) or {word} for word in words]
     named = [
         position
         for position, title in enumerate(titles)
         if words
-        and (words <= {*WORD.findall(title)} or (HAS_SPACELESS.search(said) and said in title))
+        and (
+            words <= {*WORD.findall(title)}
+            or all(one <= stems(title) for one in plural)
+            or (HAS_SPACELESS.search(said) and said in title)
+        )
     ]
     return named if len(named) == 1 else None
 
 
 # What an English reply has around a title: "I mean the one for Borg", "I'm using Borg".
 _AROUND = {"a", "about", "an", "by", "for", "from", "i", "in", "it", "m", "mean", "of", "on", "one"}
-_AROUND |= {"the", "use", "using", "want", "with"}
+_AROUND |= {
+    "the",
+    "use",
+    "using",
+    "want",
+    "with",
+    "meant",
+    "say",
+    "said",
+    "think",
+    "guess",
+    "s",
+    "d",
+}
+_AROUND |= {"both", "either", "is", "my", "would", "rather", "prefer", "take", "need", "please"}
 
 
 @cache
@@ -188,16 +211,23 @@ def _choices() -> Mapping[str, slice]:
     for table in (languages.tables()[code]["replies"] for code in languages.languages()):
         numbers = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
         articles = table.get("articles", "").split()
+        if "last" in table:
+            numbers.append((table["last"], slice(-1, None)))
+        singles = [chosen for _, chosen in numbers]
         for text, chosen in (*numbers, (table["all"], slice(None)), (table["none"], slice(0, 0))):
             before = [*articles, *(_phrases(table, "before_number") if chosen.start else [])]
             before += _phrases(table, "before_number") if chosen == slice(0, 1) else []
+            behind = _phrases(table, "before_number") if chosen in singles else []
             for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):
                 choices.setdefault(phrase, chosen)
                 for word in before:
                     behind_another.setdefault(word + phrase, chosen)
-                for first in _phrases(table, "first") if (chosen.stop or 0) > 1 else []:
-                    for article in ("", *articles):
-                        behind_another.setdefault(article + first + phrase, slice(0, chosen.stop))
+                for article, word in product(("", *articles), behind):
+                    behind_another.setdefault(article + phrase + word, chosen)
+                if (count := chosen.stop or 0) > 1:
+                    for some, row in (("first", slice(0, count)), ("last", slice(-count, None))):
+                        for article, first in product(("", *articles), _phrases(table, some)):
+                            behind_another.setdefault(article + first + phrase, row)
     return behind_another | choices  # "les deux" are both, not "le deux"
 
 
@@ -218,8 +248,15 @@ def _words(key: str) -> tuple[str, ...]:
 @cache
 def _and() -> regex.Pattern[str]:
     """Return what joins several choices: a comma, or a word such as "and"."""
-    joints = "|".join(map(regex.escape, _words("and")))
-    return regex.compile(rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+")
+    joints, excludes = ("|".join(map(regex.escape, _words(key))) for key in ("and", "except"))
+    return regex.compile(
+        rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+|(?<=\w)\s+(?=(?:{excludes})\s)"
+    )
+
+
+@cache
+def _excluding() -> tuple[str, ...]:
+    return tuple(f"{one} " for one in _words("except"))
 
 
 _MARKS = "“”\"'.!?,;()#。！？ "

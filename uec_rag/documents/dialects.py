@@ -29,7 +29,10 @@ _NOTE = re.compile(
 )
 _PARAGRAPH = re.compile(rf"{_BLOCK_OF_CODE}|(?:^(?![ \t>]*+(?:```|~~~)).*\S.*\n?)+", re.MULTILINE)
 _REFERENCE = re.compile(r"\[\^([^\[\]\s]++)\]")
-_TITLE = re.compile(r"(?<![\w-])(?:title|label|caption|summary)=(?:\"([^\"]*+)\"|'([^']*+)')")
+_TITLE = re.compile(
+    r"(?<![\w-])(?:title|label|caption|summary|heading|header)="
+    r"(?:\{\s*+)?(?P<mark>[\"'`])(?P<text>(?:\\.|(?!(?P=mark))[^\\])*+)(?P=mark)"
+)
 _MYST = re.compile(
     r"^(?:\([\w:.-]+\)=[ \t]*$|[ \t]*(?:`{3,}|~{3,}|:{3,})\{[A-Za-z][\w:+-]*\}|[ \t]*:{3,}[ \t]*$)"
     r"|\{[a-z:]+\}`",
@@ -59,8 +62,9 @@ def without_mdx(text: str) -> str:
     """
 
     def shown(found: re.Match[str]) -> str:
-        titles = _TITLE.findall(found[0]) if found[0].startswith("<") else ()
-        return found["code"] or "".join(f"{double or single} " for double, single in titles)
+        titles = _TITLE.finditer(found[0]) if found[0].startswith("<") else ()
+        texts = (re.sub(r"\\(.)|\$\{[^{}]*\}", r"\1", title["text"]) for title in titles)
+        return found["code"] or "".join(f"{text} " for text in texts)
 
     return tidy_lines(_OF_MDX.sub(shown, text))
 

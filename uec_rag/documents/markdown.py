@@ -49,6 +49,8 @@ _LAYOUT_TAG = re.compile(
 # Arguments of template tags that are shown.
 _ARGUMENT = re.compile(r"(?<![\w-])(?:caption|content|title)=([\"'`])(.*?)\1", re.DOTALL)
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
+_HEADING = re.compile(r"<h([1-6])(?:\s[^<>]*)?>(.*?)</h\1\s*>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _LONGEST_FRONT, _DEEPEST = 20_000, 100  # characters of YAML, and what nests in it
 _LARGEST = 2**53  # of an integer that every store can keep
 _PAIR = re.compile(r"^([\w-]+):[ \t]+[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
@@ -105,12 +107,25 @@ def _blocks(tokens: Sequence[Token], lines: Sequence[str], shown: Sequence[str])
 
             end = last + 1
             found = html_blocks("\n".join(lines[first:end]))
+        elif token.type == "html_block" and _HEADING.search(block := "\n".join(shown[first:end])):
+            found = [*_with_headings(block)]
         else:
             continue
         yield "\n".join(shown[start:first]).strip()
         yield from found
         start = end
     yield "\n".join(shown[start:]).strip()
+
+
+def _with_headings(block: str) -> Iterator[Block]:
+    """Yield what a block of HTML shows, with its headings."""
+    last = 0
+    for heading in _HEADING.finditer(block):
+        yield block[last : heading.start()].strip()
+        if text := " ".join(unescape(_TAG.sub(" ", heading[2])).split()):
+            yield Heading(text, int(heading[1]))
+        last = heading.end()
+    yield block[last:].strip()
 
 
 def _grid(tokens: Sequence[Token]) -> list[list[str]]:

@@ -27,14 +27,26 @@ _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a 
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
 _SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_ZERO = r"0*\.?0*(?:[a-z%]{1,4})?\s*(?:[;!/]|$)"
 _HIDDEN = re.compile(
-    r"(?:display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all)(?!\w)", re.I
+    r"(?:\A|[\s;])(?:display:none|(?:content-)?visibility:(?:hidden|collapse)|mso-hide:all"
+    r"|color:transparent|clip:rect\((?:[01](?:px)?[, ]*){4}\)|transform:scale\(0(?:,0)?\)"
+    rf"|opacity:{_ZERO}|(?:left|right|top|text-indent):-\d{{4,}}(?:px|em))(?!\w)",
+    re.IGNORECASE,
 )
-_SIZE = re.compile(r"font-size\s*:\s*(0*\.?0*(?:px|pt|em|rem|%)?\s*(?:;|!|$))?", re.I)
+_CLIPPED = re.compile(
+    rf"(?=.*overflow:hidden).*(?<![\w-])(?:max-)?(?:height|width):{_ZERO}", re.IGNORECASE
+)
+_SIZE = re.compile(rf"font(?:-size)?\s*:\s*({_ZERO}|[01]px\s*(?:[;!/]|$))?", re.I)
+_HIDING = {"hidden", "d-none"}
+_SPACES = re.compile(r"\s*([:,;()])\s*")
 _RAISED = re.compile(r"vertical-align\s*:\s*super", re.I)
 _OPENERS = (*HEADINGS[1:], "dt", "button", "summary", "a", "label")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
-_OPENING = ("aria-controls", "data-target", "data-bs-target", "href", "for")
+_OPENING = (
+    *("aria-controls", "data-target", "data-bs-target", "href", "for"),
+    *("popovertarget", "commandfor"),
+)
 
 
 def write_shown(soup: BeautifulSoup) -> None:
@@ -106,8 +118,17 @@ def _is_hidden(tag: Tag, opened: set[str]) -> bool:
 
     What holds a page or a formula is seen, and what a link or a heading opens.
     """
-    style = str(tag.attrs.get("style", ""))
-    if tag.attrs.get("hidden", "until-found") != "until-found" or _HIDDEN.search(style):
+    style = _SPACES.sub(r"\1", str(tag.attrs.get("style", "")))
+    is_closed = (tag.name == "dialog" and not tag.has_attr("open")) or tag.has_attr("popover")
+    is_marked = tag.attrs.get("hidden", "until-found") != "until-found" or is_closed
+    is_panel = tag.attrs.get("aria-hidden") == "true" and tag.name in (*_PIECES, "section")
+    if (
+        is_marked
+        or is_panel
+        or _has_hiding_class(tag)
+        or _HIDDEN.search(style)
+        or _CLIPPED.match(style)
+    ):
         return not _is_opened(tag, opened) and tag.find(["h1", "main", "math"]) is None
     if (size := _SIZE.search(style)) and size[1]:
         for text in tag.find_all(string=True):  # what is within may have a size of its own
@@ -115,6 +136,13 @@ def _is_hidden(tag: Tag, opened: set[str]) -> bool:
                 text.extract()
     is_sign = tag.attrs.get("aria-hidden") == "true" and tag.name not in _PIECES
     return is_sign and tag.find(_PIECES) is None
+
+
+def _has_hiding_class(tag: Tag) -> bool:
+    """Return whether a class of Bootstrap or Tailwind hides an element, on screens of any width."""
+    classes = {*tag.get_attribute_list("class")} - {None}
+    others = classes - _HIDING
+    return others < classes and not any(":" in one or one.startswith("d-") for one in others)
 
 
 def _is_opened(tag: Tag, opened: set[str]) -> bool:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,16 @@ _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
 # A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
 _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
 _HYPHENS = frozenset("-\u2010\u2011")
-_NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+(?!\w)")
+_NUMBER = re.compile(
+    r"(?<![\w.,])(?:\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})(?!\w)"
+)
+# Digits in groups, of a telephone or an order, or of an account, which begins with letters.
+_GROUPED = re.compile(
+    r"(?<![\w.,])(?:[A-Z]{2}\d\d(?: ?[A-Z\d]{4})+(?: [A-Z\d]{1,3})?"
+    r"|\d{1,9}(?:(?:\)[ /-]?|[ /.-])\(?\d{1,9}){1,9})(?![\w,])"
+)
+_FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # of a number in groups: a local telephone, an account
+_THOUSANDS, _YEARS = re.compile(r"\d{1,3}(?: \d{3})+"), re.compile(r"[12]\d{3}[/-][12]\d{3}")
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -79,7 +89,30 @@ _MONTHS = {
     )
     for name in names.split()
 }
-_HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)")
+_HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)|\d([-/.])(?:\d\d?|[^\W\d_]{3,9})\1\d\d(?!\d)")
+*_COUNTED, _COUNTS = (
+    Path(__file__).with_name("numbers.txt").read_text(encoding="utf-8").splitlines()
+)
+# What is counted ("chapter"), and what may be behind it and before it: numbers by their words.
+_SECTIONS = frozenset(_COUNTS.split()).union(map(str.capitalize, _COUNTS.split()))
+_BEFORE = {
+    word: str(number)
+    for number, words in enumerate(_COUNTED, 1)
+    for word in words.partition("|")[2].split()
+}
+_ROMAN = {
+    f"{tens}{ones}": str(10 * ten + one)
+    for ten, tens in enumerate(("", "X", "XX", "XXX"))
+    for one, ones in enumerate(("", *["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]))
+    if ten or one
+}
+_BEHIND = _BEFORE | {roman.lower(): number for roman, number in _ROMAN.items()}
+_BEHIND |= {
+    word: str(number)
+    for number, words in enumerate(_COUNTED, 1)
+    for word in words.partition("|")[0].split()
+}
+_CENTURIES = range(1900, 2100)
 _LETTER = regex.compile(r"\p{L}")
 _BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 _LATIN_WORD, _ACCENT = regex.compile(r"[\p{Latin}\p{Mn}]+"), regex.compile(r"\p{Mn}")
@@ -269,9 +302,9 @@ def split_words(text: str) -> list[str]:
     plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text) if has_digits else text
     normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
     dates = _find_dates(normal)
-    spelled = _replace(normal, dates, lambda of: of[0] if of["named"] else f"{of['year']} ")
+    spelled = _replace(normal, dates, lambda of: of[0] if _is_kept(of) else f"{of['year']} ")
     words: list[str] = (_ASCII_WORD if spelled.isascii() else _WORD).findall(spelled)
-    words += [whole for whole, _ in _compounds(normal, dates)]
+    words += [whole for whole, _ in (*_numerals(words), *_compounds(normal, dates))]
     if len(normal) > 1 and normal.isupper():
         words = [word.lower() if word.lower() in FUNCTION_WORDS else word for word in words]
     return words + _OPTION.findall(spelled)
@@ -287,7 +320,21 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     >>> compounds("Wi-Fi 2019-2020")
     [('WiFi', ['Wi', 'Fi'])]
     """
-    return _compounds(text, _find_dates(text))
+    return [*_numerals(_WORD.findall(text)), *_compounds(text, _find_dates(text))]
+
+
+def _numerals(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the numbers that words stand for, with them: of "chapter six", "Louis XIV"."""
+    found = list[tuple[str, list[str]]]()
+    if not _SECTIONS.isdisjoint(words):
+        for one, other in pairwise(words):
+            if one in _SECTIONS and (number := _BEHIND.get(other.lower())):
+                found.append((number, [other]))
+            elif other in _SECTIONS and (number := _BEFORE.get(one.lower())):
+                found.append((number, [one]))
+    if not _ROMAN.keys().isdisjoint(words):
+        found += [(_ROMAN[word], [word]) for word in words[1:] if len(word) > 1 and word in _ROMAN]
+    return found
 
 
 def _compounds(text: str, dates: Sequence[regex.Match[str]]) -> list[tuple[str, list[str]]]:
@@ -295,9 +342,14 @@ def _compounds(text: str, dates: Sequence[regex.Match[str]]) -> list[tuple[str, 
     has_hyphens = not _HYPHENS.isdisjoint(rest)  # else nothing is found
     found = filter(_LETTER.search, _COMPOUND.findall(rest) if has_hyphens else ())
     wholes = [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
+    for number in _GROUPED.findall(rest) if _DIGIT.search(rest) else ():
+        whole = _BETWEEN.sub("", number)
+        is_long = _FEWEST_DIGITS <= len(whole) <= _MOST_DIGITS and not _YEARS.fullmatch(number)
+        if is_long or _THOUSANDS.fullmatch(number):
+            wholes.append((whole, _WORD.findall(number)))
     for date in dates:
         days = _days(date)
-        own = _WORD.findall(date[0]) if date["named"] else []
+        own = _WORD.findall(date[0]) if _is_kept(date) else []
         wholes += [(day, own or [other for other in days if other != day] or [day]) for day in days]
     return wholes
 
@@ -317,6 +369,11 @@ def _find_dates(text: str) -> list[regex.Match[str]]:
     return [*_date().finditer(text)] if _HAS_YEAR.search(text) else []
 
 
+def _is_kept(date: regex.Match[str]) -> bool:
+    """Return whether a date keeps its words: it has a month's name, or may be a version."""
+    return date["named"] is not None or len(date["year"]) == 2
+
+
 def _replace(
     text: str, found: Sequence[regex.Match[str]], written: Callable[[regex.Match[str]], str]
 ) -> str:
@@ -331,6 +388,8 @@ def _replace(
 def _days(date: regex.Match[str]) -> list[str]:
     """Return the days that a date may be, of which 3/4/2024 has two."""
     day, year = int(date["day"]), date["year"]
+    if len(year) == 2:
+        year = f"{20 if year < '70' else 19}{year}"
     if name := date["named"]:
         pairs = [(_MONTHS[name.casefold()], day)]
     else:
@@ -344,33 +403,64 @@ def _days(date: regex.Match[str]) -> list[str]:
 def _date() -> regex.Pattern[str]:
     """Return the pattern of dates, which takes most of an import to compile, and is seldom used."""
     day, year, month = r"(?P<day>\d\d?)", r"(?P<year>[12]\d{3})", r"(?P<month>\d\d?)"
-    named = rf"(?P<named>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+    any_year, named = r"(?P<year>[12]\d{3}|\d\d)", _named_month()
     return regex.compile(
         rf"(?<![\w.,/-])(?:{year}(?:-|/|\.|[年년]\s?){month}(?:-|/|\.|[月월]\s?){day}[日일]?"
-        rf"|{day}(?P<mark>[-/.]){month}(?P=mark){year}"
+        rf"|{day}(?P<mark>[-/.]){month}(?P=mark){any_year}"
+        rf"|{day}(?P<mark>[-/]){named}(?P=mark){any_year}"
         rf"|{day}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{named}\.?,?\s(?:de\s)?{year}"
         rf"|{named}\.?\s{day}(?:st|nd|rd|th)?,?\s{year})(?=$|T\d|[^\w./-]|[.-](?!\d))",
         regex.IGNORECASE,
     )
 
 
-def spell_dates(text: str, is_known: Callable[[str], bool]) -> str:
-    """Spell out each date of which one day is known, the day first; see `compounds`.
+@cache
+def _day_of_year() -> regex.Pattern[str]:
+    """Return the pattern of dates of a question that have no year."""
+    day, named = r"(?P<day>\d\d?)", _named_month()
+    return regex.compile(
+        rf"(?<![\w.,/-])(?:{day}(?:st|nd|rd|th|º|\.)?[\s-](?:of\s|de\s)?{named}"
+        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?|{day}\.(?P<month>\d\d?)\.)(?![\w-]|,?\s?(?:de\s)?\d)",
+        regex.IGNORECASE,
+    )
+
+
+def _named_month() -> str:
+    return rf"(?P<named>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+
+
+def spell_dates(text: str, known: Callable[[Sequence[str]], Sequence[str]]) -> str:
+    """Spell out each date of which one day is known, as the texts write it; see `compounds`.
+
+    `known` chooses the terms that texts have. A date without a year has that of the one day known.
 
     Examples
     --------
-    >>> spell_dates("On 3/4/2024?", {"20240403"}.__contains__)
+    >>> there = {"20240403", "april"}
+    >>> spell_dates("On 3/4/2024?", lambda terms: [term for term in terms if term in there])
     'On 3 April 2024?'
+    >>> spell_dates("On April 3?", lambda terms: [term for term in terms if term == "20240403"])
+    'On 2024-04-03?'
     """
 
     def spelled(date: regex.Match[str]) -> str:
-        meant = [*filter(is_known, _days(date))]
-        if len(meant) != 1 or (date["named"] and date[0][0].isdigit()):
+        if "year" in date.groupdict():
+            days = _days(date)
+        else:
+            month = int(date["month"] or _MONTHS[date["named"].casefold()])
+            days = [f"{one}{month:02}{int(date['day']):02}" for one in _CENTURIES]
+        if len(meant := known(days)) != 1:
             return str(date[0])
-        of_year = next(name for name, number in _MONTHS.items() if number == int(meant[0][4:6]))
-        return f"{int(meant[0][6:])} {date['named'] or of_year.capitalize()} {meant[0][:4]}"
+        year, of_year, day = meant[0][:4], meant[0][4:6], meant[0][6:]
+        names = [name for name, number in _MONTHS.items() if number == int(of_year)]
+        written = known([*map(stem_of, names)])
+        if not written:
+            return f"{year}-{of_year}-{day}"
+        name = next(one for one in names if stem_of(one) in written)
+        return f"{int(day)} {name.capitalize()} {year}"
 
-    return str(_date().sub(spelled, text)) if _HAS_YEAR.search(text) else text
+    text = str(_date().sub(spelled, text)) if _HAS_YEAR.search(text) else text
+    return str(_day_of_year().sub(spelled, text)) if _DIGIT.search(text) else text
 
 
 def without_accents(word: str) -> str:
@@ -511,7 +601,10 @@ _PROBE = (
 )
 
 # Of those that a fit does not depend on: dates, abbreviations, addresses.
-_NOTATIONS = "IT on 3/4/2024, 12 March 2024 and 2024-05-06: https://www.example.com.br/a, may@b.com"
+_NOTATIONS = (
+    "IT on 3/4/2024, 12 March 2024 and 2024-05-06: https://www.example.com.br/a, may@b.com. 5.3.24 "
+    "7-Apr-24 +44 20 5550 188, DE89 3704 0044 0532 0130 00, 12 500, 1,25,000, Chapter IV, Henry VI"
+)
 
 
 @cache

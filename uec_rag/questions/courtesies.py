@@ -30,16 +30,25 @@ def is_courtesy(text: str, language: str = "") -> bool:
 
 def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str, ...]:
     """Return words in lower case without the courtesies around them: "2" of "2, please"."""
-    said, counts = _courtesies(language), range(_LONGEST_PHRASE, 0, -1)
-    while taken := next((count for count in counts if words[:count] in said), 0):
-        words = words[taken:]
-    while taken := next((count for count in counts if words[-count:] in said), 0):
-        words = words[:-taken]
-    return words
+    said = phrases("courtesies", language)
+    _, words = take_phrases(words, said)
+    _, turned = take_phrases(words[::-1], frozenset(one[::-1] for one in said))
+    return turned[::-1]
+
+
+def take_phrases(
+    words: tuple[str, ...], known: frozenset[tuple[str, ...]]
+) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """Return the phrases with which words begin, the longest first, and the words behind them."""
+    taken, counts = list[tuple[str, ...]](), range(_LONGEST_PHRASE, 0, -1)
+    while count := next((count for count in counts if words[:count] in known), 0):
+        taken, words = [*taken, words[:count]], words[count:]
+    return taken, words
 
 
 @cache
-def _courtesies(language: str) -> frozenset[tuple[str, ...]]:
-    codes = [language] if language else languages()
-    said = (one for code in codes for one in tables()[code]["replies"]["courtesies"].split(","))
-    return frozenset(tuple(WORD_OR_CLITIC.findall(one)) for one in said)
+def phrases(key: str, language: str = "", table: str = "replies") -> frozenset[tuple[str, ...]]:
+    """Return the phrases of a language under a key of a table, as words; "" for all languages."""
+    tables_ = (tables()[code].get(table, {}) for code in ([language] if language else languages()))
+    said = (one for of_code in tables_ for one in of_code.get(key, "").casefold().split(","))
+    return frozenset(filter(None, (tuple(WORD_OR_CLITIC.findall(one)) for one in said)))

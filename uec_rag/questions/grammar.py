@@ -46,20 +46,27 @@ _AND, _BEGINS_PART, _REFERS = (
     regex.compile(_PARTS[key].format(auxiliaries=_AUXILIARIES.replace(" ", "|")), regex.IGNORECASE)
     for key in ("and", "begins", "refers")
 )
-_COMPARED = [[regex.compile(one, regex.IGNORECASE) for one in row] for row in _PARTS["compared"]]
-_EITHER = regex.compile(r"[,:] "), regex.compile(" or ")
+_COMPARED, _EITHER = (
+    [[regex.compile(one, regex.IGNORECASE) for one in row] for row in _PARTS[key]]
+    for key in ("compared", "either")
+)
 
 
-def _two_things(
-    text: str, before: regex.Pattern[str], between: regex.Pattern[str]
-) -> tuple[str, ...]:
-    """Return what stands on both sides of `between`, after `before`; () over several sentences."""
+def _things(text: str, before: regex.Pattern[str], between: regex.Pattern[str]) -> tuple[str, ...]:
+    """Return what stands on both sides of `between`, after `before`; () over several sentences.
+
+    On the left, there may be several names, with commas.
+    """
     if (begin := before.search(text)) is None:
         return ()
     things = between.split(text[begin.end() :].rstrip(" ?.!"), 1)
+    if len(things) == 2 and all(map(_CAPITAL.match, names := things[0].split(", "))):
+        things = [*(name.rstrip(",") for name in names), things[1]]
     plain = [thing.split() for thing in things if thing.strip() and not _SENTENCES.search(thing)]
-    if len(plain) != 2:
+    if len(plain) < 2 or len(plain) != len(things):
         return ()
+    if len(plain) > 2:
+        return tuple(" ".join(thing) for thing in plain)
     one, other = plain
     has_article = begin.groupdict().get("article") is not None
     if has_article and len(one) == 1 < len(other) and other[0] != "the":
@@ -72,10 +79,10 @@ _SENTENCES = regex.compile("[?.!,]")
 
 @skip_long_texts(())
 def parts_of(question: str) -> tuple[str, ...]:
-    """Return the two questions that an English one is; () if it is one.
+    """Return the two questions or more that an English one is; () if it is one.
 
-    They are those that "and" or "or" joins, neither of which refers back, and what each of two
-    things is that are compared. Each has a word that says something.
+    They are those that "and" or "or" joins, neither of which refers back, and what each thing is of
+    those that are compared. Each has a word that says something.
 
     Examples
     --------
@@ -95,10 +102,10 @@ def parts_of(question: str) -> tuple[str, ...]:
         if begins and not _refers_to_other(other):
             return one, other
     text = " ".join(question.split())
-    things = next(filter(None, (_two_things(text, *form) for form in _COMPARED)), ())
+    things = next(filter(None, (_things(text, *form) for form in _COMPARED)), ())
     if not things and text.endswith("?"):
-        either = _two_things(text, *_EITHER)
-        things = either if all(map(_CAPITAL.match, either)) else ()
+        named = (either for form in _EITHER if (either := _things(text, *form)))
+        things = next((either for either in named if all(map(_CAPITAL.match, either))), ())
     if not all(map(_content, things)) or any(map(refers_back, things)):
         return ()
     return tuple(f"{thing}?" if is_question(thing) else f"What is {thing}?" for thing in things)
@@ -267,6 +274,12 @@ def complete_question(question: str) -> str:
     words = lower(rest)
     begins = bool(words) and words[0] in WORDS["openings"] and not WORDS["verbs"].isdisjoint(words)
     return rest if begins and not _lacks_referent_or_content(rest) else ""
+
+
+def without_conjunction(question: str) -> str:
+    """Return a question without what begins it if it goes on: "Borg?" of "And Borg?"."""
+    conjunction = _goes_on(question)
+    return question[conjunction.end() :] if conjunction else question
 
 
 _NAME = regex.compile(

@@ -23,6 +23,8 @@ ENGLISH = "en"
 
 _OTHERS = "others"  # the table of the languages that nothing is told in
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:'\p{L}+)*")
+# An identifier, "com.example.billing", which is in no language either.
+_DOTTED = regex.compile(r"(?<![\w.])[A-Za-z0-9-]+(?:[._\\][a-z0-9-]+){2,}(?!\w)", regex.ASCII)
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
 _CHARACTERS = 1.5  # of a word in Chinese or Japanese
 _MARK = 0.5  # of a word
@@ -79,8 +81,8 @@ def language_of(text: str) -> str:
     """Return the code of the language that a text is in; "" if it is uncertain or another.
 
     The language with most words in the text wins: function words, each shared by the languages that
-    have it, all words in a script of one language, and pairs of Chinese characters. URLs and
-    addresses are in none.
+    have it, all words in a script of one language, and pairs of Chinese characters. URLs,
+    addresses and identifiers with several dots are in none.
 
     Examples
     --------
@@ -88,7 +90,7 @@ def language_of(text: str) -> str:
     ['de', 'zh', '']
     """
     points = Counter[str]()
-    text = ADDRESS.sub(" ", text)
+    text = _DOTTED.sub(" ", ADDRESS.sub(" ", text))
     words = _WORD.findall(text.lower().replace("’", "'"))
     known = languages_of_words()
     for word in words:

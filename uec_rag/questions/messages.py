@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import dropwhile
+from functools import cache
+from itertools import dropwhile, pairwise
 
 import regex
 
 from uec_rag.base.text import SENTENCE_END
+from uec_rag.questions.courtesies import is_courtesy
 from uec_rag.questions.grammar import WORDS, lower
-from uec_rag.questions.languages import ENGLISH, tables
+from uec_rag.questions.languages import ENGLISH, language_of, tables
 
 _INDIRECT = tables()[ENGLISH]["indirect"]
 LONGEST_QUESTION = 200
 """The number of characters up to which a text is a question as a whole, and not a message."""
 
 # A line that goes on in lower case, and was long enough to be wrapped.
-_WRAPPED = regex.compile(r"(?<=[^\n]{40}[^\s.!?:;])[ \t]*\n[ \t]*(?=\p{Ll})")
+_WRAPPED = regex.compile(
+    r"(?<=[^\n]{40}[^\s.!?:;])[ \t]*\n[ \t]*(?!(?:at|error|fatal|panic)\b)(?=\p{Ll})"
+)
 _PARAGRAPH = regex.compile(r"\n\s*\n")
 _ENDS_ASKING = regex.compile(r"[?？؟][\s\"'”’»)\]*_]*\Z")
 _LABEL, _SPEAKER = (
@@ -27,18 +31,27 @@ _LABEL, _SPEAKER = (
     )
     for kind in ("labels", "speakers")
 )
+_WORD = regex.compile(r"[\p{L}\p{N}]")
 _TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
 _QUOTED = regex.compile(r"\A\s*+[>|]")
+# The line of a log that says what failed: "PermissionError: ...", "fatal: not a repository".
+_FAILURE = regex.compile(
+    r"(?:Caused by: |Uncaught |npm )*(?:[A-Za-z_][\w.$]*(?:Error|Exception)(?=:|\Z)"
+    r"|Exception in thread |(?i:(?:error|fatal|panic)[:\[]|err! ))[^?]*+\Z"
+)
+_STOPS = tuple(".!?:;…。！？")
 _FULL_STOP = regex.compile(r"[.!,;:。！]")
 
 
 def asking_part(message: str) -> tuple[str, str]:
     r"""Return the part of a message that asks, and the rest; the part is "" if nothing asks.
 
-    A text of up to 200 characters asks as a whole. Of a longer one, what follows the last label
+    A text of up to 200 characters asks as a whole, but for courtesies and signs behind its question
+    mark. Of a longer one, what follows the last label
     ("Question:") asks, else the sentences with question marks in the last paragraph that has any,
     else the last sentence that begins as a question or a request, unless the last paragraph is a
-    line without a full stop. Quoted lines of a mail ask if no others do.
+    line without a full stop. Quoted lines of a mail ask if no others do, then the last line that
+    says what failed; a text that tells a problem asks as a whole.
 
     Examples
     --------
@@ -48,7 +61,9 @@ def asking_part(message: str) -> tuple[str, str]:
     ''
     """
     if len(message) <= LONGEST_QUESTION:
-        return message, ""
+        asked, mark, behind = message.rpartition("?")  # "?? pls" asks no more than "?"
+        is_noise = not _WORD.search(behind) or is_courtesy(behind)
+        return f"{asked.rstrip(' ?!')}{mark}" if _WORD.search(asked) and is_noise else message, ""
     rows, sentences = list[int](), list[str]()
     for paragraph in _PARAGRAPH.split(_WRAPPED.sub(" ", message.replace("\r\n", "\n")).strip()):
         for place, sentence in enumerate(_sentences(paragraph)):
@@ -56,7 +71,10 @@ def asking_part(message: str) -> tuple[str, str]:
             rows.append(rows[-1] + begins if rows else 0)
             sentences.append(sentence)
     told = [_asks(sentences, place, rows) for place in range(len(sentences))]
-    if not (best := max(told, default=0)):
+    best = max(told, default=0)
+    if not best and _tells_problem(message):
+        return message, ""
+    if not best:
         return "", message
     last = len(told) - 1 - told[::-1].index(best)
     asking = {last}
@@ -64,6 +82,28 @@ def asking_part(message: str) -> tuple[str, str]:
         asking |= {at for at, by in enumerate(told) if by == best and rows[at] == rows[last]}
     asked = " ".join(_plain(sentences[place]) for place in sorted(asking))
     return asked, "\n".join(one for at, one in enumerate(sentences) if at not in asking)
+
+
+def _tells_problem(message: str) -> bool:
+    """Return whether a message tells of a trouble, or in prose of something of one's own."""
+    own, trouble = _problems(language_of(message) or ENGLISH)
+    if trouble.search(message):
+        return True
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    broken = sum(not one.endswith(_STOPS) and next_[0].isupper() for one, next_ in pairwise(lines))
+    return own.search(message) is not None and 2 * broken <= len(lines)  # no verses
+
+
+@cache
+def _problems(language: str) -> tuple[regex.Pattern[str], ...]:
+    """Return patterns of the words by which a language tells of oneself, and of a trouble."""
+    patterns = list[regex.Pattern[str]]()
+    for text in (tables()[language]["problem"][key] for key in ("own", "trouble")):
+        phrases = regex.escape(" ".join(text.split()), special_only=True, literal_spaces=True)
+        some = phrases.replace(", ", "|").replace(" ", r"\s+").replace("'", "['’]")
+        edge = r"[\p{Latin}\p{Cyrillic}]"  # the other scripts join words
+        patterns.append(regex.compile(rf"(?<!{edge})(?:{some})(?!{edge})", regex.IGNORECASE))
+    return tuple(patterns)
 
 
 def _sentences(paragraph: str) -> list[str]:
@@ -78,7 +118,7 @@ def _sentences(paragraph: str) -> list[str]:
 
 
 # What tells that a sentence asks, the weakest first.
-_QUOTES, _OPENS, _KEYWORDS, _OPENS_LAST, _MARK, _LABELLED = range(1, 7)
+_FAILS, _QUOTES, _OPENS, _KEYWORDS, _OPENS_LAST, _MARK, _LABELLED = range(1, 8)
 
 
 def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
@@ -92,9 +132,12 @@ def _asks(sentences: Sequence[str], place: int, rows: Sequence[int]) -> int:
         if _QUOTED.match(text):
             return _QUOTES
         return _MARK if marked else _OPENS_LAST if in_last else _OPENS
-    alone = in_last and rows[0] != rows[-1] and rows[place - 1] != rows[-1]
+    if _FAILURE.match(text):
+        return _FAILS
+    alone = in_last and rows[0] != rows[-1] and rows.count(rows[-1]) == 1
     is_short = len(text) <= LONGEST_QUESTION and len(text.split()) > 1
-    return _KEYWORDS if alone and is_short and not _FULL_STOP.search(text) else 0
+    closes = all(word[0].isupper() for word in text.split()) or is_courtesy(text)  # or signs
+    return _KEYWORDS if alone and is_short and not closes and not _FULL_STOP.search(text) else 0
 
 
 def _is_heading(sentence: str) -> bool:

@@ -112,6 +112,7 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     sure = assessed.confidence
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[places_of(found, JUDGED, offered)].sum()))
+    is_changed = query.is_part or query.is_other
     decision = decide_one(
         sure,
         unsaid,
@@ -121,7 +122,7 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=found.unfamiliar,
         language=method.language or asked.language,
-        searched_as=asked.text if query.is_part or asked.role in ("spelled", "carried") else "",
+        searched_as=asked.text if is_changed or asked.role in ("spelled", "carried") else "",
         asks=query.asks,
     )
     kept = places_of(found, k, offered)

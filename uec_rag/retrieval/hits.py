@@ -376,7 +376,7 @@ class SearchResult:
 def cover(
     whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int, reserved: int
 ) -> Result:
-    """Answer a question by hits of both of its parts, with the confidence of the weaker one.
+    """Answer a question by hits of all of its parts, with the confidence of the weakest one.
 
     The hits are those of the question as one, of which some give way to the first of its parts: a
     question that only looks like two must not lose them.
@@ -385,25 +385,25 @@ def cover(
     ----------
     whole : Result
         That of the question as one.
-    parts : sequence of two Result
-    asked : sequence of two str
-        The parts; the reason names the weaker one if it is not answered.
+    parts : sequence of Result
+    asked : sequence of str
+        The parts; the reason names the weakest one if it is not answered.
     k : int
         Number of hits.
     reserved : int
         How many of the first `JUDGED` hits are those of the parts.
     """
-    weaker = min(range(2), key=lambda at: parts[at].decision.confidence)
-    least, most = parts[weaker].decision, min(k, JUDGED)
+    weakest = min(range(len(parts)), key=lambda at: parts[at].decision.confidence)
+    least, most = parts[weakest].decision, min(k, JUDGED)
     hits = _covering(whole.hits, _in_turn(parts, most)[: reserved if most > 1 else 0], k)
     hits = [replace(hit, relevance=min(hit.relevance, least.confidence)) for hit in hits]
     decision = replace(
         least,
         underspecified=min(whole.decision.underspecified, least.underspecified),
         readings=whole.decision.readings,
-        searched_as=asked[weaker] if least.action != "answer" else whole.decision.searched_as,
+        searched_as=asked[weakest] if least.action != "answer" else whole.decision.searched_as,
     )
-    taken = replace(parts[weaker], hits=tuple(hits))
+    taken = replace(parts[weakest], hits=tuple(hits))
     return replace(taken, decision=decide_again(decision, least.threshold))
 
 
@@ -423,15 +423,18 @@ def _covering(own: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
 
 
 def _in_turn(parts: Sequence[Result], k: int) -> list[Hit]:
-    """Order the hits of two parts in turn, first those with which both are most likely answered."""
-    first, second = parts
-    odds = {
-        most: first.confidence_at(most) * second.confidence_at(k - most) for most in range(1, k)
-    }
-    best = max(odds, key=lambda most: (odds[most], -abs(2 * most - k)), default=1)
+    """Order the hits of parts in turn, first those with which all are most likely answered."""
+    counts = [max(k // len(parts), 1)] * len(parts)
+    if len(parts) == 2:
+        first, second = parts
+        odds = {
+            most: first.confidence_at(most) * second.confidence_at(k - most) for most in range(1, k)
+        }
+        best = max(odds, key=lambda most: (odds[most], -abs(2 * most - k)), default=1)
+        counts = [best, k - best]
     ranked = [
         (rank >= most, rank, number, hit)
-        for number, (part, most) in enumerate(zip(parts, (best, k - best), strict=True))
+        for number, (part, most) in enumerate(zip(parts, counts, strict=True))
         for rank, hit in enumerate(part.hits)
     ]
     return [hit for *_, hit in sorted(ranked, key=lambda row: row[:3])]

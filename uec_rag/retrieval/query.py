@@ -7,11 +7,12 @@ A reply to a clarifying question is parsed together with the question that was a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from uec_rag.base.checks import as_list, as_strings, check_k, check_share
 from uec_rag.base.properties import cached_property
+from uec_rag.base.text import SENTENCE_END
 from uec_rag.confidence.replies import (
     Within,
     choose_label,
@@ -23,7 +24,7 @@ from uec_rag.confidence.replies import (
     is_clarifying_question,
     names_some,
 )
-from uec_rag.questions import courtesies, grammar, messages
+from uec_rag.questions import answers, courtesies, grammar, messages
 from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.stores.base import Filter, check_stored_text
 
@@ -90,6 +91,9 @@ class Query:
         The probability that `spelled` is what is meant.
     is_part : bool
         True if the text is the part of a message that asks.
+    is_other : bool
+        True if the text is another than what was said: what the assistant offered, or the question
+        whose answer was asked about.
     asks : bool
         False for a message in which nothing asks, whose text is all of it, and for a courtesy.
     """
@@ -102,6 +106,7 @@ class Query:
     spelled: str = ""
     likely: float = 1.0
     is_part: bool = False
+    is_other: bool = False
     asks: bool = True
 
     @classmethod
@@ -118,12 +123,17 @@ class Query:
         Of a message of over 200 characters, the part that asks is the question, and the rest is the
         turn before it.
 
+        A reply that takes up what the assistant offered or listed is that as a question, and what
+        asks about the last answer ("Source?") is the question before it.
+
         Examples
         --------
         >>> query = Query.parse("rsync", ["How do I force it?", "Do you mean rsync or git add?"])
         >>> query.text, query.replies
         ('How do I force it?', ('rsync',))
         """
+        if within is None and (other := _other_question(said, history)):
+            return replace(cls.parse(*other), said=said, is_other=True)
         if within is not None and not isinstance(within, str):
             text, before, ids = said, history, chosen_ids(within)
             replies: tuple[str | tuple[str, ...], ...] = (ids,)
@@ -137,13 +147,13 @@ class Query:
             return cls(text, searched_turns(text, before), replies, before, said, asks=False)
         # A reply that is more text of the question was asked for.
         asked, rest = messages.asking_part(text) if text in (said, *history) else (text, "")
-        turns = searched_turns(asked or text, before)
+        earlier = searched_turns(asked or text, before)
         if not rest:
-            return cls(text, turns, replies, before, said)
+            return cls(asked, earlier, replies, before, said)
         if not asked:
-            return cls(text, turns, replies, before, said, asks=False)
+            return cls(text, earlier, replies, before, said, asks=False)
         rest = rest.encode()[-_ROOM_OF_REST:].decode(errors="ignore")
-        return cls(asked, [*turns, rest], replies, [*before, rest], said, is_part=True)
+        return cls(asked, [*earlier, rest], replies, [*before, rest], said, is_part=True)
 
     @property
     def lines(self) -> str:
@@ -183,6 +193,30 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
     return text, spoken[:position], replies
 
 
+def _other_question(said: str, history: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """Return the question that a turn stands for, with the turns before it; None if for none."""
+    if not history or is_clarifying_question(history[-1]):
+        return None
+    last = history[-1]  # a plain string may be a user's, who ends no sentence before an offer
+    is_answer = answers.is_note(last) or SENTENCE_END.search(last) is not None
+    if is_answer and (offered := answers.offers(last)):
+        places = find_positions(grammar.without_conjunction(said), offered)
+        if answers.accepts(said) and answers.offers_to_tell(last):
+            places = [*range(len(offered))]
+        if places:
+            return " and ".join(offered[place] for place in places), history[:-1]
+    if not answers.asks_about_answer(said):
+        return None
+    for place in range(len(history) - 1, -1, -1):
+        before, earlier = history[place], history[:place]
+        if other := _other_question(before, earlier):
+            return other
+        is_said = is_clarifying_question(before) or answers.is_note(before)
+        if not (is_said or courtesies.is_courtesy(before)):
+            return before, earlier
+    return None
+
+
 def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     """List the turns that a question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
@@ -195,10 +229,12 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     while before:
         turn, earlier, replies = _parse_turns(before[-1], before[:-1])
         if not replies:
-            turn, earlier = before[-1], before[:-1]
+            alone = before[-1], before[:-1]
+            turn, earlier = _other_question(*alone) or alone
         turn = messages.asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
-        if is_clarifying_question(said) or courtesies.is_courtesy(said):
+        is_told = is_clarifying_question(said) or answers.is_note(said)
+        if is_told or courtesies.is_courtesy(said):
             continue
         room -= len(said.encode())
         if room < 0:
@@ -212,8 +248,9 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     """List the turns of a conversation that are relevant to the next question, oldest first.
 
     These are the user's turns and the answers that ask back, of this package ("Do you mean A or
-    B?") or of a language model ("Which year?"), without which a reply says little. Other answers,
-    system prompts and results of tools are left out.
+    B?") or of a language model ("Which year?"), without which a reply says little; of an answer
+    that offers or lists something, only that. Other answers, system prompts and results of tools
+    are left out.
 
     Parameters
     ----------
@@ -225,13 +262,16 @@ def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
     >>> turns_of([("system", "Be brief."), ("user", "Who pays?"), ("assistant", "The tenant.")])
     ['Who pays?']
     """
-    turns = []
+    said = []
     for who, text in messages:
         if who == "user":
-            turns.append(text)
-        elif who == "assistant" and (asked := extract_clarifying_question(text)) is not None:
-            turns.append(asked)
-    return turns
+            said.append(text)
+        elif who == "assistant":
+            if not is_clarifying_question(text) and (note := answers.note_offers(text)):
+                said.append(note)
+            elif (asked := extract_clarifying_question(text)) is not None:
+                said.append(asked)
+    return said
 
 
 def parse_queries(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import compress
 from math import prod
 from typing import TypeAlias, cast
 
@@ -77,7 +78,10 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     found = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
     nearest = {word: meant for word, (meant, likely) in found.items() if likely > _LIKELY}
     spelled = _SPELLABLE.sub(lambda word: nearest.get(word[0]) or word[0], text)
-    spelled = lexical.spell_dates(spelled, lambda day: any(count([lexical.key_of(day)])))
+    spelled = lexical.spell_dates(
+        spelled,
+        lambda terms: [*compress(terms, count([*map(lexical.key_of, terms)]))],
+    )
     if spelled == text:
         return query
     return replace(query, spelled=spelled, likely=prod(found[word][1] for word in nearest))

@@ -1,8 +1,8 @@
 """The contract of stores: passages with Gaussians, searched by the uncertainty-aware score.
 
 Metadata is what JSON brings back as it was. What one engine would change, miss or refuse is refused
-here, for all of them and for what a filter asks: whole numbers beyond 2**53, which engines compare
-as floats, infinity, which JSON lacks, and NUL characters, which databases may cut.
+here, for all of them and for what a filter asks: infinity, which JSON lacks, and NUL characters,
+which databases may cut. Whole numbers beyond 2**53, which engines compare as floats, become text.
 """
 
 from __future__ import annotations
@@ -332,9 +332,9 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Copy metadata, converting values to strings, numbers, booleans, None, lists and dicts.
 
     Dates and times become ISO 8601 strings, which filters by a date compare as moments
-    (`DateText`). Paths and UUIDs become strings, NumPy scalars and Decimals numbers, NaN and NaT
-    None, and tuples become lists, so that a search returns the same metadata before saving and
-    after loading.
+    (`DateText`). Paths, UUIDs and whole numbers beyond 2**53, such as ids of 64 bits, become
+    strings, NumPy scalars and Decimals numbers, NaN and NaT None, and tuples become lists, so that
+    a search returns the same metadata before saving and after loading.
 
     Parameters
     ----------
@@ -347,8 +347,8 @@ def normalise(metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
     TypeError
         If a value or a key has another type; the message has the path to it.
     ValueError
-        If a string is not valid Unicode or contains NUL, if a number is infinite or is an integer
-        beyond 2**53, or if the nesting is too deep or circular.
+        If a string is not valid Unicode or contains NUL, if a number is infinite, or if the
+        nesting is too deep or circular.
 
     Examples
     --------
@@ -406,12 +406,7 @@ def _value(value: object, where: str, depth: int) -> Any:  # noqa: ANN401
     if isinstance(value, str):
         return check_stored_text(value, where)
     if isinstance(value, int):
-        if abs(value) > _EXACT:
-            raise ValueError(
-                f"{where}: expected whole numbers from -2**53 to 2**53, got one of "
-                f"{value.bit_length()} bits; engines would round it: store it as text."
-            )
-        return int(value)
+        return int(value) if abs(value) <= _EXACT else str(int(value))  # engines would round it
     if isinstance(value, float):
         if math.isinf(value):
             raise ValueError(f"{where}: expected a finite number, got {value}; leave it out.")

@@ -175,8 +175,12 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
             limit = normalise_value(operand, where)
         if name == "$exists" and not isinstance(operand, bool):
             raise TypeError(f"filter: $exists expects True or False, got {operand!r:.60}.")
-        if name in ORDERS and not isinstance(limit, str | int | float):
-            raise TypeError(f"filter: {name} expects a number or a text, got {operand!r:.60}.")
+        is_text = isinstance(limit, str) and not hasattr(operand, "__index__")
+        if name in ORDERS and not (is_text or isinstance(limit, int | float)):
+            raise TypeError(
+                f"filter: {name} expects a number or a text, got {operand!r:.60}; of whole "
+                "numbers, those from -2**53 to 2**53 are compared."
+            )
         is_negated = name in _NEGATED or (name == "$exists" and not limit)
         limit = True if name == "$exists" else limit
         condition = Compare(keys, cast(Operator, _NEGATED.get(name, name)), limit)

@@ -1,0 +1,149 @@
+"""What a turn says of the answer before it: it takes up what is offered, or asks about the answer.
+
+The phrases are those of `languages`, in their tables `replies` and `answer`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import regex
+
+from uec_rag.base.text import LONGEST_ASKED, skip_long_texts
+from uec_rag.questions import languages
+from uec_rag.questions.courtesies import WORD_OR_CLITIC, phrases, take_phrases, without_courtesies
+from uec_rag.questions.grammar import WORDS, without_conjunction
+from uec_rag.questions.languages import ENGLISH, language_of, tables
+
+_ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
+_INLINE = regex.compile(r"(?:^|(?<=[\s:]))\(?(?:[1-9][.)]|[a-h]\))\s+")
+_SENTENCE, _MARKS = regex.compile(r"[.?!](?:\s|\Z).*", regex.DOTALL), "*_`,;. "
+# "We have lamps, chairs and tables."
+_SERIES = regex.compile(
+    r"(?::\s*|\b(?:about|are|between|have|is|of|offer|on|with)\s+)"
+    r"((?:[^\s,.:;?!][^,.:;?!\n]{0,60},\s+)+[^,.:;?!\n]{1,80})[.?!]",
+    regex.IGNORECASE,
+)
+_NOTED = regex.compile(r"\[1\] |\(1\) ")
+# Of what is offered without a name: "anything else", "more about it".
+_NAMELESS = regex.compile(
+    r"\b(?:else|anything|any|these|this|that|it|them|more)\b", regex.IGNORECASE
+)
+
+
+def offers(answer: str) -> list[str]:
+    r"""List what an answer offers to tell next, else the items of its list; [] if there is none.
+
+    Examples
+    --------
+    >>> offers("Two years. Would you like to know how long gift cards are valid?")
+    ['how long gift cards are valid']
+    >>> offers("I know about:\n- refunds\n- lamps"), offers("Can I help with anything else?")
+    (['refunds', 'lamps'], [])
+    """
+    text = answer[-LONGEST_ASKED:]
+    if named := _named_in_offer(text):
+        return named
+    items = _ITEM.findall(text)
+    if len(items) < 2 and not _NOTED.match(text):
+        items = [_SENTENCE.sub("", item) for item in _INLINE.split(text)[1:]]
+    if len(items) < 2 and (series := _SERIES.findall(text)):
+        parts = _split(series[-1], language_of(text) or ENGLISH)
+        items = parts if len(parts) > 2 else []  # "two years, or three" is none
+    is_list = len(items) > 1 or _NOTED.match(text)
+    return [item.strip(_MARKS) for item in items] if is_list else []
+
+
+def note_offers(answer: str) -> str:
+    """Return a turn that has nothing but what an answer `offers`; "" if that is nothing."""
+    marks = "[{}] {}" if offers_to_tell(answer) else "({}) {}"
+    return "\n".join(marks.format(number, one) for number, one in enumerate(offers(answer), 1))
+
+
+def is_note(turn: str) -> bool:
+    """Return whether a turn is one that `note_offers` makes."""
+    return _NOTED.match(turn) is not None
+
+
+def offers_to_tell(answer: str) -> bool:
+    """Return whether an answer offers something in words, which "yes" takes up, and no list."""
+    return answer.startswith("[1] ") or bool(_named_in_offer(answer[-LONGEST_ASKED:]))
+
+
+def _named_in_offer(text: str) -> list[str]:
+    language = language_of(text) or ENGLISH
+    found = [*_offer(language).finditer(text)]
+    if not found or _NAMELESS.search(found[-1]["what"]):
+        return []
+    return _split(found[-1]["what"], language)
+
+
+def _split(text: str, language: str) -> list[str]:
+    """Split what is said in a series: "refunds, invoices or lamps"."""
+    _, between, _, comma = languages.template(language)
+    also = tables()[language]["replies"].get("and", between).partition(",")[0]
+    joints = "|".join(regex.escape(one.strip()) for one in (between, also))
+    apart = rf",?\s(?:{joints})\s|{regex.escape(comma)}"
+    return [one.strip(_MARKS) for one in regex.split(apart, text) if one.strip(_MARKS)]
+
+
+@cache
+def _offer(language: str) -> regex.Pattern[str]:
+    begins = tables()[language]["replies"].get("offers", "(?!)")
+    return regex.compile(rf"\b(?:{begins})[ ,:]+(?P<what>\p{{L}}[^?.!\n]+)", regex.IGNORECASE)
+
+
+@skip_long_texts(False)
+def accepts(reply: str) -> bool:
+    """Return whether a reply takes up an offer.
+
+    Examples
+    --------
+    >>> [accepts(reply) for reply in ("Yes, tell me!", "ja, gerne", "No thanks.", "Who?")]
+    [True, True, False, False]
+    """
+    taken, rest = take_phrases(_words(reply), phrases("courtesies") | phrases("accepts"))
+    declines = not phrases("declines").isdisjoint(taken)
+    return not rest and not declines and not phrases("accepts").isdisjoint(taken)
+
+
+@skip_long_texts(False)
+def asks_about_answer(turn: str) -> bool:
+    """Return whether a turn asks for the last answer in another form, or where it is from.
+
+    It is a set phrase, or has no words but those of a form or a source, with function words: as a
+    request ("say that in German"), or as an ellipsis ("shorter please").
+
+    Examples
+    --------
+    >>> said = ("Say that in German", "Source?", "Are you sure?", "Sag es kürzer", "Say who pays")
+    >>> [asks_about_answer(turn) for turn in said]
+    [True, True, True, True, False]
+    """
+    plain = without_conjunction(turn)
+    goes_on = plain != turn  # "and in English?" is more of a question
+    words = _words(plain)
+    return any(_asks_about(words, code, goes_on=goes_on) for code in languages.languages())
+
+
+def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool:
+    if (table := tables()[language].get("answer")) is None:
+        return False
+    plain = without_courtesies(words, language)
+    _, asked = take_phrases(plain, phrases("begins", language, "answer"))
+    if {words, plain, asked} & phrases("asks", language, "answer"):
+        return True
+    form, of_language, beside, verbs = (
+        {*table[key].split()} for key in ("forms", "languages", "beside", "verbs")
+    )
+    forms = form if goes_on else form | of_language
+    others = forms.union(
+        beside, tables()[language]["words"].split(), languages.function_words(language)
+    )
+    requests = bool(asked) and asked[0] in verbs
+    names_form = not forms.isdisjoint(asked) and asked[0] not in WORDS["openings"]
+    return (requests or names_form) and others.issuperset(asked[requests:])
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(WORD_OR_CLITIC.findall(text.casefold().replace("’", "'")))
