@@ -31,7 +31,14 @@ from uec_rag.advice.ask import PROMPT, Advisor, prompt
 from uec_rag.base.checks import check_type, quote
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import Whole, hits, passages_of, turns, with_findings
+from uec_rag.llama_index.nodes import (
+    Whole,
+    hits,
+    passages_of,
+    plain_hit,
+    turns,
+    with_findings,
+)
 from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.metadata import KEY
@@ -60,7 +67,8 @@ def pending_on_nodes(
     search: Callable[[str], list[NodeWithScore]] | None = None,
 ) -> Pending[list[NodeWithScore]]:
     """Decide at the threshold on nodes, for a question with the turns before it."""
-    return pending_on(nodes, gate, question, text_of, _DECIDED, search)
+    plain = [*map(plain_hit, nodes)]
+    return pending_on(plain, gate, question, text_of, _DECIDED, search)
 
 
 def text_of(node: NodeWithScore) -> str:

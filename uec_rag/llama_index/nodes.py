@@ -34,7 +34,7 @@ from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.framework import note
-from uec_rag.retrieval.metadata import HitMetadata, own_metadata
+from uec_rag.retrieval.metadata import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Filter, Passage, make_passages
 from uec_rag.stores.filters import translate
@@ -118,7 +118,15 @@ def with_findings(node: BaseNode, told: dict[str, Any]) -> BaseNode:
 
 
 def _without_findings(hit: BaseNode, kind: type[BaseNode]) -> BaseNode:
-    return kind.model_construct(**dict(hit) | {"metadata": own_metadata(hit.metadata)})
+    return kind.model_construct(**dict(hit) | {"metadata": as_json(own_metadata(hit.metadata))})
+
+
+def plain_hit(hit: NodeWithScore) -> NodeWithScore:
+    """Return a hit whose score and metadata are JSON values."""
+    metadata = type(hit.node.metadata)(as_json(hit.node.metadata))
+    return NodeWithScore(
+        node=hit.node.model_copy(update={"metadata": metadata}), score=as_json(hit.score)
+    )
 
 
 class _Hit(TextNode):
