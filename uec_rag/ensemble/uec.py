@@ -203,8 +203,8 @@ class UEC:
         The shared space is one block, whose Gaussians are those of `embed`. An encoder of words
         embeds `words` in place of the texts, if given.
 
-        If one may wait for a service, they work in threads; of questions, if several may, since a
-        thread takes longer than the words of a question.
+        If one of several models may wait for a service, they work in threads; of questions, if
+        several may, since a thread takes longer than a question. Words alone need none.
         """
         checked, fitted, encoders = prepare_texts(texts, role), self.fitted, self.encoders
         if role == "query" and not self._warned and fitted.posteriors is None:
@@ -216,7 +216,8 @@ class UEC:
             return encode_texts(encoder, own, role, show_progress)
 
         waiting = sum(bool(getattr(each, "waits", False)) for each in encoders)
-        if len(encoders) == 1 or waiting <= (role == "query"):
+        models = sum(not isinstance(each, TermEncoder) for each in encoders)
+        if models < 2 or waiting <= (role == "query"):
             return fitted.gaussians([*map(encode, encoders)])
         with ThreadPoolExecutor(len(encoders)) as pool:
             tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]

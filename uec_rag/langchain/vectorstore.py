@@ -295,7 +295,8 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     ) -> list[Document]:
         """Find documents that are relevant and diverse; see `Diversity`."""
         diversity = Diversity(fetch_k, lambda_mult)
-        return _documents(self.index.search([query], k, filter=filter, diversity=diversity))
+        found = self.index.search([query], k, filter=filter, diversity=diversity)
+        return _documents(found.with_copies(k, last=True))
 
     def max_marginal_relevance_search_by_vector(  # type: ignore[override]
         self,
@@ -308,7 +309,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         """Run `max_marginal_relevance_search` for a vector of `embeddings`."""
         diversity = Diversity(fetch_k, lambda_mult)
         found = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
-        return _documents(found)
+        return _documents(found.with_copies(k, last=True))
 
     def _search(self, query: str, k: int, filter: Filter | None) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
