@@ -154,6 +154,27 @@ class TermEncoder(IdentityHead):
     dimension = 0
 
 
+class SilentEncoder(IdentityHead):
+    """In place of an encoder that failed: its vectors are zeros, which resemble nothing.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    dimension : int
+        That of its vectors, which it may not be able to tell.
+    """
+
+    revision, spec = "", None
+
+    def __init__(self, encoder: Encoder, dimension: int) -> None:
+        self.name, self.dimension = encoder.name, dimension
+
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Return zeros for all texts."""
+        zeros = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        return Encoded(zeros, zeros)
+
+
 _MEMBERS = (*("name", "revision", "dimension", "feature_dimension", "gain", "spec", "encode"),)
 
 

@@ -104,6 +104,7 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     sure = assessed.confidence
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[places_of(found, JUDGED, offered)].sum()))
+    language = method.language or asked.language
     decision = decide_one(
         sure,
         unsaid,
@@ -111,9 +112,10 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         closest=tuple(closest),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=found.unfamiliar,
-        language=method.language or asked.language,
+        language=language,
         searched_as=asked.text if query.is_part or asked.role in ("spelled", "carried") else "",
         asks=query.asks,
+        caveat=method.caveat_in(language),
     )
     kept = places_of(found, k, offered)
     return Result(

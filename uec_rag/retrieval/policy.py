@@ -170,7 +170,7 @@ class Policy(NotCopied, Record):
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False
-        if math.isinf(decision.threshold):  # too few hits are left
+        if math.isinf(decision.threshold) or decision.caveat:  # too few hits are left
             return False
         unsure = decision.confidence <= high or decision.underspecified > unclear
         unsure |= self.ask == "always" and decision.action == "answer"

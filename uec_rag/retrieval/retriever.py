@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
-from uec_rag.base.errors import FingerprintMismatch
+from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.base import NoDirection
+from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
@@ -485,10 +486,26 @@ class Retriever:
         def search(_: Mapping[str, Any]) -> SearchResult:
             self._follow()
             self._check_fit()
-            method = self._method(options.get("filter"))
-            return search_queries(self.uec, self.store, method, queries, k, options)
+            return self._search_with(self.uec, queries, k, options, ())
 
         return self._read(search)
+
+    def _search_with(
+        self, uec: UEC, queries: Sequence[Query], k: int, options: Options, failed: tuple[str, ...]
+    ) -> SearchResult:
+        """Search by an ensemble; without the encoders that have failed, if others are left."""
+        store = self.store
+        if failed and isinstance(store, SourceStore):
+            store = store.with_ensemble(uec)
+        caveat = ("failed", ", ".join(failed)) if failed else ()
+        method = replace(self._method(options.get("filter")), caveat=caveat)
+        try:
+            return search_queries(uec, store, method, queries, k, options)
+        except EncoderFailed as error:
+            if (rest := uec.without(error.encoder)) is None:
+                raise
+            warn(f"{error} Searched without it, so that nothing is answered.")
+            return self._search_with(rest, queries, k, options, (*failed, error.encoder))
 
     def _read(self, read: Callable[[Mapping[str, Any]], T]) -> T:
         """Read the passages with the ensemble that they are of; a snapshot's stays."""
@@ -751,7 +768,7 @@ class Retriever:
     def _take_over(self, settings: Mapping[str, Any]) -> None:
         """Take the ensemble and the calibration of settings of the folder."""
         expected, before = settings.get("ensemble_fingerprint"), self._settings or {}
-        if expected not in (None, self.uec.fingerprint) and len(self):
+        if expected is not None and len(self) and expected != self.uec.fingerprint:
             if self._reload is None:
                 raise FingerprintMismatch(
                     "index: it was built again with another ensemble; load it again."

@@ -36,7 +36,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.questions.languages import check_language
+from uec_rag.questions.languages import check_language, sentence
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
@@ -63,6 +63,9 @@ class Method:
         Whether to detect questions unlike those of the fit; False after `calibrate`.
     language : str or None
         The language in which decisions are told; None for that of each question.
+    caveat : tuple of str
+        The key of a sentence on why the search is not what it usually is, and what it names; empty
+        if it is.
     """
 
     fitted: Fitted
@@ -70,6 +73,11 @@ class Method:
     basis: str = ""
     check_familiar: bool = True
     language: str | None = None
+    caveat: tuple[str, str] | tuple[()] = ()
+
+    def caveat_in(self, language: str) -> str:
+        """Return the caveat in a language; "" if there is none."""
+        return sentence(self.caveat[0], language, name=self.caveat[1]) if self.caveat else ""
 
 
 def method_of(
