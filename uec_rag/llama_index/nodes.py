@@ -212,6 +212,7 @@ class Whole(BaseComponent):
 
 _SHARED = ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN", "CONTAINS")
 _OPERATORS = {FilterOperator[name]: f"${name.lower()}" for name in _SHARED}
+_OF_LISTS = {FilterOperator.ANY: "$or", FilterOperator.ALL: "$and"}
 _Theirs: TypeAlias = MetadataFilters | MetadataFilter
 _THEIRS = {ours: theirs for theirs, ours in _OPERATORS.items()}
 
@@ -259,6 +260,10 @@ def _leaf(filter_: MetadataFilter) -> Filter:
     is_plain = isinstance(value, list) == (operator in ("$in", "$nin")) and value is not None
     if operator is not None and is_plain and not key.startswith("$"):  # theirs are any text
         return {key: {operator: value}}
+    if filter_.operator in _OF_LISTS and value not in (None, []) and not key.startswith("$"):
+        values = [value] if isinstance(value, int | float) else [*value]
+        has = ({"$or": [{key: {"$contains": one}}, {key: one}]} for one in values)
+        return {_OF_LISTS[filter_.operator]: [*has]}
     # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
     # so a passage may take its place: one predicate is made for all of them.
     lookup: Any = attrgetter("metadata")
