@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
@@ -23,6 +24,7 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
 _AT_ONCE = 256  # texts of a call
+_log = logging.getLogger("uec_rag")
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +198,9 @@ def encode_texts(
     with progress_bar("Encoding texts", len(texts), show_progress) as bar:
         for start in range(0, max(1, len(texts)), _AT_ONCE):
             parts.append(_encode_some(encoder, texts[start : start + _AT_ONCE], role, texts))
+            _log.info(
+                "uec_rag: %s: %s of %s texts.", encoder.name, start + len(parts[-1]), len(texts)
+            )
             bar.update(len(parts[-1]))
     return Encoded.join(parts)
 

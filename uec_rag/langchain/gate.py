@@ -299,6 +299,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         return _output(input, *rule(found).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
+        if isinstance(self.retriever, UECRetriever):
+            await self.retriever.index.afit_once()
         prepared = await asyncio.to_thread(self._prepare, input, config, options)
         retriever, asked, rule = prepared
         with framework.keeping_findings(_text_of, _merged) as keep:

@@ -37,6 +37,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.source import Vectors
@@ -150,7 +151,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
     ) -> None:
         self._index = framework.as_index(embedding, store, words=words, fit=fit)
 
@@ -275,10 +276,6 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
 
-    _asimilarity_search_with_relevance_scores = framework.in_thread(
-        _similarity_search_with_relevance_scores
-    )
-
     def similarity_search_by_vector(  # type: ignore[override]
         self, embedding: Sequence[float], k: int = 4, filter: Filter | None = None
     ) -> list[Document]:
@@ -310,6 +307,17 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         diversity = Diversity(fetch_k, lambda_mult)
         found = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
         return _documents(found.with_copies(k, last=True))
+
+    asimilarity_search = framework.in_thread_once_fitted(similarity_search)
+    asimilarity_search_with_score = framework.in_thread_once_fitted(similarity_search_with_score)
+    asimilarity_search_by_vector = framework.in_thread_once_fitted(similarity_search_by_vector)
+    _asimilarity_search_with_relevance_scores = framework.in_thread_once_fitted(
+        _similarity_search_with_relevance_scores
+    )
+    amax_marginal_relevance_search = framework.in_thread_once_fitted(max_marginal_relevance_search)
+    amax_marginal_relevance_search_by_vector = framework.in_thread_once_fitted(
+        max_marginal_relevance_search_by_vector
+    )
 
     def _search(self, query: str, k: int, filter: Filter | None) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
@@ -416,7 +424,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts and return a retriever over them.
@@ -467,7 +475,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         candidates: int = 50,
         vectors: Vectors | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
@@ -535,7 +543,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         encoders: Mapping[str, EncoderLike] | None = None,
         store: Store | None = None,
         trust: bool = False,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.

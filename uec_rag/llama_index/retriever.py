@@ -30,6 +30,7 @@ from uec_rag.llama_index.nodes import (
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
+from uec_rag.retrieval.fitting import FitMode
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.source import Search, Source, Vectors, source_of_retriever
 
@@ -124,7 +125,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
@@ -154,7 +155,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
@@ -207,7 +208,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         encoders: Mapping[str, EncoderLike] | None = None,
         store: Store | None = None,
         trust: bool = False,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -249,7 +250,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         candidates: int = 50,
         vectors: Vectors | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.

@@ -276,6 +276,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
+        await self.index.afit_once()
         _, asearch, asked, options = await asyncio.to_thread(self._parse_query, query, kwargs)
         return _as_result(await asearch(asked, **options), query.similarity_top_k)
 
