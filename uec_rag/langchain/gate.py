@@ -10,7 +10,10 @@ from functools import partial
 from operator import attrgetter
 from typing import Annotated, Any, Self, TypeGuard, cast
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
@@ -35,6 +38,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
@@ -87,7 +91,16 @@ class _Judged(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        found = self.theirs.invoke(query, {"callbacks": run_manager.get_child()})
+        ask = either(self.theirs.invoke, self.theirs.ainvoke)
+        return self._judge(query, ask(query, {"callbacks": run_manager.get_child()}))
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        found = await self.theirs.ainvoke(query, {"callbacks": run_manager.get_child()})
+        return await asyncio.to_thread(self._judge, query, found)
+
+    def _judge(self, query: str, found: list[Document]) -> list[Document]:
         [judged] = framework.judge(self.uec, query, passages_of(found))
         return with_uncertainty(SearchResult([judged if self.k is None else judged.first(self.k)]))
 
@@ -295,7 +308,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
         with framework.keeping_findings(_text_of, _merged) as keep:
-            found = keep(retriever.invoke(asked, config, **options))
+            ask = either(retriever.invoke, retriever.ainvoke)
+            found = keep(ask(asked, config, **options))
         return _output(input, *rule(found).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
@@ -306,7 +320,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(await retriever.ainvoke(asked, config, **options))
         pending = await asyncio.to_thread(rule, found)
-        return _output(input, *await pending.afinish())
+        with from_this_loop():
+            return _output(input, *await pending.afinish())
 
     def _prepare(
         self, input: Question, config: RunnableConfig, options: Mapping[str, Any]
@@ -331,7 +346,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
             def search(rewrite: str) -> list[Document]:
                 with framework.keeping_findings(_text_of, _merged) as keep:
-                    return keep(cast(list[Document], retriever.invoke(rewrite, config)))
+                    return keep(either(retriever.invoke, retriever.ainvoke)(rewrite, config))
 
         whose = f"those of this {type(retriever).__name__} have none"
         expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."

@@ -460,6 +460,9 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         made.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
         return made
 
+    afrom_texts = framework.made_in_thread(from_texts)
+    afrom_documents = framework.made_in_thread(from_documents)
+
     @classmethod
     def from_store(cls, vectorstore: UECVectorStore, **kwargs: Any) -> Self:
         """Return a retriever over an existing store."""
@@ -575,6 +578,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         index = framework.load_over(path, made.index, options)
         made.vectorstore = UECVectorStore(index)
         return made._with_usual_filter()
+
+    aload = framework.made_in_thread(load)
 
     def _with_usual_filter(self) -> Self:
         self.index.usual_filter = self.search_kwargs.get("filter", self.filter)

@@ -39,6 +39,7 @@ from uec_rag.llama_index.nodes import (
     turns,
     with_findings,
 )
+from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.metadata import KEY
@@ -287,7 +288,8 @@ class UECQueryEngine(BaseQueryEngine):
             with keeping_findings(text_of, _merged) as keep:
                 found = keep(await find(query_bundle))
             pending = await asyncio.to_thread(self._pending, query_bundle, found)
-            [(decision, nodes)] = await pending.afinish()
+            with from_this_loop():
+                [(decision, nodes)] = await pending.afinish()
             if decision.action == "answer":
                 response = await self._engine.asynthesize(query_bundle, nodes)
             else:
@@ -301,7 +303,10 @@ class UECQueryEngine(BaseQueryEngine):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with keeping_findings(text_of, _merged) as keep:
-            return keep(self._engine.retrieve(query_bundle))
+            asynchronous = getattr(self._engine, "aretrieve", None) or in_thread(
+                self._engine.retrieve
+            )
+            return keep(either(self._engine.retrieve, asynchronous)(query_bundle))
 
     def _pending(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
@@ -375,7 +380,8 @@ def retriever_tool(
     check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
 
     def search(query: str) -> dict[str, Any]:
-        return _reply(query, *pending_on_nodes(retriever.retrieve(query), None, query).finish())
+        nodes = either(retriever.retrieve, retriever.aretrieve)(query)
+        return _reply(query, *pending_on_nodes(nodes, None, query).finish())
 
     async def asearch(query: str) -> dict[str, Any]:
         nodes = await retriever.aretrieve(query)

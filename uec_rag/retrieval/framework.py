@@ -75,6 +75,11 @@ def in_thread(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def made_in_thread(make: Any) -> Any:  # noqa: ANN401
+    """Return the asynchronous twin of a class method that makes something."""
+    return classmethod(in_thread(make.__func__))
+
+
 def in_thread_once_fitted(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return the asynchronous twin of a method that searches an index of ours, see `in_thread`.
 

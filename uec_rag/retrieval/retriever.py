@@ -28,6 +28,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
+from uec_rag.retrieval.calls import from_this_loop
 from uec_rag.retrieval.fitting import FitMode, OwnFit, one_at_a_time
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import Result, SearchResult
@@ -462,9 +463,11 @@ class Retriever:
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.afit_once()
-        result, pending = await asyncio.to_thread(self._begin, queries, k, options)
+        with from_this_loop():
+            result, pending = await asyncio.to_thread(self._begin, queries, k, options)
         if pending is not None:
-            result = settled_result(pending, await pending.afinish(), k)
+            with from_this_loop():
+                result = settled_result(pending, await pending.afinish(), k)
         log_decisions(result)
         return result
 
