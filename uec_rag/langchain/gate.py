@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
-from typing import Annotated, Any, Self, TypeGuard, cast
+from operator import attrgetter, itemgetter
+from typing import Annotated, Any, Self, TypeAlias, TypeGuard, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -17,7 +17,14 @@ from langchain_core.callbacks import (
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBranch,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableSerializable,
+)
+from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
@@ -35,7 +42,7 @@ from uec_rag.langchain.documents import (
     turns,
     with_uncertainty,
 )
-from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
+from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.calls import either, from_this_loop
@@ -43,6 +50,7 @@ from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of
 from uec_rag.stores.source import SourceStore
 
 
@@ -63,6 +71,22 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
 
 def _ask(model: BaseChatModel, template: str, question: str, texts: Sequence[str]) -> str:
     return model.invoke(prompt(question, texts, template)).text
+
+
+Way: TypeAlias = str | BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any]
+"""Where an outcome goes: a text, a model, or a chain or function of a gate's output."""
+
+
+def as_branch(way: Way) -> Runnable[Any, Any]:
+    """Return the runnable that an outcome goes to."""
+    if isinstance(way, str):
+        return RunnableLambda(lambda _: way)
+    if isinstance(way, BaseChatModel):
+        asked: Runnable[Any, str] = RunnableLambda(
+            lambda found: model_prompt(found["question"], reply_of(found))
+        )
+        return asked | way
+    return coerce_to_runnable(way)
 
 
 def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
@@ -276,22 +300,34 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def route(
         self,
-        answer: Runnable[Any, Any],
-        clarify: Runnable[Any, Any],
-        abstain: Runnable[Any, Any],
-        uncertain: Runnable[Any, Any] | None = None,
+        answer: Way,
+        clarify: Way | None = None,
+        abstain: Way | None = None,
+        uncertain: Way | None = None,
     ) -> Runnable[Question, Any]:
-        """Route each decision to its own runnable, which receives the gate's output.
+        """Send each outcome to a text, a chain or a chat model.
 
-        `uncertain`: for passages that are near but may not answer (reason_code "uncertain"), which
-        a model can read with that caveat; by default, `abstain`.
+        A chain receives the gate's output; a model the question with what an agent is told of it:
+        the decision, what to do, and the passages or the readings.
+
+        Parameters
+        ----------
+        answer, clarify, abstain : str, BaseChatModel or Runnable
+            By default, the clarifying question and the reason are said.
+        uncertain : str, BaseChatModel or Runnable, optional
+            For passages that are near but may not answer (reason_code "uncertain"), which a model
+            can read with that caveat; by default, `abstain`.
         """
-        return self | RunnableBranch(
-            (lambda found: found["decision"] == "answer", answer),
-            (lambda found: found["decision"] == "clarify", clarify),
-            (lambda found: found["reason_code"] == "uncertain", uncertain or abstain),
-            abstain,
-        )
+        ways: dict[Outcome, Way] = {"answer": answer}
+        ways["clarify"] = itemgetter("clarifying_question") if clarify is None else clarify
+        ways["abstain"] = itemgetter("reason") if abstain is None else abstain
+        ways["uncertain"] = ways["abstain"] if uncertain is None else uncertain
+
+        def leads_to(way: Outcome) -> Callable[[Gated], bool]:
+            return lambda found: outcome_of(found["decision"], found["reason_code"]) == way
+
+        branches = [(leads_to(name), as_branch(way)) for name, way in ways.items()]
+        return self | RunnableBranch(*branches[:-1], branches[-1][1])
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""

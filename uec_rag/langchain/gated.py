@@ -159,9 +159,14 @@ def retriever_tool(
 def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
     """Return what the model reads, and what programs get."""
     output = read_decision(query, found)
-    hits = [(document.page_content, document.metadata) for document in output["documents"]]
-    told = output["decision"], output["reason_code"], output["reason"]
-    return tool_reply(*told, output["readings"], hits), output
+    return reply_of(output), output
+
+
+def reply_of(found: Gated) -> str:
+    """Return what a model reads of a gate's output; see `tool_reply`."""
+    hits = [(document.page_content, document.metadata) for document in found["documents"]]
+    told = found["decision"], found["reason_code"], found["reason"]
+    return tool_reply(*told, found["readings"], hits)
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
