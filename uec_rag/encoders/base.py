@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
@@ -23,6 +24,7 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
 _AT_ONCE = 256  # texts of a call
+_log = logging.getLogger("uec_rag")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,27 @@ class TermEncoder(IdentityHead):
     dimension = 0
 
 
+class SilentEncoder(IdentityHead):
+    """In place of an encoder that failed: its vectors are zeros, which resemble nothing.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    dimension : int
+        That of its vectors, which it may not be able to tell.
+    """
+
+    revision, spec = "", None
+
+    def __init__(self, encoder: Encoder, dimension: int) -> None:
+        self.name, self.dimension = encoder.name, dimension
+
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Return zeros for all texts."""
+        zeros = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        return Encoded(zeros, zeros)
+
+
 _MEMBERS = (*("name", "revision", "dimension", "feature_dimension", "gain", "spec", "encode"),)
 
 
@@ -175,6 +198,9 @@ def encode_texts(
     with progress_bar("Encoding texts", len(texts), show_progress) as bar:
         for start in range(0, max(1, len(texts)), _AT_ONCE):
             parts.append(_encode_some(encoder, texts[start : start + _AT_ONCE], role, texts))
+            _log.info(
+                "uec_rag: %s: %s of %s texts.", encoder.name, start + len(parts[-1]), len(texts)
+            )
             bar.update(len(parts[-1]))
     return Encoded.join(parts)
 

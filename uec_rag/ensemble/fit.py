@@ -6,6 +6,7 @@ the same questions over corpora that lack some of the answers.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import zlib
@@ -47,6 +48,7 @@ _GENERATED_LEVEL = 1.65, 1.81
 # Questions made of a passage share more words with it than those of users, which halves the odds of
 # words: chosen on three manuals, see benchmarks/results/own_model.md.
 _FEWER_WORDS = float(np.log(0.5))
+_log = logging.getLogger("uec_rag")
 _PROFILED = 300  # questions, and passages, whose writing is recorded
 
 
@@ -83,6 +85,7 @@ def fit(
     bar = progress_bar("Fitting", 3, show_progress)
     posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress)
     texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
+    _log.info("uec_rag: fitting: the posteriors of %s are fitted.", ", ".join(unfitted.names))
     bar.update()
     asked = made.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
@@ -96,6 +99,7 @@ def fit(
             prior = np.add(evidence.prior, says_less)
             evidence = replace(evidence, prior=tuple(prior.tolist()))
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
+    _log.info("uec_rag: fitting: the weights of the models are fitted; confidence is left.")
     bar.update()
     known = shipped_fit(encoders, unfitted)
     views = partial(asked.views, seed=seed)

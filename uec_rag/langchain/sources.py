@@ -15,6 +15,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.langchain.documents import passages_of
+from uec_rag.retrieval.calls import either
 from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
 from uec_rag.stores.source import (
@@ -61,13 +62,13 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     """Return a vector store or a retriever as a source of `count` candidates for each question."""
     name = type(theirs).__name__
     if isinstance(theirs, BaseRetriever):
-        retriever = theirs
-        return source_of_retriever(
-            f"the documents of {name}", lambda question: passages_of(retriever.invoke(question))
-        )
+        ask = either(theirs.invoke, theirs.ainvoke)
+        documents = f"the documents of {name}"
+        return source_of_retriever(documents, lambda question: passages_of(ask(question)))
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
     kind = next(kinds, _other)(theirs)
-    look_up, list_ids = kind.look_up or theirs.get_by_ids, kind.ids
+    look_up = kind.look_up or either(theirs.get_by_ids, theirs.aget_by_ids)
+    list_ids = kind.ids
 
     def search(find: Callable[..., list[Document]]) -> Search:
         return Search(
@@ -82,16 +83,24 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     def get(ids: list[str]) -> list[Passage]:
         return passages_of(look_up(ids)) if ids else []  # Chroma refuses to get none
 
+    by_vector = either(theirs.similarity_search_by_vector, theirs.asimilarity_search_by_vector)
     collection = getattr(theirs, "collection_name", getattr(theirs, "_collection_name", None))
     named = f" {collection!r}" if isinstance(collection, str) else ""
     return Source(
         f"{count} candidates of {name}{named}",
-        search(theirs.similarity_search),
+        search(either(theirs.similarity_search, theirs.asimilarity_search)),
         kind.vectors,
-        None if type(theirs).get_by_ids is VectorStore.get_by_ids else get,
+        get if _looks_up(theirs) else None,
         list_ids and (lambda most: get(list_ids(most))),
-        search(theirs.similarity_search_by_vector) if kind.by_vector else None,
+        search(by_vector) if kind.by_vector else None,
     )
+
+
+def _looks_up(theirs: VectorStore) -> bool:
+    """Return whether a store finds documents by their ids, in one way or the other."""
+    own = type(theirs)
+    names = ("get_by_ids", "aget_by_ids")
+    return any(getattr(own, name) is not getattr(VectorStore, name) for name in names)
 
 
 def _other(_: VectorStore) -> _Store:

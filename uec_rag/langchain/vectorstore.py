@@ -37,6 +37,7 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.source import Vectors
@@ -150,7 +151,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
     ) -> None:
         self._index = framework.as_index(embedding, store, words=words, fit=fit)
 
@@ -275,10 +276,6 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
 
-    _asimilarity_search_with_relevance_scores = framework.in_thread(
-        _similarity_search_with_relevance_scores
-    )
-
     def similarity_search_by_vector(  # type: ignore[override]
         self, embedding: Sequence[float], k: int = 4, filter: Filter | None = None
     ) -> list[Document]:
@@ -295,7 +292,8 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     ) -> list[Document]:
         """Find documents that are relevant and diverse; see `Diversity`."""
         diversity = Diversity(fetch_k, lambda_mult)
-        return _documents(self.index.search([query], k, filter=filter, diversity=diversity))
+        found = self.index.search([query], k, filter=filter, diversity=diversity)
+        return _documents(found.with_copies(k, last=True))
 
     def max_marginal_relevance_search_by_vector(  # type: ignore[override]
         self,
@@ -308,7 +306,18 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         """Run `max_marginal_relevance_search` for a vector of `embeddings`."""
         diversity = Diversity(fetch_k, lambda_mult)
         found = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
-        return _documents(found)
+        return _documents(found.with_copies(k, last=True))
+
+    asimilarity_search = framework.in_thread_once_fitted(similarity_search)
+    asimilarity_search_with_score = framework.in_thread_once_fitted(similarity_search_with_score)
+    asimilarity_search_by_vector = framework.in_thread_once_fitted(similarity_search_by_vector)
+    _asimilarity_search_with_relevance_scores = framework.in_thread_once_fitted(
+        _similarity_search_with_relevance_scores
+    )
+    amax_marginal_relevance_search = framework.in_thread_once_fitted(max_marginal_relevance_search)
+    amax_marginal_relevance_search_by_vector = framework.in_thread_once_fitted(
+        max_marginal_relevance_search_by_vector
+    )
 
     def _search(self, query: str, k: int, filter: Filter | None) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
@@ -415,7 +424,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts and return a retriever over them.
@@ -451,6 +460,9 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         made.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
         return made
 
+    afrom_texts = framework.made_in_thread(from_texts)
+    afrom_documents = framework.made_in_thread(from_documents)
+
     @classmethod
     def from_store(cls, vectorstore: UECVectorStore, **kwargs: Any) -> Self:
         """Return a retriever over an existing store."""
@@ -466,7 +478,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         candidates: int = 50,
         vectors: Vectors | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
@@ -534,7 +546,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         encoders: Mapping[str, EncoderLike] | None = None,
         store: Store | None = None,
         trust: bool = False,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -566,6 +578,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         index = framework.load_over(path, made.index, options)
         made.vectorstore = UECVectorStore(index)
         return made._with_usual_filter()
+
+    aload = framework.made_in_thread(load)
 
     def _with_usual_filter(self) -> Self:
         self.index.usual_filter = self.search_kwargs.get("filter", self.filter)

@@ -30,6 +30,8 @@ from uec_rag.llama_index.nodes import (
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
+from uec_rag.retrieval.calls import either
+from uec_rag.retrieval.fitting import FitMode
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.source import Search, Source, Vectors, source_of_retriever
 
@@ -124,7 +126,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
@@ -154,7 +156,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
@@ -207,7 +209,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         encoders: Mapping[str, EncoderLike] | None = None,
         store: Store | None = None,
         trust: bool = False,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -239,6 +241,11 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         made.index.usual_filter = passage_filter(made.filters)
         return made
 
+    afrom_texts = framework.made_in_thread(from_texts)
+    afrom_nodes = framework.made_in_thread(from_nodes)
+    afrom_documents = framework.made_in_thread(from_documents)
+    aload = framework.made_in_thread(load)
+
     @classmethod
     def over(
         cls,
@@ -249,7 +256,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         candidates: int = 50,
         vectors: Vectors | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.
@@ -353,7 +360,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         return find(QueryBundle("", embedding=[*vector]), filter)
 
     held, sample, vectors = theirs.docstore, None, None
-    nodes_of: Callable[..., Sequence[BaseNode]] = store.get_nodes
+    nodes_of: Callable[..., Sequence[BaseNode]] = either(store.get_nodes, store.aget_nodes)
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
         nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
@@ -383,7 +390,8 @@ def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:
     mask, corpus = (getattr(retriever, name, None) for name in ("corpus_weight_mask", "corpus"))
     rows = zip(corpus, mask, strict=True) if corpus and mask else ()
     out = {row["node_id"] for row, weight in rows if not weight}
-    nodes = {hit.node.node_id: hit.node for hit in retriever.retrieve(question)}
+    found = either(retriever.retrieve, retriever.aretrieve)(question)
+    nodes = {hit.node.node_id: hit.node for hit in found}
     wanted = [node for id_, node in nodes.items() if id_ not in out]
     kept = with_text(wanted)
     return passages_of(kept) if kept else [Passage(node.node_id, "") for node in wanted]

@@ -139,6 +139,8 @@ def _nothing(method: Method, query: Query) -> Result:
     equal = np.full(len(names), 1 / len(names), dtype=np.float32)
     code: Code = "nothing_found" if query.text.strip() else "no_question"
     decision = Decision.empty(method.basis, language, code)
+    if caveat := method.caveat_in(language):
+        decision = replace(with_note(decision, caveat), unfamiliar="", caveat=caveat)
     return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
 
 

@@ -21,7 +21,6 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base import __version__
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, says_little
@@ -36,13 +35,19 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.questions.languages import check_language
+from uec_rag.questions.languages import check_language, sentence
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
+
+_METHOD = 1
+"""The version of how confidence is computed: another one voids guarantees of gates made before.
+
+Raise it with each change by which the same similarities get another confidence.
+"""
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
@@ -63,6 +68,9 @@ class Method:
         Whether to detect questions unlike those of the fit; False after `calibrate`.
     language : str or None
         The language in which decisions are told; None for that of each question.
+    caveat : tuple of str
+        The key of a sentence on why the search is not what it usually is, and what it names; empty
+        if it is.
     """
 
     fitted: Fitted
@@ -70,6 +78,11 @@ class Method:
     basis: str = ""
     check_familiar: bool = True
     language: str | None = None
+    caveat: tuple[str, str] | tuple[()] = ()
+
+    def caveat_in(self, language: str) -> str:
+        """Return the caveat in a language; "" if there is none."""
+        return sentence(self.caveat[0], language, name=self.caveat[1]) if self.caveat else ""
 
 
 def method_of(
@@ -82,7 +95,7 @@ def method_of(
 
     The model from logits to probabilities is the calibrated, the fitted or the default one. The
     basis is the hash of everything that turns a search's similarities into confidence, except
-    the passages, and of the version, which may compute it otherwise.
+    the passages, and of the version of the method, which a patch release leaves as it is.
 
     `filter`: the order of its keys is ignored, and of a callable, everything but its type.
     """
@@ -90,7 +103,7 @@ def method_of(
     weights = fitted.rule.evidence
     filtered = json.dumps(filter, sort_keys=True, default=_as_text)
     learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
-    state = *learned, __version__, filtered
+    state = *learned, _METHOD, filtered
     basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
     return Method(fitted, model, basis, calibrated is None, check_language(language))
 

@@ -47,10 +47,13 @@ def explain(model: Calibrator, features: Features, missing: Sequence[str]) -> tu
 
 
 def log_decisions(result: SearchResult) -> None:
-    """Log each question with its final decision and what led to it, as JSON, if that is asked."""
+    """Log each question with its final decision and what led to it, as JSON, if that is asked.
+
+    Those of a search that was not what it usually is are left out.
+    """
     if not LOG.isEnabledFor(logging.INFO):
         return
-    for one in result:
+    for one in [one for one in result if not one.decision.caveat]:
         line = {"question": one.query, "searched_as": one.decision.searched_as}
         line |= one.decision.metadata() | {"why": [*one.why]}
         LOG.info("%s", json.dumps(line, ensure_ascii=False))

@@ -29,6 +29,7 @@ from uec_rag.encoders.base import (
     Encoded,
     Encoder,
     NoDirection,
+    SilentEncoder,
     TermEncoder,
     check_vectors,
     probe,
@@ -312,9 +313,10 @@ class SourceStore(CandidateStore):
         words = [passage.with_source for passage in passages]
         encoded = []
         for position, encoder in enumerate(self.uec.with_cache().encoders):
+            has_failed = isinstance(encoder, SilentEncoder)
             if isinstance(encoder, TermEncoder):
                 encoded.append(encoder.encode(words, "passage"))
-            elif position == 0 and self.source.vectors is not None:
+            elif position == 0 and self.source.vectors is not None and not has_failed:
                 encoded.append(self._known(encoder, passages, self.source.vectors))
             else:
                 encoded.append(encoder.encode(texts, "passage"))

@@ -177,6 +177,13 @@ def kind_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+class _InMemory(sqlite3.Connection):
+    """A connection that never waits for a disk, not even to those who watch SQLite's methods."""
+
+    execute = sqlite3.Connection.execute
+    executemany = sqlite3.Connection.executemany
+
+
 class Database:
     """Connections to an index's database: one to read and one to write, or one in memory for both.
 
@@ -227,10 +234,12 @@ class Database:
     @property
     def is_replaced(self) -> bool:
         """True if another file has taken the place of the one that was opened."""
-        return not self.in_memory and self._identify() not in (None, self._identity)
+        return self._identify() not in (None, self._identity)
 
     def _identify(self) -> tuple[int, int] | None:
-        """Return the device and inode of the file; None if there is none."""
+        """Return the device and inode of the file; None if there is none, as in memory."""
+        if self.in_memory:
+            return None
         with suppress(OSError):
             state = os.stat(self.path)
             return state.st_dev, state.st_ino
@@ -239,7 +248,12 @@ class Database:
     def _connect(self, uri: str, *, create: bool = False) -> sqlite3.Connection:
         """Connect to a database of ours, whose tables are made if it has none and `create`."""
         connection = sqlite3.connect(
-            uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
+            uri,
+            uri=True,
+            timeout=WAIT,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_InMemory if self.in_memory else sqlite3.Connection,
         )
         try:
             for pragma in (
@@ -306,7 +320,7 @@ class Database:
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement that reads, and return its rows."""
         with self.write() if self.is_writing else self.read() as connection:
-            return connection.execute(sql, parameters).fetchall()
+            return [*connection.execute(sql, parameters)]
 
     def begin(self) -> None:
         """Begin a transaction to write; `writing` is held by this thread.

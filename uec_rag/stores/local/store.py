@@ -504,7 +504,7 @@ class LocalStore(Store):
             gone = _rows(connection, "SELECT row FROM dead WHERE version >= ?", [before.version])
             parts = [
                 _bury(known[name], gone) if name in known else self._open(connection, first, name)
-                for first, name in connection.execute("SELECT first, name FROM segments").fetchall()
+                for first, name in [*connection.execute("SELECT first, name FROM segments")]
             ]
             schema = before.schema  # which stays while a segment does
             if known.keys().isdisjoint(part.name for part in parts):
@@ -886,7 +886,7 @@ def _put(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
 
 def _rows(connection: sqlite3.Connection, sql: str, parameters: Sequence[int]) -> NDArray[np.int64]:
     """Return the rows that a statement selects, ascending."""
-    found = connection.execute(f"{sql} ORDER BY row", parameters).fetchall()
+    found = [*connection.execute(f"{sql} ORDER BY row", parameters)]
     return np.array(found, dtype=np.int64).ravel()
 
 
