@@ -273,7 +273,8 @@ def decide_one(
 
     Parameters
     ----------
-    confidence, in_corpus, underspecified, unfamiliar, language, closest, lacking, searched_as, caveat
+    confidence, in_corpus, underspecified, unfamiliar, language, closest, lacking, searched_as,
+    caveat
         As in `Decision`.
     asks : bool
         Whether the text asks anything.
