@@ -460,6 +460,7 @@ class Retriever:
             if not self._is_snapshot:
                 return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
+        self._remove_deleted()
         if (where := options.get("filter")) is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)
@@ -532,6 +533,7 @@ class Retriever:
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         self._follow()
+        self._remove_deleted()
         k, language = check_k(k), check_language(self.language) or ENGLISH
         store = self.store if diversity is None else self.store.snapshot()
         options = Options(filter=filter, diversity=diversity)
@@ -834,6 +836,26 @@ class Retriever:
         """
         self._home.check()
         save.check_ensemble(self._home)
+
+    def compact(self) -> None:
+        """Remove what was deleted or replaced from all files of the folder, now.
+
+        Else the next search, `check` or `close` does it, but while other processes have the index
+        open, the first of these after a minute, for which their snapshots may read it.
+
+        Raises
+        ------
+        RuntimeError
+            If this is a snapshot.
+        BlockingIOError, PermissionError, OSError
+            As in `changing`, or if the disk is full.
+        """
+        if isinstance(self._written, LocalStore):
+            self._written.compact()
+
+    def _remove_deleted(self) -> None:
+        if isinstance(self.store, LocalStore):
+            self.store.remove_deleted()
 
     @classmethod
     def load(

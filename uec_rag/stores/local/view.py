@@ -286,6 +286,9 @@ class State:
     schema : Schema
     known : dict
         What was computed of the passages, the same after a transaction that changes none.
+    deleted_at : float or None
+        When the last passages were deleted or replaced of which something is left in the files;
+        None if nothing is.
     """
 
     version: int = 0
@@ -294,6 +297,7 @@ class State:
     parts: Sequence[Part] = ()
     schema: Schema = field(default_factory=Schema)
     known: dict[str, str] = field(default_factory=dict)
+    deleted_at: float | None = None
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
