@@ -36,7 +36,7 @@ from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
 from uec_rag.stores.candidates import CandidateStore, saved_store
-from uec_rag.stores.filters import parse
+from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.source import SourceStore, warn_once
 
@@ -393,6 +393,7 @@ class Retriever:
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
+        tenant: Filter | None = None,
     ) -> SearchResult:
         """Find the k passages with the highest s_hat for each query, and decide by the `gate`.
 
@@ -418,6 +419,10 @@ class Retriever:
             which case one more search finds the readings again.
         diversity : Diversity, optional
             Choose hits that are relevant and diverse, by maximal marginal relevance.
+        tenant : mapping or callable, optional
+            A filter for all passages of one tenant, whose questions are searched and decided as if
+            no others were there: words are counted and spelled among them alone. `filter` limits
+            the search further.
 
         Returns
         -------
@@ -430,7 +435,9 @@ class Retriever:
             is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
-        options = Options(filter=filter, history=history, within=within, diversity=diversity)
+        options = Options(
+            filter=filter, history=history, within=within, diversity=diversity, tenant=tenant
+        )
         result, pending = self._begin(queries, k, options)
         if pending is not None:
             result = settled_result(pending, pending.finish(), k)
@@ -461,11 +468,13 @@ class Retriever:
                 return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         self._remove_deleted()
-        if (where := options.get("filter")) is not None:
+        tenant = options.get("tenant")
+        if (where := all_of(tenant, options.get("filter"))) is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
-        asked = spell(asked, self.store, self.uec.rarity)
+        spelled = self.store if tenant is None else self.store.of_tenant(tenant)
+        asked = spell(asked, spelled, self.uec.rarity)
         most = k if gate is None else gate.depth(k)
         result = self._run(asked, most, options)
         if gate is None:
@@ -486,7 +495,7 @@ class Retriever:
         def search(_: Mapping[str, Any]) -> SearchResult:
             self._follow()
             self._check_fit()
-            method = self._method(options.get("filter"))
+            method = self._method(all_of(options.get("tenant"), options.get("filter")))
             return search_queries(self.uec, self.store, method, queries, k, options)
 
         return self._read(search)

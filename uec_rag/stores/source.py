@@ -25,11 +25,11 @@ from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import (
-    SAME,
     Encoded,
     Encoder,
     NoDirection,
     TermEncoder,
+    are_same,
     check_vectors,
     probe,
 )
@@ -42,6 +42,7 @@ from uec_rag.stores.local import View
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _FEW = 3  # stored vectors that are compared for a gate
+_COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
 _OfOwn: TypeAlias = tuple[tuple[tuple[float, ...], ...], bool]
 Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
@@ -349,8 +350,9 @@ class SourceStore(CandidateStore):
         matrix = np.empty((len(passages), encoder.dimension), dtype=np.float32)
         matrix[is_known] = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
-            own = encoder.encode([known[0].text], "passage")
-            is_same = float(matrix[is_known][0] @ own.embedding[0]) >= SAME
+            own, first = encoder.encode([known[0].text], "passage"), matrix[is_known][:1]
+            some = [passage.text for passage in known[:_COMPARED]]
+            is_same = are_same(self.uec.encoders[0], some, own.embedding, first)
             if not is_same or not np.array_equal(own.embedding, own.features):
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
@@ -417,7 +419,7 @@ class SourceStore(CandidateStore):
         if {len(row) for row in rows} != {made.shape[1]}:
             return False
         matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
-        return bool(((matrix * made).sum(axis=1) >= SAME).all())
+        return are_same(encoder, [passage.text for passage in kept], made, matrix)
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter.

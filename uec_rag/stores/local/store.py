@@ -563,6 +563,10 @@ class LocalStore(Store):
         """
         return View(self._current()[0], self._home).snapshot(filter)
 
+    def of_tenant(self, filter: Filter) -> View:
+        """See `View.of_tenant`."""
+        return self.snapshot().of_tenant(filter)
+
     def corpus(self) -> str:
         """See `View.corpus`."""
         return self.snapshot().corpus()
