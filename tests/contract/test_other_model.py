@@ -196,7 +196,7 @@ def test_a_model_whose_vectors_of_a_text_differ_by_batch_is_known_again(tmp_path
     again = langchain.UECRetriever.load(tmp_path, over=store("MiniLM"), candidates=80)
     assert gate.fits(again.index)
     with pytest.raises(FingerprintMismatch, match="makes other vectors than the model that was"):
-        langchain.UECRetriever.load(tmp_path, over=store("gte"))
+        langchain.UECRetriever.load(tmp_path, over=store("gte"), candidates=80)
     other = store("gte")
     other._embedding_function = Quantised("MiniLM")
     with pytest.raises(ValueError, match="got those of another model in the store"):

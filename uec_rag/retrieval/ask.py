@@ -126,7 +126,11 @@ def ask(
     for query, of_query in zip(queries, asked, strict=True):
         seen = [one for one in islice(assessed, len(of_query)) if one is not None]
         is_found = any(one.found.asked.role != "half" for one in seen)  # a source may find halves
-        results.append(_answer(query, seen, k, size) if is_found else _nothing(method, query))
+        if is_found:
+            results.append(_answer(query, seen, k, size))
+        else:  # a store that may have others has not said that there are none
+            is_unsure = isinstance(view, CandidateStore) and view.is_incomplete
+            results.append(_nothing(method, query, "uncertain" if is_unsure else "nothing_found"))
     return results
 
 
@@ -143,11 +147,11 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
     return result
 
 
-def _nothing(method: Method, query: Query) -> Result:
+def _nothing(method: Method, query: Query, code: Code) -> Result:
     names, language = method.fitted.names, method.language or query.language
     equal = np.full(len(names), 1 / len(names), dtype=np.float32)
-    code: Code = "nothing_found" if query.text.strip() else "no_question"
-    decision = Decision.empty(method.basis, language, code)
+    told: Code = code if query.text.strip() else "no_question"
+    decision = Decision.empty(method.basis, language, told)
     return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
 
 
