@@ -59,6 +59,23 @@ def odt(body, styles=""):
     )
 
 
+def office(kind, body):
+    """A sheet or slides of OpenDocument."""
+    names = "office", "text", "table", "presentation"
+    spaces = " ".join(f'xmlns:{name}="{OASIS}:{name}:1.0"' for name in names)
+    return archive(
+        mimetype=f"application/vnd.oasis.opendocument.{kind}",
+        content_xml=f'<office:document-content {spaces} xmlns:draw="{OASIS}:drawing:1.0">'
+        f"<office:body><office:{kind}>{body}</office:{kind}></office:body>"
+        "</office:document-content>",
+    )
+
+
+def row(*cells):
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
+    return f"<table:table-row>{''.join(map(cell.format, cells))}</table:table-row>"
+
+
 LONG = "<p>Cats purr when they are content, and dogs bark at strangers in the night.</p>"
 HIDING = '<style:style style:name="T1"><style:text-properties text:display="none"/></style:style>'
 INHERITING = '<style:style style:name="P1" style:parent-style-name="Secret"/>'
@@ -89,6 +106,29 @@ CASES = {
     "odt, an inherited style": ("a.odt", odt(TWO.format("", "P1"), INHERITING), "Not", False),
     "odt, a named style": ("a.odt", odt(TWO.format("", "Secret")), "Not", False),
     "odt, shown again": ("a.odt", odt(TWO.format("", "P1"), SHOWING), "Not for you.", True),
+    "ods": (
+        "a.ods",
+        office(
+            "spreadsheet",
+            '<table:table table:name="Prices">'
+            + row("Plan", "Price")
+            + row("Basic", "5.50 €")
+            + row("Plus", "9.00 €")
+            + "</table:table>",
+        ),
+        *("Plan: Basic, Price: 5.50 €", True),
+    ),
+    "odp": (
+        "a.odp",
+        office(
+            "presentation",
+            '<draw:page draw:name="p"><draw:frame presentation:class="title"><draw:text-box>'
+            "<text:p>Fees</text:p></draw:text-box></draw:frame><draw:frame><draw:text-box>"
+            "<text:list><text:list-item><text:p>A day late is two euros.</text:p></text:list-item>"
+            "</text:list></draw:text-box></draw:frame></draw:page>",
+        ),
+        *("- A day late is two euros.", True),
+    ),
     "odt, a section": (
         "a.odt",
         odt(
