@@ -342,14 +342,14 @@ def test_what_of_a_file_is_left_out_is_told_at_the_end(run, few, words, tmp_path
 
 
 def test_files_of_other_kinds_are_counted_by_their_suffix(run, few, words, tmp_path):
-    for name in ("a.py", "b.PY", "c.doc", "README", ".hidden.py"):
+    for name in ("a.py", "b.PY", "c.pages", "README", ".hidden.py"):
         (few / name).write_text("text")
     given = ("index", few, "--out", tmp_path / "idx", "--model", words)
     made = run(*given)
-    said = "left out 4 files of kinds that are not read: 2 .py, 1 without a suffix, 1 .doc"
+    said = "left out 4 files of kinds that are not read: 2 .py, 1 without a suffix, 1 .pages"
     assert said in " ".join(made.stderr.split())
     told = run(*given, "--json", json_output=True)
-    assert told["other"] == {".py": 2, "": 1, ".doc": 1}
+    assert told["other"] == {".py": 2, "": 1, ".pages": 1}
 
 
 def test_markdown_is_shown_as_such(run, words, tmp_path):

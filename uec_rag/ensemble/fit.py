@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.model import FitView, fit_temperature, level_of, shipped_model, with_level
+from uec_rag.confidence.model import (
+    FitView,
+    fit_profile,
+    fit_temperature,
+    level_of,
+    shipped_model,
+    with_level,
+)
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.lexical import Lexical
@@ -102,17 +109,18 @@ def fit(
     _log.info("uec_rag: fitting: the weights of the models are fitted; confidence is left.")
     bar.update()
     known = shipped_fit(encoders, unfitted)
-    views = partial(asked.views, seed=seed)
+    views = made.asked_by(fitted).views(fitted, seed)
     if known is not None and known.confidence_model is not None:
         temperature = known.confidence_model.temperature * fitted.slope / known.slope
         level = level_of(known.confidence_model, made.asked_by(known).views(known, seed))
         model = replace(known.confidence_model, temperature=temperature)
-        model = with_level(model, views(fitted), *level)
+        model = with_level(model, views, *level)
     else:
         model = shipped_model("words" if any(part.terms for part in made.queries) else "fitted")
-        model = replace(model, temperature=fit_temperature(views(fitted)))
+        model = replace(model, temperature=fit_temperature(views))
         if are_generated:
-            model = with_level(model, views(fitted), *_GENERATED_LEVEL)
+            model = with_level(model, views, *_GENERATED_LEVEL)
+    model = replace(model, profile=fit_profile(views, model.temperature) or model.profile)
     bar.close()
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
     report = FitReport(

@@ -51,6 +51,7 @@ from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import SourceStore
 
 
@@ -133,8 +134,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
     Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
-    returns the keys of `Gated`. A call may set `k`, `filter` (the guarantee is for the retriever's
-    filter), `history` (or the mapping's "chat_history") and `within`, as in `UECRetriever`.
+    returns the keys of `Gated`. A call may set `k`, `filter` and `tenant` (the guarantee is for the
+    retriever's), `history` (or the mapping's "chat_history") and `within`, as in `UECRetriever`.
 
     Parameters
     ----------
@@ -239,7 +240,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
         reader = as_advisor(advisor)
-        options |= {"advisor": reader, "k": retriever.k, "filter": retriever.filter}
+        where = all_of(retriever.tenant, retriever.filter)
+        options |= {"advisor": reader, "k": retriever.k, "filter": where}
         gate = Gate.from_labels(retriever.index, queries, relevant_ids, **options)
         return cls(retriever=retriever, gate=gate, advisor=reader)
 

@@ -50,9 +50,10 @@ class Gated(TypedDict, total=False):
     confidence : float
     within : a reading, its ids, its label or a place ("2"), or None
         The chosen reading; it applies to the next search alone. A gate's output has none.
-    filter : mapping, callable or None
-        Selects the documents of all searches. A gate's output has none. A checkpointer keeps a
-        mapping only; give a function to the retriever, ``UECRetriever(..., filter=function)``.
+    filter, tenant : mapping, callable or None
+        Select the documents of all searches, as in `UECRetriever`. A gate's output has none. A
+        checkpointer keeps a mapping only; give a function to the retriever,
+        ``UECRetriever(..., filter=function)``.
     """
 
     question: str
@@ -66,9 +67,11 @@ class Gated(TypedDict, total=False):
     confidence: float
     within: object
     filter: object
+    tenant: object
 
 
-_TOLD = Gated.__annotations__.keys() - {"within", "filter"}
+_OPTIONS = ("filter", "tenant", "within")
+_TOLD = Gated.__annotations__.keys() - {*_OPTIONS}
 
 
 def _meant(decision: Decision) -> set[str]:
@@ -195,8 +198,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
 
     def asked(state: Mapping[str, Any]) -> tuple[str, Question, dict[str, Any]]:
         question, before = _question_and_messages(state)
-        names = [name for name in ("filter", "within") if state.get(name) is not None]
-        options = {name: state[name] for name in names}
+        options = {name: state[name] for name in _OPTIONS if state.get(name) is not None}
         return question, _in_context(retriever, question, before), options
 
     def updates(question: str, found: Any, options: dict[str, Any]) -> Gated:  # noqa: ANN401

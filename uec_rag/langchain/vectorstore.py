@@ -40,6 +40,7 @@ from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import Vectors
 
 _KIND = "langchain_core.documents.Document"
@@ -366,11 +367,13 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         if the gate that decides has a guarantee.
     filter : mapping or callable, optional
         As in `UECVectorStore.similarity_search`; also per call.
+    tenant : mapping or callable, optional
+        The filter of all documents of one tenant, as in `Retriever.search`; also per call.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
         The type of search, as in LangChain's vector stores. The score threshold applies to
         `uec_relevance`.
     search_kwargs : dict
-        `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
+        `k`, `filter`, `tenant`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
     details : bool
@@ -410,6 +413,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: Filter | None = None
+    tenant: Filter | None = None
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -582,7 +586,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     aload = framework.made_in_thread(load)
 
     def _with_usual_filter(self) -> Self:
-        self.index.usual_filter = self.search_kwargs.get("filter", self.filter)
+        kept = {"filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
+        self.index.usual_filter = all_of(kept["tenant"], kept["filter"])
         return self
 
     @property
@@ -624,7 +629,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     def _options(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
         given = {name: value for name, value in call.items() if value is not None}
-        options = {"k": self.k, "filter": self.filter, **self.search_kwargs, **given}
+        own = {"k": self.k, "filter": self.filter, "tenant": self.tenant}
+        options = {**own, **self.search_kwargs, **given}
         framework.refuse_unknown(options, self._arguments)
         return options
 
@@ -633,6 +639,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         *,
         k: int,
         filter: Filter | None,
+        tenant: Filter | None,
         history: object = None,
         within: Within | None = None,
         fetch_k: int = 20,
@@ -648,6 +655,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         return {
             "k": k,
             "filter": filter,
+            "tenant": tenant,
             "history": [turns(history)],
             "within": within,
             "diversity": Diversity(fetch_k, lambda_mult) if self.search_type == "mmr" else None,

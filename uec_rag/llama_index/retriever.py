@@ -33,6 +33,7 @@ from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.calls import either
 from uec_rag.retrieval.fitting import FitMode
 from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import Search, Source, Vectors, source_of_retriever
 
 _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
@@ -59,6 +60,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
     similarity_top_k : int
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
+    tenant : MetadataFilters, optional
+        The filters of all nodes of one tenant, see `Retriever.search`.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -100,6 +103,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
+        tenant: MetadataFilters | None = None,
         details: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -109,10 +113,10 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
         check_k(similarity_top_k)
-        passage_filter(filters)
         self._index = retriever
         self.similarity_top_k = similarity_top_k
-        self.filters = filters
+        self.filters, self.tenant = filters, tenant
+        self._usual_filter()  # checks them
         self.details = details
         super().__init__(**kwargs)
 
@@ -238,7 +242,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         else:
             made = cls.over(over, embedding, fit=False, **kwargs)
             made._index = framework.load_over(path, made.index, options)
-        made.index.usual_filter = passage_filter(made.filters)
+        made.index.usual_filter = made._usual_filter()
         return made
 
     afrom_texts = framework.made_in_thread(from_texts)
@@ -303,12 +307,15 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         framework.refuse_unknown(kwargs, cls.over, UECRetriever, BaseRetriever)
         index = framework.index_over(source, embedding, own, below, vectors, words=words, fit=fit)
         made = cls(index, similarity_top_k, **kwargs)
-        index.usual_filter = passage_filter(made.filters)
+        index.usual_filter = made._usual_filter()
         return made
 
     @staticmethod
     def _passages(documents: Iterable[BaseNode]) -> list[Passage]:
         return passages_of(check_documents(documents, BaseNode, _KIND, "TextNode(text=text)"))
+
+    def _usual_filter(self) -> Filter | None:
+        return all_of(passage_filter(self.tenant), passage_filter(self.filters))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return hits(self.index.search(**self._arguments(query_bundle)), self.details)
@@ -325,6 +332,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
             "queries": ["\n".join(query_bundle.embedding_strs)],
             "k": self.similarity_top_k,
             "filter": passage_filter(self.filters),
+            "tenant": passage_filter(self.tenant),
             "within": getattr(query_bundle, "within", None),
             "history": [turns(getattr(query_bundle, "history", None))],
         }

@@ -41,7 +41,7 @@ from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
 from uec_rag.stores.candidates import CandidateStore, saved_store
-from uec_rag.stores.filters import parse
+from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.source import SourceStore, warn_once
 
@@ -414,6 +414,7 @@ class Retriever:
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
+        tenant: Filter | None = None,
     ) -> SearchResult:
         """Find the k passages with the highest s_hat for each query, and decide by the `gate`.
 
@@ -439,6 +440,10 @@ class Retriever:
             which case one more search finds the readings again.
         diversity : Diversity, optional
             Choose hits that are relevant and diverse, by maximal marginal relevance.
+        tenant : mapping or callable, optional
+            A filter for all passages of one tenant, whose questions are searched and decided as if
+            no others were there: words are counted and spelled among them alone. `filter` limits
+            the search further.
 
         Returns
         -------
@@ -451,7 +456,9 @@ class Retriever:
             is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
-        options = Options(filter=filter, history=history, within=within, diversity=diversity)
+        options = Options(
+            filter=filter, history=history, within=within, diversity=diversity, tenant=tenant
+        )
         result, pending = self._begin(queries, k, options)
         if pending is not None:
             result = settled_result(pending, pending.finish(), k)
@@ -484,11 +491,14 @@ class Retriever:
         if (diversity is not None or is_being_fitted) and not self._is_snapshot:
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
-        if (where := options.get("filter")) is not None:
+        self._remove_deleted()
+        tenant = options.get("tenant")
+        if (where := all_of(tenant, options.get("filter"))) is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
-        asked = spell(asked, self.store, self.uec.rarity)
+        spelled = self.store if tenant is None else self.store.of_tenant(tenant)
+        asked = spell(asked, spelled, self.uec.rarity)
         most = k if gate is None else gate.depth(k)
         result = self._run(asked, most, options)
         if gate is None:
@@ -523,7 +533,8 @@ class Retriever:
         caveat = ("fitting", "") if self._is_being_fitted else ()
         if failed:
             caveat = "failed", ", ".join(failed)
-        method = replace(self._method(options.get("filter")), caveat=caveat)
+        where = all_of(options.get("tenant"), options.get("filter"))
+        method = replace(self._method(where), caveat=caveat)
         try:
             return search_queries(uec, store, method, queries, k, options)
         except EncoderFailed as error:
@@ -574,6 +585,7 @@ class Retriever:
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         self._follow()
+        self._remove_deleted()
         k, language = check_k(k), check_language(self.language) or ENGLISH
         store = self.store if diversity is None else self.store.snapshot()
         options = Options(filter=filter, diversity=diversity)
@@ -921,6 +933,26 @@ class Retriever:
         """
         self._home.check()
         save.check_ensemble(self._home)
+
+    def compact(self) -> None:
+        """Remove what was deleted or replaced from all files of the folder, now.
+
+        Else the next search, `check` or `close` does it, but while other processes have the index
+        open, the first of these after a minute, for which their snapshots may read it.
+
+        Raises
+        ------
+        RuntimeError
+            If this is a snapshot.
+        BlockingIOError, PermissionError, OSError
+            As in `changing`, or if the disk is full.
+        """
+        if isinstance(self._written, LocalStore):
+            self._written.compact()
+
+    def _remove_deleted(self) -> None:
+        if isinstance(self.store, LocalStore):
+            self.store.remove_deleted()
 
     @classmethod
     def load(

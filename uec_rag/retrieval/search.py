@@ -16,7 +16,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,20 +209,37 @@ class Found:
     looked_at: int
 
 
+@dataclass(frozen=True)
+class Rivals:
+    """What competes with passages that are few, since the first of them would look like an answer.
+
+    Attributes
+    ----------
+    store : Searched or None
+        What the caller may see, besides them.
+    profile : {"absolute", "relative", ""}
+        Whether the logits that the hits of a question usually have compete, too, up to `NEAREST`:
+        as they are, or from that of the first hit. Nothing that the caller may not see does.
+    """
+
+    store: Searched | None
+    profile: Literal["absolute", "relative", ""] = ""
+
+
 def find(
     method: Method,
     store: Searched,
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Searched | None = None,
+    rivals: Rivals | None = None,
 ) -> Iterator[Found | None]:
     """Find the hits of questions and their features, from which `calibrate` learns, too.
 
     Yields what was found for each, None if there are no passages. A block has as many questions as
     fit in memory. In a remote store, it has one, since the candidates differ between questions.
 
-    `others`: the passages that compete with the few ones of `store`, see `left_out`.
+    `rivals`: what competes with the passages of `store`, if these are few.
     """
     step = 1
     if not isinstance(store, CandidateStore):
@@ -232,7 +249,7 @@ def find(
         own = parts if len(asked) <= step else [part[some] for part in parts]
         view = view_for(method, store, asked[some], own, k)
         if len(view):
-            yield from _find_in(method, store, view, asked[some], own, k, others)
+            yield from _find_in(method, store, view, asked[some], own, k, rivals)
         else:
             yield from [None] * len(asked[some])
 
@@ -244,7 +261,7 @@ def _find_in(
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Searched | None,
+    rivals: Rivals | None,
 ) -> Iterator[Found]:
     """Find the hits of a block of questions in a view with passages."""
     fitted, compared = method.fitted, compare(method.fitted, view, parts)
@@ -267,8 +284,7 @@ def _find_in(
     block = Block(method, view, asked, parts, pi, *hits, unfamiliar)
     tables = [table.tell_apart() for table in words_of(block)]
     put_first(block, tables)
-    rest = left_out(block, others, k) if others is not None and len(view) < NEAREST else None
-    seen = features_of(block, store, tables, rest)
+    seen = features_of(block, store, tables, rivals if len(view) < NEAREST else None)
     apart, sure = fitted.disagreement(to_hits, best, pi), method.model.probabilities(seen)
     of_encoders = fitted.encoder_coefficients(parts, pi)
     for row, one in enumerate(asked):
@@ -394,7 +410,7 @@ def put_first(block: Block, tables: Sequence[Words]) -> None:
 
 
 def features_of(
-    block: Block, store: Searched, tables: Sequence[Words], rest: FloatArray | None = None
+    block: Block, store: Searched, tables: Sequence[Words], rivals: Rivals | None = None
 ) -> Features:
     """Compute the features of the first different texts of n questions.
 
@@ -404,8 +420,8 @@ def features_of(
     store : Searched
         What was searched.
     tables : sequence of n Words
-    rest : array, shape (n, m), optional
-        mu_s of the passages that compete with the few ones of a filter, see `left_out`.
+    rivals : Rivals, optional
+        What competes with the hits.
     """
     method, fitted, pi = block.method, block.method.fitted, block.coefficients
     mu, to_hits, positions = block.top.mu, block.to_hits, block.distinct
@@ -428,8 +444,10 @@ def features_of(
     members, others = logits[:, :1], None
     if not is_unfitted:
         members = member_evidence(block, tables, to_hits[:, :, 0].copy())
-    if rest is not None:
-        others = (slope * rest + offset[:, None]).astype(np.float32)
+    if rivals is not None:
+        near = None if rivals.store is None else left_out(block, rivals.store)
+        known = None if near is None else (slope * near + offset[:, None]).astype(np.float32)
+        others = with_profile(logits, known, method.model, rivals)
     temperature = method.model.temperature
     words = np.array([table.evidence() for table in tables], dtype=np.float32)
     lacks = zip(logits / temperature, (table.lacks() for table in tables), strict=True)
@@ -438,13 +456,34 @@ def features_of(
     return features(logits, variance, members, temperature, words, others, against)
 
 
-def left_out(block: Block, store: Searched, k: int) -> FloatArray:
+def with_profile(
+    logits: FloatArray, others: FloatArray | None, model: ConfidenceModel, rivals: Rivals
+) -> FloatArray:
+    """Return the logits of what competes with hits, shape (n, `NEAREST`), padded with -inf.
+
+    `logits`, `others`: of different hits, and of what else the caller may see, padded likewise.
+    """
+    made = np.full((len(logits), NEAREST), -np.inf, dtype=np.float32)
+    usual = np.array(model.profile, dtype=np.float32) * np.float32(model.temperature)
+    for row, own in enumerate(logits):
+        near = () if others is None else others[row, np.isfinite(others[row])]
+        made[row, : len(near)] = near
+        known = int(np.isfinite(own).sum()) + len(near)
+        if rivals.profile and known < len(usual):
+            start = own[0] - usual[0] if rivals.profile == "relative" else 0
+            made[row, len(near) : len(near) + len(usual) - known] = usual[known:] + start
+    return made
+
+
+def left_out(block: Block, store: Searched) -> FloatArray:
     """Return mu_s of the nearest passages of a store that are not among the hits, shape (n, m).
 
     With the different texts of the hits, they are `NEAREST`; rows are padded with -inf.
     """
     fitted, pi = block.method.fitted, block.coefficients
-    view = view_for(block.method, store, block.asked, block.parts, k)
+    view = view_for(block.method, store, block.asked, block.parts, NEAREST)
+    if not len(view):
+        return np.full((len(pi), NEAREST), -np.inf, dtype=np.float32)
     compared = compare(fitted, view, block.parts)
     query, weights = fitted.combine(block.parts, pi), pi * fitted.weights / mean_lengths(block)
     top, passages, _, distinct = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
