@@ -138,7 +138,7 @@ def _postgres(theirs: Any) -> _Store:  # noqa: ANN401
         settings = {"hnsw.ef_search": str(min(max(most, 40), 1000))}
         if is_exact:
             settings = {"enable_indexscan": "off", "enable_seqscan": "on", "enable_sort": "on"}
-        sessions = sessionmaker(bind=theirs._engine)
+        sessions = sessionmaker(bind=theirs.session_maker().get_bind())
 
         @event.listens_for(sessions, "after_begin")
         def begin(_: object, __: object, connection: Any) -> None:  # noqa: ANN401
