@@ -185,6 +185,8 @@ def _fitting(
     negated = phrases["not"].search(question)
     if is_every or (negated and not phrases["condition"].search(question[: negated.start()])):
         found = _exceptions(said, lines, family, phrases)
+        if {at for at, _ in family} <= {*found}:  # where all say "not", none is an exception
+            return None
         # All siblings are handed over, if they are few.
         return found if found or family[-1][0] >= JUDGED else None
     for kind, best in _EXTREMES.items():

@@ -144,7 +144,10 @@ class Words:
         rarity, none = self.content, [0.0] * len(self.hits[:JUDGED])
         if (told := self.siblings) is not None and (told.fits or 0 in told.family):
             fits, differs = (log_likelihood_ratio(kind, 0.0) for kind in ("fitting", "siblings"))
-            return [fits if at < len(told.fits) else differs for at in range(len(none))]
+            # An exception in other words ("accepts no animals") may be one from something else.
+            is_one_of_many = len(told.fits) < len(told.family)
+            of_fits = [fits if is_one_of_many and at in told.family else 0.0 for at in told.fits]
+            return [*of_fits, *[differs] * len(none)][: len(none)]
         if not self.are_counted or not (wanted := rarity.keys() - self.matched[0]):
             return none
         folders, costs = self._folder_names(), dict[str, float]()
