@@ -11,6 +11,7 @@ model a script stands in: it asks the tool, and does what the tool tells it to.
 
 import argparse
 import asyncio
+import json
 import sys
 
 from langchain.agents import create_agent
@@ -45,14 +46,15 @@ class Obedient(BaseChatModel):
         elif last.status == "error":
             said = AIMessage(f"The search failed: {last.text}")
         else:
-            said = AIMessage(_reply(last.artifact["structured_content"]))
+            said = AIMessage(_reply(last.artifact["structured_content"], last.text))
         return ChatResult(generations=[ChatGeneration(message=said)])
 
 
-def _reply(found) -> str:
+def _reply(found, text) -> str:
     passages = found["passages"]
     if found["decision"] == "answer":
-        return f"{passages[0]['text']} (from {passages[0]['metadata']['source']})"
+        first = next(line for line in text.splitlines() if line.startswith("[1] "))
+        return f"{json.loads(first.partition(') ')[2])} (from {passages[0]['metadata']['source']})"
     if found["reason_code"] == "uncertain":  # a model would read the passages
         return f"{found['reason']} The nearest is {passages[0]['metadata']['source']}."
     return found["reason"]

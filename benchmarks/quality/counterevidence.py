@@ -33,7 +33,7 @@ import typer
 
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, index_of, shipped
-from benchmarks.quality.siblings import passages, planted, questions
+from benchmarks.quality.siblings import Asked, passages, planted, questions
 from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.confidence.model import NEAREST
@@ -81,29 +81,38 @@ def names(manuals: dict[str, list[Passage]], path: str) -> list[float]:
     return log_ratio((counts[True], asked[True]), (counts[False], asked[False]), share)
 
 
-def alike(manuals: dict[str, list[Passage]]) -> list[float]:
-    """Learn what it says that the first hits are statements alike, none of which fits."""
+def alike(manuals: dict[str, list[Passage]]) -> dict[str, list[float]]:
+    """Learn what it says that the first hits are statements alike, with or without one that fits.
+
+    That one fits is counted among the planted questions that compare or exclude.
+    """
     others = [replace(p, id=f"{name} {p.id}") for name, of in manuals.items() for p in of]
     pairs = [query for name in manuals for query, _ in pairs_from_passages(manuals[name])]
     ensembles = {name: shipped(name) for name in ("english", "multilingual")}
-    counts, asked = Counter[bool](), Counter[bool]()
+    counts, asked = Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
 
-    def count(index: Retriever, questions: Sequence[str], language: str, right: bool) -> None:
-        for question, found in zip(questions, index.search(questions, k=NEAREST), strict=True):
-            told = siblings(question, [hit.text for hit in found.passages], language)
-            asked[right] += 1
-            counts[right] += told is not None and not told.fits and 0 in told.family
+    def count(index: Retriever, some: Sequence[Asked], language: str) -> None:
+        found = index.search([one.question for one in some], k=NEAREST)
+        for one, result in zip(some, found, strict=True):
+            told = siblings(one.question, [hit.text for hit in result.passages], language)
+            right = bool(one.good)
+            asked["siblings", right] += 1
+            counts["siblings", right] += told is not None and not told.fits and 0 in told.family
+            if one.kind in ("fitting", "none"):
+                asked["fitting", right] += 1
+                counts["fitting", right] += told is not None and bool(told.fits)
 
-    count(index_of(ensembles["english"], others), pairs, "en", right=True)
+    index = index_of(ensembles["english"], others)
+    count(index, [Asked("plain", query, ("any",)) for query in pairs], "en")
     for one, form in product(planted(), ("sentences", "rows")):
         language = one["language"]
         ensemble = ensembles["english" if language == "en" else "multilingual"]
-        index = index_of(ensemble, [*others, *passages(one, form)])
-        for right in (True, False):
-            count(
-                index, [q for _, q, good in questions(one) if bool(good) is right], language, right
-            )
-    return log_ratio((counts[True], asked[True]), (counts[False], asked[False]))
+        count(index_of(ensemble, [*others, *passages(one, form)]), [*questions(one)], language)
+    learned = {}
+    for kind in ("siblings", "fitting"):
+        right, wrong = ((counts[kind, of], asked[kind, of]) for of in (True, False))
+        learned[kind] = log_ratio(right, wrong)
+    return learned
 
 
 def has_name(passage: Passage, name: str) -> bool:
@@ -118,7 +127,7 @@ def main(folder: Manuals) -> None:
     learned = {
         "unnamed": names(manuals, "page.html"),
         "outside": names(manuals, "{}/page.html"),
-        "siblings": alike(manuals),
+        **alike(manuals),
     }
     rows = [[kind, f"{r:.4f}", f"{w:.4f}", f"{log:+.2f}"] for kind, (r, w, log) in learned.items()]
     print_table("First hits", ["kind", "right", "wrong", "log ratio"], rows)

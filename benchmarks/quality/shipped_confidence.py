@@ -446,7 +446,10 @@ def main(
 def save(learned: dict[str, object]) -> None:
     """Write what was learned into the package; kinds of ensembles not studied stay."""
     path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
-    known = json.loads(path.read_text(encoding="utf-8")) | _rounded(learned)
+    before = json.loads(path.read_text(encoding="utf-8"))
+    known = before | _rounded(learned)
+    for kind in known.keys() - {"level"}:  # profiles are measured by `tenants`
+        known[kind]["profile"] = before[kind]["profile"]
     path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 
 

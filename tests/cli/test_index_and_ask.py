@@ -7,6 +7,7 @@ import shutil
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +17,9 @@ import pytest
 from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
 from uec_rag import UEC, IndexCorrupted, Retriever
+from uec_rag.cli.ask import print_answer
+from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.readings import Reading
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.files import options_of, record_options, update_files
 from uec_rag.stores.source import Source, SourceStore
@@ -338,11 +342,34 @@ def test_what_of_a_file_is_left_out_is_told_at_the_end(run, few, words, tmp_path
 
 
 def test_files_of_other_kinds_are_counted_by_their_suffix(run, few, words, tmp_path):
-    for name in ("a.py", "b.PY", "c.doc", "README", ".hidden.py"):
+    for name in ("a.py", "b.PY", "c.pages", "README", ".hidden.py"):
         (few / name).write_text("text")
     given = ("index", few, "--out", tmp_path / "idx", "--model", words)
     made = run(*given)
-    said = "left out 4 files of kinds that are not read: 2 .py, 1 without a suffix, 1 .doc"
+    said = "left out 4 files of kinds that are not read: 2 .py, 1 without a suffix, 1 .pages"
     assert said in " ".join(made.stderr.split())
     told = run(*given, "--json", json_output=True)
-    assert told["other"] == {".py": 2, "": 1, ".doc": 1}
+    assert told["other"] == {".py": 2, "": 1, ".pages": 1}
+
+
+def test_markdown_is_shown_as_such(run, words, tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "shop.md").write_text(
+        "# Shop\n\n## Returns\n\nSend **any item** back:\n\n- by post\n"
+    )
+    run("index", folder, "--out", tmp_path / "idx")
+    shown = run("ask", tmp_path / "idx", "Send any item back").stdout
+    assert "Send any item back:" in shown
+    assert " • by post" in shown
+
+
+def test_many_readings_are_a_list(capsys):
+    index = Retriever(UEC(["bm25"]))
+    index.add(["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
+    result = index.search(["Reset it"]).results[0]
+    readings = tuple(Reading(title, ("1",), 0.3) for title in ("lamp", "kiln", "[lift]"))
+    asked = decide_one(0.9, 0.9, readings)
+    print_answer(replace(result, decision=asked))
+    shown = capsys.readouterr().out
+    assert "clarify: What exactly do you mean?\n • lamp\n • kiln\n • [lift]\n" in shown

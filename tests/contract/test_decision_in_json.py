@@ -2,14 +2,23 @@
 
 import json
 import pickle
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_classic.retrievers.document_compressors import EmbeddingsFilter
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from tests.helpers import VAGUE, namesakes
@@ -123,3 +132,93 @@ def test_any_decision_is_read_as_it_was_told(decision, said, way, threshold):
     gate = Gate(threshold)
     assert gate.decide_again(back) == gate.decide_again(decision)
     assert back == decision
+
+
+def reranked(hits, metadata):
+    """Other hits, as a reranker hands them on, which notes its own numbers."""
+    return [
+        Document(hit.page_content, id=hit.id, metadata={**hit.metadata, **metadata}) for hit in hits
+    ]
+
+
+OF_RERANKERS = [
+    ({"relevance_score": np.float32(0.5), "page": np.int64(3)}, [0.5, 3]),
+    (
+        {"a": np.float64(0.25), "b": [np.bool_(True), {"c": np.arange(2)}]},
+        [0.25, [True, {"c": [0, 1]}]],
+    ),
+    ({"a": float("inf"), "b": np.float32("nan")}, [None, None]),
+    ({"a": {"x"}, "b": 2**63, "c": 2**70}, [["x"], 2**63, str(2**70)]),
+    ({"a": datetime(2026, 1, 31), "b": Decimal("1.5")}, ["2026-01-31T00:00:00", 1.5]),
+    ({"a": Path("b.txt"), "b": [Document("part", metadata={"n": np.int8(1)})]}, None),
+]
+
+
+@pytest.mark.parametrize(("given", "told"), OF_RERANKERS)
+@pytest.mark.parametrize("way", ["JSON", "checkpoint"])
+def test_what_a_gate_hands_on_has_json_values_whatever_a_step_before_it_notes(
+    loans, given, told, way
+):
+    step = RunnableLambda(lambda hits: reranked(hits, given))
+    found = UECGate(retriever=loans | step).invoke(QUESTIONS[1])
+    nodes = LlamaIndexRetriever(loans.index).retrieve(QUESTIONS[1])
+    for node in nodes:
+        node.node.metadata.update(given)
+        node.score = np.float32(node.score)
+    shown = UECGatePostprocessor().postprocess_nodes(nodes, query_str=QUESTIONS[1])
+    assert type(shown[0].score) is float
+    for metadata in (found["documents"][0].metadata, shown[0].metadata):
+        kept = WAYS[way](metadata)
+        assert kept == metadata
+        assert kept["uec_decision"] == "answer"
+        assert told is None or [kept[name] for name in given] == told
+
+
+def over_langchain(texts, metadatas):
+    store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
+    store.add_texts(texts, metadatas)
+    return UECGate(retriever=UECRetriever.over(store, fit=False)).invoke(texts[0])["documents"]
+
+
+def over_llama_index(texts, metadatas):
+    class Theirs(BaseRetriever):  # an index of LlamaIndex refuses such numbers itself
+        def _retrieve(self, query_bundle):
+            nodes = (TextNode(text=t, metadata=m) for t, m in zip(texts, metadatas, strict=True))
+            return [NodeWithScore(node=node, score=0.5) for node in nodes]
+
+    return LlamaIndexRetriever.over(Theirs(), UEC(["bm25"]), fit=False).retrieve(texts[0])
+
+
+@pytest.mark.parametrize("over", [over_langchain, over_llama_index])
+def test_hits_of_another_store_have_python_numbers(over):
+    numbers = {"year": np.int64(2026), "weight": np.float32(0.5)}
+    texts = [f"Loan {number} lasts {number} years." for number in range(30)]
+    first = over(texts, [numbers] * len(texts))[0]
+    assert json.loads(json.dumps(first.metadata))["year"] == 2026
+    assert type(first.metadata["weight"]) is float
+
+
+def test_documents_of_another_class_are_handed_on_as_plain_ones(loans):
+    compressor = EmbeddingsFilter(
+        embeddings=DeterministicFakeEmbedding(size=8), similarity_threshold=-1.0
+    )
+    retriever = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=loans)
+    for found in (
+        UECGate(retriever=retriever).invoke(QUESTIONS[1]),
+        retrieval_node(retriever).invoke({"question": QUESTIONS[1]}),
+    ):
+        kept = WAYS["checkpoint"](found)
+        assert {type(one) for one in (*found["documents"], *kept["documents"])} == {Document}
+        assert kept["documents"] == found["documents"]
+
+
+def test_the_artifact_of_a_tool_is_read_the_same_before_and_after_a_checkpoint(loans):
+    call = {"name": "x", "args": {"query": QUESTIONS[1]}, "id": "1", "type": "tool_call"}
+    message = loans.as_tool().invoke(call)
+    kept = WAYS["checkpoint"](message).artifact
+    here, there = (
+        [Document.model_validate(one) for one in artifact["documents"]]
+        for artifact in (message.artifact, kept)
+    )
+    assert here == there
+    assert kept["decision"] == "answer"

@@ -117,3 +117,22 @@ def test_groups_may_be_nested_which_theirs_refuses(stores):
     with pytest.raises(ValueError, match="Nested"):
         theirs.query(query)
     assert ours.query(query).ids == ["n7"]
+
+
+OF_LISTS = [
+    ("year", FilterOperator.ANY, [2005, 1999], lambda one: one.get("year") in (2005, 1999)),
+    ("year", FilterOperator.ALL, [2005], lambda one: one.get("year") == 2005),
+    ("year", FilterOperator.ANY, 2005, lambda one: one.get("year") == 2005),
+    ("year", FilterOperator.ANY, ["2005"], lambda one: False),
+    ("year", FilterOperator.ALL, [2005, 1999], lambda one: False),
+]
+
+
+@pytest.mark.parametrize(("key", "operator", "value", "matches"), OF_LISTS)
+def test_any_and_all_of_a_number_are_about_a_list_of_it(stores, key, operator, value, matches):
+    """For which LlamaIndex's own store raises TypeError."""
+    _, ours, question = stores
+    filters = MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
+    query = VectorStoreQuery(**question, similarity_top_k=len(METADATA), filters=filters)
+    expected = {f"n{at}" for at, one in enumerate(METADATA) if matches(one)}
+    assert {*ours.query(query).ids} == expected

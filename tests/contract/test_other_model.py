@@ -164,3 +164,41 @@ def test_an_index_of_ours_knows_the_function_that_filled_it(tmp_path):
     index.save(tmp_path)
     with pytest.raises(FingerprintMismatch, match="pass that model"):
         Retriever.load(tmp_path, encoders={"Hosted": Hosted("gte")})
+
+
+class Quantised(Hosted):
+    """A model in int8 whose ranges are those of a batch: a text has .993 to .998 to itself."""
+
+    def embed_documents(self, texts):
+        made = np.array(super().embed_documents(texts))
+        seed = zlib.crc32(" ".join(texts).encode())
+        noise = np.random.default_rng(seed).normal(size=made.shape)
+        noise *= (
+            0.06
+            * np.linalg.norm(made, axis=1, keepdims=True)
+            / np.linalg.norm(noise, axis=1, keepdims=True)
+        )
+        return (made + noise).tolist()
+
+
+def test_a_model_whose_vectors_of_a_text_differ_by_batch_is_known_again(tmp_path):
+    def store(model):
+        made = chroma(model)
+        made.reset_collection()
+        made._embedding_function = Quantised(model)
+        made.add_texts(LONG, [dict(one) for one in METADATAS], ids=IDS)
+        return made
+
+    over = langchain.UECRetriever.over(store("MiniLM"), candidates=80).fit_from()
+    assert over.invoke(ASKED[3])[0].id == IDS[3]
+    gate = Gate.from_labels(over.index, ASKED, ANSWERS, max_wrong=0.2)
+    over.save(tmp_path)
+    again = langchain.UECRetriever.load(tmp_path, over=store("MiniLM"), candidates=80)
+    assert gate.fits(again.index)
+    with pytest.raises(FingerprintMismatch, match="makes other vectors than the model that was"):
+        langchain.UECRetriever.load(tmp_path, over=store("gte"), candidates=80)
+    other = store("gte")
+    other._embedding_function = Quantised("MiniLM")
+    with pytest.raises(ValueError, match="got those of another model in the store"):
+        langchain.UECRetriever.over(other, fit=False).invoke(ASKED[0])
+    assert not gate.fits(langchain.UECRetriever.over(other, fit=False).index)

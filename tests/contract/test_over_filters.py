@@ -378,6 +378,10 @@ def test_an_engine_whose_texts_are_under_another_key_is_an_error_that_names_it()
             match=f"no candidate of QdrantVectorStore has a text, which is read from {message}",
         ):
             over.index.search([QUERY], filter=filter_)
+    client.set_payload("texts", {"_node_content": "{}"}, points=IDS)
+    with pytest.raises(ValueError, match="LlamaIndex made the collection 'texts'"):
+        over.index.search([QUERY])
+    client.delete_payload("texts", ["_node_content"], points=IDS)
     retriever = QdrantVectorStore(client, "texts", Member()).as_retriever()
     with pytest.raises(ValueError, match="no candidate of the documents of VectorStoreRetriever"):
         langchain.UECRetriever.over(retriever, Member(), fit=False).index.search([QUERY])

@@ -182,8 +182,9 @@ async def _asynchronous(one):
 
 def _parts(x):
     """What is not in the JSON of a component."""
-    own = {llama_index.UECEmbedding: "uec", llama_index.UECVectorStore: "index"}
-    return {"uec": getattr(x, own[type(x)])} if type(x) in own else {}
+    if isinstance(x, llama_index.UECVectorStore):
+        return {"embedding": x.index}
+    return {"uec": x.uec} if isinstance(x, llama_index.UECEmbedding) else {}
 
 
 def _of_langchain():

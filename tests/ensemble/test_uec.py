@@ -121,7 +121,15 @@ def test_fit_returns_a_report_with_a_line_for_every_encoder(fitted):
 
 def test_the_level_of_confidence_is_that_of_the_shipped_model(fitted):
     model = fitted.fitted.confidence_model
-    assert model == replace(shipped_model("fitted"), temperature=model.temperature)
+    told = {"temperature": model.temperature, "profile": model.profile}
+    assert model == replace(shipped_model("fitted"), **told)
+
+
+def test_a_fit_learns_which_logits_its_hits_usually_have(fitted):
+    profile = fitted.fitted.confidence_model.profile
+    assert len(profile) == 30
+    assert [*profile] == sorted(profile, reverse=True)
+    assert profile != shipped_model("fitted").profile
 
 
 def test_each_encoder_may_be_fitted_on_pairs_of_its_own(encoders, fit_pairs):

@@ -9,6 +9,7 @@ from langchain_classic.retrievers import (
     TimeWeightedVectorStoreRetriever,
 )
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.stores import InMemoryStore
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_text_splitters import CharacterTextSplitter
@@ -133,3 +134,16 @@ def test_a_gate_decides_on_the_whole_of_what_was_found_a_part(fitted):
     assert (found["decision"], found["confidence"]) == ("answer", best["uec_confidence"])
     assert found["documents"][0].metadata["page"] == 1
     assert found["documents"][0].metadata["uec_relevance"] == best["uec_relevance"]
+
+
+def test_diverse_documents_end_with_those_of_equal_texts():
+    texts = ["foo", "foo", "fou", "foy"]
+    store = UECVectorStore.from_texts(texts, DeterministicFakeEmbedding(size=6), fit=False)
+    vector = store.embeddings.embed_query("foo")
+    for found in (
+        store.max_marginal_relevance_search("foo", k=10, lambda_mult=0.1),
+        store.max_marginal_relevance_search_by_vector(vector, k=10, lambda_mult=0.1),
+    ):
+        said = [document.page_content for document in found]
+        assert (sorted(said), said[0], said[-1]) == (sorted(texts), "foo", "foo")
+    assert len(store.max_marginal_relevance_search("foo", k=2)) == 2

@@ -1,13 +1,23 @@
 """With LlamaIndex's own engines and retrievers around ours."""
 
+from collections.abc import AsyncGenerator
+
 import pytest
 from llama_index.core import Document, StorageContext
+from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
+from llama_index.core.base.response.schema import Response
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import HierarchicalNodeParser, get_leaf_nodes
-from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
+from llama_index.core.query_engine import (
+    CitationQueryEngine,
+    CustomQueryEngine,
+    RetrieverQueryEngine,
+    RouterQueryEngine,
+)
 from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
 from llama_index.core.schema import MetadataMode
+from llama_index.core.tools import QueryEngineTool
 
 from tests.llama_index.conftest import Saying, always
 from uec_rag import Gate
@@ -57,7 +67,10 @@ async def test_in_engines_the_decision_reaches_the_response_and_the_llm(
             check_told(response, action)
     if ask == "chat":
         streamed = "".join(engine.stream_chat(question).response_gen)
-        assert (SAID.get(action, "Reply with") in streamed) == (action != "answer")
+        later = await engine.astream_chat(question)
+        parts = [part async for part in later.async_response_gen()]
+        for said in (streamed, "".join(parts)):
+            assert (SAID.get(action, "Reply with") in said) == (action != "answer")
 
 
 @pytest.fixture(params=MODES)
@@ -101,3 +114,86 @@ async def test_a_parent_that_all_leaves_are_merged_into_has_their_decision(fitte
         assert source.node_id == whole.node_id
         assert source.metadata.items() >= {"page": 7, "uec_decision": "answer"}.items()
         assert "uec_" not in source.get_content(MetadataMode.LLM)
+
+
+class Both(BaseSelector):
+    """Selects all engines, without a model."""
+
+    def _get_prompts(self):
+        return {}
+
+    def _update_prompts(self, prompts):
+        pass
+
+    def _select(self, choices, query):
+        return MultiSelection(
+            selections=[SingleSelection(index=at, reason="") for at in range(len(choices))]
+        )
+
+    async def _aselect(self, choices, query):
+        return self._select(choices, query)
+
+
+class Other(CustomQueryEngine):
+    """An engine that is not of this package."""
+
+    def custom_query(self, query_str):
+        return "of another engine"
+
+
+def routed(llm, *engines):
+    tools = [
+        QueryEngineTool.from_defaults(one, name=f"t{at}", description=f"t{at}")
+        for at, one in enumerate(engines)
+    ]
+    return RouterQueryEngine.from_defaults(tools, llm=llm, selector=Both())
+
+
+class Never(MockLLM):
+    """A model that is not to be called."""
+
+    def complete(self, *_, **__):
+        raise AssertionError
+
+    def chat(self, *_, **__):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    ("actions", "action"),
+    [
+        (("abstain", "abstain"), "abstain"),
+        (("clarify", "clarify"), "clarify"),
+        (("answer", "abstain"), "answer"),
+        (("answer", "clarify"), "answer"),
+    ],
+)
+async def test_a_router_over_engines_that_refuse_calls_no_model(
+    retriever, question, actions, action, streaming
+):
+    engines = [
+        UECQueryEngine.from_args(retriever, LLM, always(one), streaming=streaming)
+        for one in actions
+    ]
+    router = routed(Never(), *engines)
+    for response in (router.query(question), await router.aquery(question)):
+        assert response.metadata["uec_decision"] == action
+        assert isinstance(response, Response) != streaming
+        parts = getattr(response, "response_gen", None)
+        if isinstance(parts, AsyncGenerator):
+            said = "".join([part async for part in parts])
+        else:
+            said = str(response) if parts is None else "".join(parts)
+        assert said.startswith({"answer": ANSWER, **SAID}[action])
+
+
+def test_a_router_joins_what_several_engines_answer(retriever, question):
+    answers = UECQueryEngine.from_args(retriever, LLM, always("answer"))
+    refuses = UECQueryEngine.from_args(retriever, LLM, always("abstain"))
+    joined = routed(MockLLM(), answers, refuses, Other()).query(question)
+    assert joined.metadata["uec_decision"] == "answer"
+    assert "of another engine" in str(joined)
+    assert SAID["abstain"] not in str(joined)
+    alone = routed(Never(), refuses, Other()).query(question)
+    assert (str(alone), "uec_decision" in alone.metadata) == ("of another engine", False)

@@ -173,10 +173,23 @@ def test_a_gate_fits_no_index_of_another_calibration(full, texts):
         gate.decide(view.search(queries[:3], 4))
 
 
-def test_a_gate_fits_no_index_of_another_version(full, monkeypatch):
+@pytest.mark.parametrize("given", [0.5, 0.3, 0.9])
+def test_a_threshold_beside_an_expected_share_is_refused(given):
+    with pytest.raises(
+        ValueError, match=r"max_wrong: .* stands for a threshold of .*: omit thresh"
+    ):
+        Gate(given, max_wrong=0.1)
+    own = Gate(max_wrong=0.1)
+    assert Gate(own.threshold, max_wrong=0.1) == own
+    assert Gate.restore(own.metadata()) == own
+
+
+def test_a_gate_fits_no_index_of_another_method_but_of_another_release(full, monkeypatch):
     gate = Gate(0.5, basis=full._method().basis)
     assert gate.fits(full)
-    monkeypatch.setattr("uec_rag.retrieval.search.__version__", "9.0")
+    monkeypatch.setattr("uec_rag.base.__version__", "9.0")
+    assert gate.fits(full)
+    monkeypatch.setattr("uec_rag.retrieval.search._METHOD", 9)
     assert not gate.fits(full)
 
 

@@ -32,6 +32,10 @@ HOTELS = [f"Hotel: {name}, Dogs: {dogs}, Breakfast: {food}" for name, dogs, food
     ("Alder", "yes", "no"), ("Beech", "yes", "yes"), ("Cedar", "no", "yes"))]  # fmt: skip
 LOANS = [f"The {name} loan lasts two weeks." for name in ("laptop", "camera", "projector")]
 OFFICES = [f"The office in {name} opens at eight." for name in ("Lund", "Ghent", "Porto")]
+MUSEUMS = [
+    f"The {name} Museum is closed on {day}."
+    for name, day in (("Toy", "Mondays"), ("Folk", "Tuesdays"), ("Railway", "Mondays"))
+]
 HÜTTEN = [
     f"Die Hütte {name} kostet {n} Euro."
     for name, n in (("Otter", 35), ("Dachs", 48), ("Luchs", 60))
@@ -65,6 +69,11 @@ FITS = [
     ("In which year were sales above 5,000,000?", SALES, [2]),
     ("Which trains leave after 9 am?", TRAINS, [1, 2]),
     ("Which trains leave before 6:00 pm?", TRAINS, [0, 1]),
+    ("Which item is the cheapest?", ROWS, [4]),
+    ("Which bridge was opened first?", BRIDGES, [0]),
+    ("What is the heaviest parcel?", PARCELS, [2]),
+    ("In which year were sales highest?", SALES, [2]),
+    ("Welche Hütte ist die teuerste?", HÜTTEN, [2]),
     ("Which room has no window?", ROOMS, [3]),
     ("Does every room have a window?", ROOMS, [3]),
     ("Which room other than the Elm room has a window?", ROOMS, [0, 2, 3]),
@@ -88,6 +97,7 @@ def test_what_a_question_excludes_or_compares_is_read(question, texts, fits):
     ("question", "texts", "lacking", "others"),
     [
         ("What were the sales in 2019?", SALES, "2019", ("2021", "2022", "2023")),
+        ("Is the Glass Museum closed on Mondays?", MUSEUMS, "Glass", ("Toy", "Folk", "Railway")),
         ("When does the office in Oslo open?", OFFICES, "Oslo", ("Lund", "Ghent", "Porto")),
         ("Which Java does release 7.1 support?", RELEASES, "7.1", ("5.2", "5.10", "6.0")),
         ("Was kostet die Hütte Falke?", HÜTTEN, "Falke", ("Otter", "Dachs", "Luchs")),

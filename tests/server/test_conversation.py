@@ -59,8 +59,9 @@ def test_the_reply_to_a_question_back_is_a_label_ids_or_text(client, call):
         found = client.post("/ask", json={**VAGUE, "within": within}).json()
         told = call("search", **VAGUE, within=within).structuredContent
         for one in (found, told):
-            assert [each["text"] for each in one["passages"]] == [PASSAGES["git push"]]
+            assert [each["id"] for each in one["passages"]] == ["git push"]
             assert one["decision"] == "answer"
+        assert [each["text"] for each in found["passages"]] == [PASSAGES["git push"]]
     turns = [
         {"role": "user", "content": VAGUE["question"]},
         {"role": "assistant", "content": asked["clarifying_question"]},

@@ -63,7 +63,7 @@ async def test_an_index_that_takes_the_place_of_another_is_served_next(client, i
     assert client.get("/index").json()["passages"] == 1
     found = await server.call_tool("search", asked)
     assert [hit["id"] for hit in found.structuredContent["passages"]] == ["bees"]
-    assert (await server.call_tool("sources", {}))[1] == {"bees.md": 1}
+    assert (await server.call_tool("sources", {}))[1] == {"sources": {"bees.md": 1}}
 
 
 def test_a_request_is_one_line_of_the_log_without_what_was_asked(client, caplog):
@@ -89,6 +89,8 @@ async def test_arguments_are_taken_as_models_and_clients_send_them(client, index
     expected = client.post("/ask", json=question | meant).json()
     assert client.post("/ask", json=question | sent).json() == expected
     found = await server.call_tool("search", question | sent)
+    for passage in expected["passages"]:
+        del passage["text"]  # which the content has
     assert {name: found.structuredContent[name] for name in expected} == expected
     if meant:
         assert expected != client.post("/ask", json=question).json()

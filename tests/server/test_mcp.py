@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 from tests.helpers import data_of
 from tests.server.conftest import HOST, TEXTS, make
 from tests.server.test_processes import UEC_RAG
-from uec_rag import Retriever, __version__
+from uec_rag import UEC, Retriever, __version__
+from uec_rag.base.checks import quote
 from uec_rag.server import create_mcp
 from uec_rag.server.running import LogFormatter
 
@@ -66,7 +67,7 @@ async def test_an_agent_finds_tools_searches_and_reads_a_passage(index):
     assert (said["decision"], said["reason"]) == (decision.action, decision.reason)
     assert said["what_to_do"] == "Answer from these passages only."
     assert said["confidence"] == pytest.approx(decision.confidence, rel=1e-5)
-    assert [hit["text"] for hit in said["passages"]] == [p.text for p in result.passages]
+    assert [hit["id"] for hit in said["passages"]] == [p.id for p in result.passages]
     assert said["passages"][0]["metadata"]["source"] == "parking.md"
     text = found["content"][0]["text"]
     assert text.startswith("Decision: answer.")
@@ -74,7 +75,7 @@ async def test_an_agent_finds_tools_searches_and_reads_a_passage(index):
 
     [passage] = read["structuredContent"]["passages"]
     assert (passage["id"], passage["text"]) == ("parking", TEXTS["parking"])
-    assert len(sources["structuredContent"]) == len(TEXTS)
+    assert len(sources["structuredContent"]["sources"]) == len(TEXTS)
     assert report["content"][0]["text"].startswith(f"{len(TEXTS)} passages. ")
     assert wrong["isError"]
     assert wrong["content"][0]["text"].startswith("question: String should match pattern")
@@ -118,7 +119,7 @@ async def test_an_agent_sees_only_what_a_fixed_filter_selects(index, tool, argum
 
 async def test_sources_and_report_count_what_a_fixed_filter_selects(index):
     server = create_mcp(Retriever.load(index), FIXED)
-    assert await told(server, "sources") == {"n1.md": 1, "n2.md": 1, "parking.md": 1}
+    assert await told(server, "sources") == {"sources": {"n1.md": 1, "n2.md": 1, "parking.md": 1}}
     assert (await told(server, "report"))["result"].startswith("3 passages. ")
 
 
@@ -139,23 +140,98 @@ async def test_readings_and_their_titles_are_those_of_a_fixed_filter(chat_index)
 async def test_a_filter_is_fixed_on_the_command_line(index):
     async with over_stdio(index, "--filter", '{"source": "n1.md"}') as session:
         found = dumped(await session.call_tool("sources", {}))
-    assert found["structuredContent"] == {"n1.md": 1}
+    assert found["structuredContent"] == {"sources": {"n1.md": 1}}
 
 
 @pytest.mark.parametrize(("question", "id_"), [("alert", "script"), ("gnu", "escapes")])
 async def test_what_passages_hold_stays_quoted(index, question, id_):
     found = await create_mcp(Retriever.load(index)).call_tool("search", {"question": question})
-    assert found.structuredContent["passages"][0]["text"] == TEXTS[id_]
+    assert found.structuredContent["passages"][0]["id"] == id_
+    assert quote(TEXTS[id_]) in found.content[0].text
     assert "\x1b" not in found.content[0].text
 
 
-async def test_a_long_passage_is_cut_in_an_answer_and_whole_by_its_id():
-    long = "zebra " + "x" * 10_000_000
-    server = create_mcp(make({"long": long, "short": "gnu"}))
-    [hit] = (await told(server, "search", question="zebra", k=1))["passages"]
-    assert hit["text"] == long[:8000] + " ... (cut; get 'long')"
-    [read] = (await told(server, "get", ids=["long"]))["passages"]
-    assert read["text"] == long
+async def test_a_long_passage_is_cut_in_an_answer_and_read_in_pages_by_its_id():
+    long = "zebra " + "x" * 100_000
+    server = create_mcp(make({"long": long, "short": "gnu", "other": "gnu" + "\n" * 50_000 + "."}))
+    found = await server.call_tool("search", {"question": "zebra", "k": 1})
+    assert found.content[0].text.endswith(" ... (cut; get 'long')\"")
+    assert quote(long[:8000])[:-1] in found.content[0].text
+    read, call = dict.fromkeys(["long", "short", "other"], ""), {"ids": ["long", "short", "other"]}
+    while call:
+        page = await told(server, "get", **call)
+        for passage in page["passages"]:
+            read[passage["id"]] += passage["text"]
+        call = {"ids": page["left_out"], "start": page["start"]} if "left_out" in page else {}
+    assert (read["long"], read["short"]) == (long, "gnu")
+    assert len(read["other"]) > 50_000
+
+
+LIMIT = 40_000
+
+
+async def test_documents_are_counted_in_pages_that_say_what_is_left_out():
+    names = {f"folder/of/documents/{number:04}-{'x' * 100}.md": "gnu" for number in range(600)}
+    server, counted, start, pages = create_mcp(make(names)), {}, 0, 0
+    while start is not None:
+        page = await told(server, "sources", start=start)
+        assert page.get("left_out", 0) == 600 - len(counted) - len(page["sources"])
+        counted |= page["sources"]
+        start, pages = page.get("start"), pages + 1
+    assert len(counted) == 600
+    assert pages > 2
+
+
+HUGE = {
+    "note": "n" * 30_000,
+    "list": [*range(20_000)],
+    "deep": {str(n): "v" * 99 for n in range(999)},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "metadata"),
+    [
+        ("gnu " * 2_000, {}),
+        ("gnu", HUGE),
+        ("gnu " + "\x01" * 9_000, {"source": "s" * 9_000}),
+        ("gnu " + '"\\' * 9_000, {"title": "t" * 30_000}),
+    ],
+    ids=["texts", "metadata", "control characters", "quotes"],
+)
+async def test_no_reply_of_a_tool_is_longer_than_clients_take(text, metadata):
+    index = Retriever(UEC(["bm25"]))
+    texts = [f"{number} {text}" for number in range(60)]
+    index.add(texts, metadatas=[metadata] * len(texts))
+    server, ids = create_mcp(index), [passage.id for passage in index.passages()][:20]
+    calls = {
+        "search": [{"question": "gnu", "k": 60}, {"question": "gnu " + "x " * 3_900, "k": 4}],
+        "get": [{"ids": ids}, {"ids": ids[:1]}],
+        "sources": [{}],
+        "report": [{}],
+    }
+    for tool, options in calls.items():
+        for one in options:
+            found = await server.call_tool(tool, one)
+            content, structured = (
+                found if isinstance(found, tuple) else (found.content, found.structuredContent)
+            )
+            whole = sum(len(part.text) for part in content) + len(
+                json.dumps(structured, ensure_ascii=False)
+            )
+            assert whole <= LIMIT, (tool, whole)
+
+
+async def test_a_search_sends_each_passage_once_and_says_which_are_left_out(index):
+    loaded = Retriever.load(index)
+    found = await create_mcp(loaded).call_tool("search", {"question": QUESTION, "k": 3})
+    whole = json.dumps([found.content[0].text, found.structuredContent])
+    assert whole.count("Staff may park in the yard") == 1
+    many = create_mcp(make({f"p{n}": f"gnu {n} " + "x" * 3_000 for n in range(40)}))
+    found = await many.call_tool("search", {"question": "gnu", "k": 40})
+    shown, left = found.structuredContent["passages"], found.structuredContent["left_out"]
+    assert 5 < len(shown) == 40 - len(left)
+    assert f"{len(left)} further passages are left out" in found.content[0].text
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,19 @@ import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markdown import Markdown
 
 from uec_rag.base.checks import visible
 from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, say
 from uec_rag.documents.document import body_of
+from uec_rag.documents.passages import PLAIN
+from uec_rag.documents.text import split_text
+from uec_rag.questions.languages import sentence
 
 if TYPE_CHECKING:
     from uec_rag.retrieval.hits import Result
 
+_MOST_IN_LINE = 2  # readings; more are a list
 LEGEND = (
     "relevant: probability that the passage answers; score: similarity, reduced where uncertain; "
     "variance: how uncertain; confidence: probability that one of the first passages answers; "
@@ -59,15 +64,29 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
     decision = result.decision
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
     out.print(f"[bold]{plain(result.query)}[/]")
-    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(decision.reason)}\n")
+    readings = decision.readings if decision.action == "clarify" else ()
+    many = len(readings) > _MOST_IN_LINE
+    reason = sentence("unclear", decision.language) if many else decision.reason
+    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(reason)}")
+    for reading in readings if many else ():
+        out.print(f" • {plain(reading.title)}")
+    out.print()
     for rank, passage in enumerate(result.passages):
         fields = passage.metadata
         source = str(fields.get("source", passage.id))
         names = dict.fromkeys([source, f"page {fields.get('page')}", str(fields.get("title", ""))])
         shown = [name for name in names if name not in ("", "page None")]
         out.print(f"[bold]{plain(', '.join(shown))}[/]")
-        body = " ".join(visible(body_of(passage)).split())
-        out.print(textwrap.shorten(body, 240 if rank else first, placeholder=" ..."), markup=False)
+        body = body_of(passage)
+        if rank or source.lower().endswith(PLAIN):
+            said = " ".join(visible(body).split())
+            out.print(
+                textwrap.shorten(said, 240 if rank else first, placeholder=" ..."), markup=False
+            )
+        else:
+            begins, *more = split_text(body, first) or [""]
+            lines = map(visible, [*begins.splitlines(), *(["", "..."] if more else [])])
+            out.print(Markdown("\n".join(lines), hyperlinks=False))
         out.print(
             f"[dim]relevant {result.relevance[rank]:.0%}, score {result.scores[rank]:.3f}, "
             f"variance {result.sigma2[rank]:.2g}[/]\n"

@@ -88,6 +88,7 @@ def index(
     else:
         retriever, found = _make(folder, to, model, options)
         counts = {"passages": len(retriever), "files": len(found.documents)}
+    retriever.close()  # which removes what was replaced
     counts["unreadable"] = len(found.unreadable)
     if json:
         parts = {one.source: dict(one.left_out) for one in found.documents if one.left_out}

@@ -17,7 +17,9 @@ def learned_ratios() -> dict[str, float]:
     return {name: float(value) for name, value in shipped("counterevidence.json").items()}
 
 
-def log_likelihood_ratio(kind: Literal["unnamed", "outside", "siblings"], share: float) -> float:
+def log_likelihood_ratio(
+    kind: Literal["unnamed", "outside", "siblings", "fitting"], share: float
+) -> float:
     """Return what it adds to the log odds of an answer that the first hit lacks a name.
 
     It was learned by `benchmarks/quality/counterevidence.py`, as a ratio a of likelihoods where the
@@ -26,8 +28,9 @@ def log_likelihood_ratio(kind: Literal["unnamed", "outside", "siblings"], share:
 
     Parameters
     ----------
-    kind : {"unnamed", "outside", "siblings"}
-        Whether the name is any, that of a folder, or what tells siblings apart.
+    kind : {"unnamed", "outside", "siblings", "fitting"}
+        Whether the name is any, that of a folder, or what tells siblings apart; whether a sibling
+        fits what the question compares or excludes.
     share : float
         b, from 0 to 1.
     """
@@ -36,7 +39,7 @@ def log_likelihood_ratio(kind: Literal["unnamed", "outside", "siblings"], share:
 
 
 def counterevidence(logits: FloatArray, lacks: Sequence[float]) -> float:
-    """Compute what the first hits of a question add to the log odds of an answer, at most 0.
+    """Compute what the first hits of a question add to the log odds of an answer.
 
     Another of the first texts may stand in for the first one: it costs what it is less similar.
 

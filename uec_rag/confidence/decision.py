@@ -41,7 +41,7 @@ _Count = Annotated[int, Meta(ge=0)]
 # Names that are others in JSON, fields that only a gate needs, and those that seldom have a value.
 _NAMES = {"action": "decision", "code": "reason_code"}
 _SEARCH = (
-    *("threshold", "unfamiliar", "basis", "hits", "size", "shown", "language", "closest"),
+    *("threshold", "unfamiliar", "caveat", "basis", "hits", "size", "shown", "language", "closest"),
     "lacking",
 )
 _COSTS = ("advice_probability", "advice_calls", "advice_tokens")
@@ -77,6 +77,9 @@ class Decision(Record):
         The confidence above which to answer.
     unfamiliar : str
         How the query differs from those that confidence was learned from; "" if it does not.
+    caveat : str
+        Why the search was not what it usually is, as if a model failed: whatever its numbers, it is
+        decided to be uncertain. "" if it was.
     basis : str
         Fingerprint of the settings that confidence depends on (see `Retriever._method`); "" if
         unknown.
@@ -132,6 +135,7 @@ class Decision(Record):
     language: str = field(default=ENGLISH, compare=False)
     closest: tuple[Reading, ...] = field(default=(), compare=False)
     lacking: tuple[str, ...] = field(default=(), compare=False)
+    caveat: str = field(default="", compare=False)
 
     @classmethod
     def empty(cls, basis: str = "", language: str = ENGLISH, code: Code = "nothing_found") -> Self:
@@ -181,15 +185,8 @@ class Decision(Record):
 
     def metadata(self) -> dict[str, Any]:
         """Return what programs are told of the decision, as JSON values."""
-        fields = self._json()
-        for name in (
-            "basis",
-            "hits",
-            "size",
-            "shown",
-            "closest",
-            "lacking",
-        ):  # which gates alone need
+        fields = self._json()  # less what gates alone need
+        for name in ("basis", "hits", "size", "shown", "closest", "lacking", "caveat"):
             del fields[name]
         for name in ("advice", "searched_as", *_COSTS):
             if not fields[name]:
@@ -268,6 +265,7 @@ def decide_one(
     lacking: tuple[str, ...] = (),
     searched_as: str = "",
     asks: bool = True,
+    caveat: str = "",
 ) -> Decision:
     """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
@@ -275,7 +273,8 @@ def decide_one(
 
     Parameters
     ----------
-    confidence, in_corpus, underspecified, unfamiliar, language, closest, lacking, searched_as
+    confidence, in_corpus, underspecified, unfamiliar, language, closest, lacking, searched_as,
+    caveat
         As in `Decision`.
     asks : bool
         Whether the text asks anything.
@@ -295,6 +294,8 @@ def decide_one(
     code: Code = "uncertain"
     if not asks:
         code = "no_question"
+    elif caveat:
+        pass  # uncertain
     elif needs_clarification(underspecified, in_corpus, readings):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
@@ -314,13 +315,10 @@ def decide_one(
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:
         reason = _searched(reason, searched_as, language)
-    told: dict[str, Any] = {
-        "code": code,
-        "language": language,
-        "closest": closest,
-        "lacking": lacking,
-    }
-    told["searched_as"] = searched_as
+    told: dict[str, Any] = {"code": code, "language": language, "closest": closest}
+    told |= {"lacking": lacking, "searched_as": searched_as, "caveat": caveat}
+    if caveat and asks:
+        reason = sentence("note", language, reason=reason, note=caveat)
     numbers = (confidence, in_corpus, underspecified, threshold)
     decision = Decision(action, reason, readings, *numbers, **told)
     return with_note(decision, unfamiliar) if unfamiliar else decision
@@ -342,7 +340,7 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     if decision.code in ("nothing_found", "no_question"):
         return replace(decision, threshold=threshold)
     names = ["confidence", "underspecified", "readings", "in_corpus"]
-    names += ["unfamiliar", "language", "closest", "lacking", "searched_as"]
+    names += ["unfamiliar", "language", "closest", "lacking", "searched_as", "caveat"]
     told = {name: getattr(decision, name) for name in names}
     again = decide_one(**told, threshold=threshold)
     of_search = {name: getattr(decision, name) for name in ("basis", "hits", "size", "shown")}

@@ -101,8 +101,8 @@ def features(
     words : array, shape (n, W), optional
         Evidence of the question's words (`WORDS`); not known by default.
     others : array, shape (n, m), optional
-        Logits of passages that a filter leaves out, padded with -inf: they are evidence that what
-        it selects has no answer, and none of where an answer is.
+        Logits of what competes with the few passages of a filter, padded with -inf: they are
+        evidence that what it selects has no answer, and none of where an answer is.
     against : array, shape (n,), optional
         See `Features`; 0 by default.
 
@@ -401,6 +401,9 @@ class ConfidenceModel(Record):
     standardised : bool
         Whether logits are the similarities of an unfitted ensemble, standardised over unrelated
         passages of the corpus, instead of the logits of a fitted ensemble.
+    profile : tuple of `NEAREST` floats
+        The mean logit of the first, second, ... hit of a question, divided by the temperature: what
+        competes with the few passages of a filter. Empty if it is not known.
     per_count : float
         Nonnegative coefficient of the log of the number of hits in the log odds of `found`, fitted
         to the labels of a corpus together with the Platt scaling.
@@ -413,6 +416,7 @@ class ConfidenceModel(Record):
     unanswerable: float
     standardised: bool = False
     per_count: float = 0.0
+    profile: tuple[float, ...] = ()
 
     def probabilities(self, features: Features, unanswerable: float | None = None) -> Probabilities:
         """Compute the probabilities of n questions and their hits.
@@ -552,6 +556,19 @@ class FitView:
         logits = np.take_along_axis(self.logits, best, axis=1)
         first = self.members[np.arange(len(best)), best[:, 0]]
         return features(logits, np.zeros_like(logits), first, temperature).in_corpus
+
+
+def fit_profile(views: Sequence[FitView], temperature: float) -> tuple[float, ...]:
+    """Compute the mean logits of the first hits of fit queries; see `ConfidenceModel.profile`."""
+    first = [
+        -np.sort(-view.logits, axis=1)[:, :NEAREST]
+        for view in views
+        if view.logits.shape[1] >= NEAREST
+    ]
+    if not first:
+        return ()
+    mean = np.concatenate(first).mean(axis=0) / temperature
+    return tuple(mean.round(3).tolist())
 
 
 def level_of(model: ConfidenceModel, views: Sequence[FitView]) -> tuple[float, float]:

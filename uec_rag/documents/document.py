@@ -268,7 +268,11 @@ def _as_one(alone: Sequence[Section]) -> Sequence[Section]:
 
 
 def table_of(
-    grid: Iterable[Sequence[str]], *, header: int | None = None, pairs: bool = False
+    grid: Iterable[Sequence[str]],
+    *,
+    header: int | None = None,
+    pairs: bool = False,
+    merged: bool = True,
 ) -> Table | None:
     """Find the titles and the names of the columns in a grid; None if there is no row with text.
 
@@ -284,12 +288,15 @@ def table_of(
         not known, and the first row is one.
     pairs : bool
         Whether rows without a header are names and their values.
+    merged : bool
+        Whether equal cells in the first row may be one; False if it repeats a value.
     """
     rows = [[" ".join(cell.split()) for cell in row] for row in grid]
     rows = [row for row in rows if any(row)]
     width = max((sum(map(bool, row)) for row in rows), default=0)
     titles = list[str]()
-    while width > 1 and len(rows) > 1 and _is_title(rows[0], rows[1]):
+    may_be_title = merged or sum(map(bool, rows[0] if rows else ())) < 2
+    while may_be_title and width > 1 and len(rows) > 1 and _is_title(rows[0], rows[1]):
         titles.append(next(filter(None, rows.pop(0))))
         header = header and header - 1
     if not rows:

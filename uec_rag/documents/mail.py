@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import mailbox
 import re
 from collections import Counter
@@ -28,11 +29,19 @@ _EVENT = {
     "ORGANIZER": "Organizer",
     "DESCRIPTION": "",
 }
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+    codecs.BOM_UTF8: "utf-8-sig",
+}
+_CHARSET = re.compile(r"(\bcharset=[\"']?)(?:utf-?(?:16|32)(?:[bl]e)?|unicode)\b", re.IGNORECASE)
 _DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
 
 
 def read_email(data: bytes) -> Content:
     """Read a message: its subject is the title; attachments are left out."""
+    data = _in_bytes(data)
     if max(map(data.count, (b"boundary=", b"message/rfc822"))) > _MOST_PARTS:
         raise ValueError(f"it has more than {_MOST_PARTS} parts")
     message = message_from_bytes(data, policy=policy.default)
@@ -46,12 +55,22 @@ def read_email(data: bytes) -> Content:
     return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
 
 
+def _in_bytes(data: bytes) -> bytes:
+    """Return a message as it is sent, of one that a program saved in UTF-16 or with a mark."""
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            text = data.decode(encoding, "replace")
+            # Its parts are in UTF-8 then, whatever they were in when it was sent.
+            return _CHARSET.sub(r"\1utf-8", text).encode()
+    return data
+
+
 def read_mailbox(data: bytes) -> Content:
     """Read the messages of a mailbox in the format mbox, each headed by its subject."""
     blocks, left_out = list[Block](), Counter[str]()
     with TemporaryDirectory() as folder:
         path = Path(folder, "mbox")  # the standard library reads no bytes
-        path.write_bytes(data)
+        path.write_bytes(_in_bytes(data))
         box = mailbox.mbox(path, create=False)
         for key in box.iterkeys():
             try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
+import zipfile
 from collections import Counter
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -32,6 +34,7 @@ _OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _PARENT = f"{_STYLE}parent-style-name"
+_DISPLAY = f"{_TEXT}display"  # "none" of what is hidden
 _TITLE = '<header id="title-block-header">'
 
 
@@ -39,6 +42,7 @@ def read_markup(data: bytes, form: str) -> Content:
     """Read a file of a format that pandoc knows, such as "odt"."""
     if form == "odt":
         content = _of_odt(data)
+        data = _without_hidden(data)
     else:
         declared = _DECLARED.match(data)
         text, notes = decode(data, declared and declared[1].decode())
@@ -77,6 +81,44 @@ def _of_odt(data: bytes) -> Content:
         "chart": sum(b"<chart:chart" in one for one in objects),
     }
     return Content([], " ".join(title.split()), left_out=left_out)
+
+
+def _without_hidden(data: bytes) -> bytes:
+    """Return a text of OpenDocument without what its styles and fields hide, which pandoc reads."""
+    archive, styles, made = unzip(data), dict[str | None, ElementTree.Element](), io.BytesIO()
+    tree = ElementTree.fromstring(archive.read("content.xml"))
+    names = {"styles.xml"} & {*archive.namelist()}
+    for part in (*(ElementTree.fromstring(archive.read(name)) for name in names), tree):
+        styles |= {one.get(f"{_STYLE}name"): one for one in part.iter(f"{_STYLE}style")}
+
+    def hides(name: str | None, depth: int = 20) -> bool:
+        style = styles.get(name)
+        if style is None or not depth:
+            return False
+        own = [one.get(_DISPLAY) for one in style.iter(f"{_STYLE}text-properties")]
+        told = next(filter(None, own), None)
+        return hides(style.get(_PARENT), depth - 1) if told is None else told == "none"
+
+    hidden = {name for name in styles if hides(name)}
+    count = 0
+    for parent in [*tree.iter()]:
+        for place, one in reversed([*enumerate(parent)]):
+            if one.get(f"{_TEXT}style-name") in hidden or one.get(_DISPLAY) == "none":
+                before = parent[place - 1] if place else None
+                tail = one.tail or ""  # which is of what is around it
+                if before is None:
+                    parent.text = (parent.text or "") + tail
+                else:
+                    before.tail = (before.tail or "") + tail
+                parent.remove(one)
+                count += 1
+    if not count:
+        return data
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as changed:
+        for name in archive.namelist():
+            is_text = name == "content.xml"
+            changed.writestr(name, ElementTree.tostring(tree) if is_text else archive.read(name))
+    return made.getvalue()
 
 
 def _convert(data: bytes, form: str) -> tuple[str, str]:

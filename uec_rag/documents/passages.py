@@ -32,7 +32,9 @@ FEWEST_CHARACTERS = 100
 """The smallest maximum length of a passage; shorter ones say too little to be found."""
 
 _LONGEST_ANCHOR = 80  # characters
-_PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")  # without marks of Markdown
+PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")
+"""The suffixes of files whose passages are without marks of Markdown."""
+
 # Metadata keys that mean something else here than in the front matter of a file.
 _OURS = re.compile(
     f"{'|'.join(map(re.escape, (*TITLE_KEYS, *SOURCE_KEYS, *DOCUMENT_KEYS)))}"
@@ -237,6 +239,6 @@ def _split(text: str, suffix: str, size: int) -> Iterable[str]:
     """Split the text of a file with a suffix into chunks, and complete the code in Markdown."""
     chunks = [*filter(has_words, split_text(text, size))]
     has_code = len(chunks) > 1 and ("```" in text or "~~~" in text)
-    if suffix in _PLAIN or suffix not in READERS or not has_code:
+    if suffix in PLAIN or suffix not in READERS or not has_code:
         return chunks
     return _with_whole_fences(text, chunks, size // 3)

@@ -133,6 +133,11 @@ READERS = {
     ".docm": "word:read_docx",
     ".pptm": "slides:read_pptx",
     ".xlsm": "workbook:read_xlsx",
+    ".doc": "office:read_office:doc",
+    ".xls": "office:read_office:xlsx",  # as anydoc calls both
+    ".ppt": "office:read_office:ppt",
+    ".ods": "office:read_office:ods",
+    ".odp": "office:read_office:odp",
     ".mbox": "mail:read_mailbox",
     ".vtt": "subtitles:read_subtitles:vtt",
     ".srt": "subtitles:read_subtitles:srt",
@@ -145,10 +150,10 @@ READERS = {
 }
 """The module and the function that read files, by their suffix in lower case, and its argument."""
 
-_OF_BYTES = ("epub", "html", "mail", "pandoc", "pdf", "slides", "word", "workbook")
+_OF_BYTES = ("epub", "html", "mail", "office", "pandoc", "pdf", "slides", "word", "workbook")
 """The modules whose readers decode a file themselves."""
 
-LIBRARIES = {"pandoc": "pypandoc", "subtitles": "webvtt"}
+LIBRARIES = {"office": "anydoc", "pandoc": "pypandoc", "subtitles": "webvtt"}
 """The libraries that modules of the extra "formats" need."""
 
 _OPENAPI = re.compile(rb"(?:^|[{,\s])[\"']?(?:openapi|swagger)[\"']?\s*:\s*[\"']?[23]")

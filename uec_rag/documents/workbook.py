@@ -54,9 +54,12 @@ def read_xlsx(data: bytes) -> Content:
         xml = archive.read(sheet._worksheet_path)
         grid = [[_shown(cell, book.epoch) for cell in row] for row in sheet.iter_rows()]
         left_out["formula never calculated"] += _name_uncalculated(grid, xml, on_load=on_load)
+        first, merged = next((n for n, row in enumerate(grid, 1) if any(row)), 0), False
         for reference in _MERGED.findall(xml):
-            _fill(grid, *range_boundaries(reference.decode()))
-        table = table_of(_without_hidden(grid, xml, left_out))
+            bounds = range_boundaries(reference.decode())
+            merged |= bounds[1] <= first <= bounds[3]
+            _fill(grid, *bounds)
+        table = table_of(_without_hidden(grid, xml, left_out), merged=merged)
         blocks += [Heading(sheet.title, 2), *([table] if table else [])]
     for noun, names, pattern in _BESIDE:
         for name in filter(names.fullmatch, archive.namelist()):

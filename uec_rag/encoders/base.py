@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
@@ -23,6 +24,7 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
 _AT_ONCE = 256  # texts of a call
+_log = logging.getLogger("uec_rag")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,27 @@ class TermEncoder(IdentityHead):
     dimension = 0
 
 
+class SilentEncoder(IdentityHead):
+    """In place of an encoder that failed: its vectors are zeros, which resemble nothing.
+
+    Parameters
+    ----------
+    encoder : Encoder
+    dimension : int
+        That of its vectors, which it may not be able to tell.
+    """
+
+    revision, spec = "", None
+
+    def __init__(self, encoder: Encoder, dimension: int) -> None:
+        self.name, self.dimension = encoder.name, dimension
+
+    def encode(self, texts: Sequence[str], role: Role) -> Encoded:
+        """Return zeros for all texts."""
+        zeros = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        return Encoded(zeros, zeros)
+
+
 _MEMBERS = (*("name", "revision", "dimension", "feature_dimension", "gain", "spec", "encode"),)
 
 
@@ -175,6 +198,9 @@ def encode_texts(
     with progress_bar("Encoding texts", len(texts), show_progress) as bar:
         for start in range(0, max(1, len(texts)), _AT_ONCE):
             parts.append(_encode_some(encoder, texts[start : start + _AT_ONCE], role, texts))
+            _log.info(
+                "uec_rag: %s: %s of %s texts.", encoder.name, start + len(parts[-1]), len(texts)
+            )
             bar.update(len(parts[-1]))
     return Encoded.join(parts)
 
@@ -317,16 +343,45 @@ def unique_names(names: Sequence[str]) -> list[str]:
 PROBES = ("The loan of a laptop lasts two weeks.", "How do I restore a backup?", "Chapter 7")
 """The texts whose vectors tell one model from another."""
 
-SAME = 0.999
-"""The least cosine of two vectors of a text by the same model, which may be rounded."""
+_SAME = 0.999  # the least cosine of two vectors of a text by one model, which may be rounded
+# Of a model in int8 with dynamic ranges, a text has .9925 to .998 to itself, by its batch; other
+# models of the same width are far below the least that is taken for one model.
+_LEAST, _MARGIN = 0.98, 3.0
+
+
+def least_same(encoder: Encoder, texts: Sequence[str]) -> float:
+    """Return the least cosine at which two vectors of a text are taken for an encoder's.
+
+    It is learned from texts that are encoded alone and together, and lower if that differs.
+    """
+    encoder = getattr(encoder, "uncached", encoder)  # a cache would return the same twice
+    together = encoder.encode(texts, "passage").embedding
+    alone = np.concatenate([encoder.encode([text], "passage").embedding for text in texts])
+    spread = 1 - float((together * alone).sum(axis=1).min())
+    return max(_LEAST, min(_SAME, 1 - _MARGIN * spread))
+
+
+def are_same(
+    encoder: Encoder, texts: Sequence[str], made: Float32Array, stored: Float32Array
+) -> bool:
+    """Return whether stored vectors are those that an encoder made of some texts, perhaps rounded.
+
+    `texts`: those to learn from how much its vectors of a text differ, if that is needed.
+    """
+    least = float((made * stored).sum(axis=1).min())
+    return least >= _SAME or (least >= _LEAST and least >= least_same(encoder, texts))
 
 
 def probe(encoder: Encoder) -> tuple[float, ...]:
-    """Return a model's vectors of `PROBES`, one after the other; () for words."""
+    """Return a model's vectors of `PROBES`, and how alike its vectors of a text are; () for words.
+
+    The latter is what `least_same` returns.
+    """
     if isinstance(encoder, TermEncoder):
         return ()
     try:
-        return tuple(encoder.encode(PROBES, "passage").embedding.ravel().round(4).tolist())
+        made = encoder.encode(PROBES, "passage").embedding.ravel().round(4).tolist()
+        return *made, round(least_same(encoder, PROBES), 4)
     except NoDirection:  # it does not know the texts
         return ()
 
@@ -335,5 +390,5 @@ def are_of_one_model(probe: Sequence[float], other: Sequence[float]) -> bool:
     """Return whether two of what `probe` returns are of the same model, or of words."""
     if len(probe) != len(other) or not probe:
         return len(probe) == len(other)
-    one, two = (np.reshape(each, (len(PROBES), -1)) for each in (probe, other))
-    return bool(((one * two).sum(axis=1) >= SAME).all())
+    one, two = (np.reshape(each[:-1], (len(PROBES), -1)) for each in (probe, other))
+    return bool(((one * two).sum(axis=1) >= max(_LEAST, min(probe[-1], other[-1]))).all())

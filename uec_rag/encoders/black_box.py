@@ -16,6 +16,21 @@ ACCEPTED = (
 """The kinds of objects that `load_encoder` takes, for messages."""
 
 _RECENT = 64  # questions whose vectors are remembered
+_BUGS = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)  # no service's
+
+
+class EncoderFailed(ConnectionError):
+    """Raised if what an encoder embeds with fails, as a service may; `__cause__` is its error.
+
+    Attributes
+    ----------
+    encoder : str
+        The encoder's name.
+    """
+
+    def __init__(self, message: str, encoder: str = "") -> None:
+        super().__init__(message)
+        self.encoder = encoder
 
 
 @runtime_checkable
@@ -119,8 +134,19 @@ class BlackBoxEncoder(IdentityHead):
 
     def query_vector(self, text: str) -> Sequence[float]:
         """Return the vector of a question as the source makes it; a recent one costs no call."""
-        [vector] = cast(Sequence[Sequence[float]], self._embed["query"]([text]))
+        [vector] = cast(Sequence[Sequence[float]], self._ask([text], "query"))
         return vector
+
+    def _ask(self, texts: list[str], role: Role) -> object:
+        """Return what the source makes of texts; EncoderFailed if it fails."""
+        try:
+            return self._embed[role](texts)
+        except _BUGS:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {str(error).strip():.200}"
+            what = f"encoder: {self.name!r} failed to embed {len(texts)} texts ({said}); try again."
+            raise EncoderFailed(what, self.name) from error
 
     def encode(self, texts: Sequence[str], role: Role) -> Encoded:
         """Embed texts as queries or as passages.
@@ -129,11 +155,13 @@ class BlackBoxEncoder(IdentityHead):
         ------
         TypeError, ValueError
             If texts, role or the returned vectors are invalid.
+        EncoderFailed
+            If the source fails.
         """
         checked = prepare_texts(texts, role)
         if not checked:
             return Encoded.empty(self.dimension, self.dimension)
-        vectors, known = self._embed[role](checked), self._dimension
+        vectors, known = self._ask(checked, role), self._dimension
         embedding = check_vectors(
             vectors, rows=len(checked), encoder=self.name, dimension=known, texts=checked
         )

@@ -65,6 +65,7 @@ class CachedEncoder(NotCopied):
     gain = property(attrgetter("_encoder.gain"))
     options = property(attrgetter("_encoder.options"))
     rarity = property(attrgetter("_encoder.rarity"))
+    uncached = property(attrgetter("_encoder"))
 
     def __init__(
         self, encoder: Encoder, folder: str | Path | None, *, revision: str | None = None

@@ -6,6 +6,7 @@ the same questions over corpora that lack some of the answers.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import zlib
@@ -20,7 +21,14 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.similarity import moments
-from uec_rag.confidence.model import FitView, fit_temperature, level_of, shipped_model, with_level
+from uec_rag.confidence.model import (
+    FitView,
+    fit_profile,
+    fit_temperature,
+    level_of,
+    shipped_model,
+    with_level,
+)
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.lexical import Lexical
@@ -47,6 +55,7 @@ _GENERATED_LEVEL = 1.65, 1.81
 # Questions made of a passage share more words with it than those of users, which halves the odds of
 # words: chosen on three manuals, see benchmarks/results/own_model.md.
 _FEWER_WORDS = float(np.log(0.5))
+_log = logging.getLogger("uec_rag")
 _PROFILED = 300  # questions, and passages, whose writing is recorded
 
 
@@ -83,6 +92,7 @@ def fit(
     bar = progress_bar("Fitting", 3, show_progress)
     posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress)
     texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
+    _log.info("uec_rag: fitting: the posteriors of %s are fitted.", ", ".join(unfitted.names))
     bar.update()
     asked = made.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
@@ -96,19 +106,21 @@ def fit(
             prior = np.add(evidence.prior, says_less)
             evidence = replace(evidence, prior=tuple(prior.tolist()))
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
+    _log.info("uec_rag: fitting: the weights of the models are fitted; confidence is left.")
     bar.update()
     known = shipped_fit(encoders, unfitted)
-    views = partial(asked.views, seed=seed)
+    views = made.asked_by(fitted).views(fitted, seed)
     if known is not None and known.confidence_model is not None:
         temperature = known.confidence_model.temperature * fitted.slope / known.slope
         level = level_of(known.confidence_model, made.asked_by(known).views(known, seed))
         model = replace(known.confidence_model, temperature=temperature)
-        model = with_level(model, views(fitted), *level)
+        model = with_level(model, views, *level)
     else:
         model = shipped_model("words" if any(part.terms for part in made.queries) else "fitted")
-        model = replace(model, temperature=fit_temperature(views(fitted)))
+        model = replace(model, temperature=fit_temperature(views))
         if are_generated:
-            model = with_level(model, views(fitted), *_GENERATED_LEVEL)
+            model = with_level(model, views, *_GENERATED_LEVEL)
+    model = replace(model, profile=fit_profile(views, model.temperature) or model.profile)
     bar.close()
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
     report = FitReport(

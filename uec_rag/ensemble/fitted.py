@@ -268,7 +268,7 @@ class Fitted:
         """Compute the coefficients of queries from the evidence of a corpus, shape (n, K).
 
         Before evidence weights are learned, they are those of the rule. A lexical encoder is left
-        out if no passage has any word of the query.
+        out if no passage has any word of the query, and one that failed, whose means are zeros.
 
         Parameters
         ----------
@@ -284,8 +284,8 @@ class Fitted:
         else:
             evidence = convolution.corpus_evidence(own, self.slopes, self.intercepts)
             pi = weights.coefficients(evidence)
-        words = np.array([bool(part.terms) for part in parts])
-        left = np.where((best > 0) | ~words, pi, np.float32(0))
+        may_lack = np.array([bool(part.terms) or not part.mean.any() for part in parts])
+        left = np.where((best > 0) | ~may_lack, pi, np.float32(0))
         total = left.sum(axis=1, keepdims=True)
         # If no encoder is left, the coefficients stay unchanged.
         shares: FloatArray = np.where(total > 0, left / np.maximum(total, 1e-30), pi)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import asdict
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, Self
 
 from uec_rag.base.errors import warn
@@ -17,12 +18,14 @@ from uec_rag.base.properties import cached_property
 from uec_rag.encoders import CachedEncoder, Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,
+    SilentEncoder,
     TermEncoder,
     encode_texts,
     prepare_texts,
     probe,
     unique_names,
 )
+from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, preset_encoders
 from uec_rag.ensemble.convolution import make_rule
@@ -203,8 +206,8 @@ class UEC:
         The shared space is one block, whose Gaussians are those of `embed`. An encoder of words
         embeds `words` in place of the texts, if given.
 
-        If one may wait for a service, they work in threads; of questions, if several may, since a
-        thread takes longer than the words of a question.
+        If one of several models may wait for a service, they work in threads; of questions, if
+        several may, since a thread takes longer than a question. Words alone need none.
         """
         checked, fitted, encoders = prepare_texts(texts, role), self.fitted, self.encoders
         if role == "query" and not self._warned and fitted.posteriors is None:
@@ -216,11 +219,38 @@ class UEC:
             return encode_texts(encoder, own, role, show_progress)
 
         waiting = sum(bool(getattr(each, "waits", False)) for each in encoders)
-        if len(encoders) == 1 or waiting <= (role == "query"):
+        models = sum(not isinstance(each, TermEncoder) for each in encoders)
+        if models < 2 or waiting <= (role == "query"):
             return fitted.gaussians([*map(encode, encoders)])
         with ThreadPoolExecutor(len(encoders)) as pool:
             tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]
             return fitted.gaussians([task.result() for task in tasks])
+
+    def without(self, name: str) -> Self | None:
+        """Return a copy in which an encoder that failed says nothing; None if none else is left."""
+        failed = [each.name == name for each in self.encoders]
+        silent = [isinstance(each, SilentEncoder) for each in self.encoders]
+        if all(map(or_, failed, silent)) or not any(failed) or not self.fitted.is_direct:
+            return None
+        if any(map(and_, failed, silent)):  # something else asks it
+            return None
+        widths = [len(one.covariance) for one in self.fitted.posteriors or ()] or self._known_widths
+        rows = zip(self._cached_encoders, widths, failed, strict=True)
+        encoders = [SilentEncoder(one, width) if out else one for one, width, out in rows]
+        quiet = copy.copy(self)
+        quiet.encoders = quiet._cached_encoders = encoders
+        return quiet
+
+    @property
+    def _known_widths(self) -> list[int]:
+        """The dimension of each encoder; 1 of one that fails before it has encoded anything."""
+        widths = list[int]()
+        for encoder in self.encoders:
+            try:
+                widths.append(encoder.dimension)
+            except EncoderFailed:
+                widths.append(1)
+        return widths
 
     def with_cache(self) -> Self:
         """Return a copy that does not encode again what was encoded recently.

@@ -12,7 +12,7 @@ from langchain_core.messages.utils import convert_to_messages
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.metadata import HitMetadata, own_metadata
+from uec_rag.retrieval.metadata import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Passage, content_id
 
@@ -33,8 +33,17 @@ def passages_of(documents: Sequence[Document]) -> list[Passage]:
         text, metadata = document.page_content, document.metadata
         id_ = document.id or metadata.get("_id")
         id_ = content_id(text, metadata) if id_ is None else str(id_)
-        passages.append(Passage(id_, text, metadata))
+        passages.append(Passage(id_, text, as_json(metadata)))
     return passages
+
+
+def plain_document(document: Document) -> Document:
+    """Return a document of LangChain's own class, whose metadata are JSON values."""
+    made = Document(id=document.id, page_content=document.page_content)
+    metadata = as_json(document.metadata)
+    kind = HitMetadata if isinstance(document.metadata, HitMetadata) else dict
+    made.metadata = kind(metadata)  # the constructor would convert it to a plain dict
+    return made
 
 
 def with_uncertainty(result: SearchResult, details: bool = False) -> list[Document]:

@@ -7,14 +7,24 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
-from typing import Annotated, Any, Self, TypeGuard, cast
+from operator import attrgetter, itemgetter
+from typing import Annotated, Any, Self, TypeAlias, TypeGuard, cast
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+)
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
 from langchain_core.retrievers import BaseRetriever
-from langchain_core.runnables import Runnable, RunnableBranch, RunnableConfig, RunnableSerializable
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBranch,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableSerializable,
+)
+from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
@@ -32,13 +42,16 @@ from uec_rag.langchain.documents import (
     turns,
     with_uncertainty,
 )
-from uec_rag.langchain.gated import DECIDED, AsTool, Gated, to_gated
+from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
+from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import SourceStore
 
 
@@ -59,6 +72,22 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
 
 def _ask(model: BaseChatModel, template: str, question: str, texts: Sequence[str]) -> str:
     return model.invoke(prompt(question, texts, template)).text
+
+
+Way: TypeAlias = str | BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any]
+"""Where an outcome goes: a text, a model, or a chain or function of a gate's output."""
+
+
+def as_branch(way: Way) -> Runnable[Any, Any]:
+    """Return the runnable that an outcome goes to."""
+    if isinstance(way, str):
+        return RunnableLambda(lambda _: way)
+    if isinstance(way, BaseChatModel):
+        asked: Runnable[Any, str] = RunnableLambda(
+            lambda found: model_prompt(found["question"], reply_of(found))
+        )
+        return asked | way
+    return coerce_to_runnable(way)
 
 
 def as_advisor(advisor: BaseChatModel | Advisor | None) -> Advisor | None:
@@ -87,7 +116,16 @@ class _Judged(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        found = self.theirs.invoke(query, {"callbacks": run_manager.get_child()})
+        ask = either(self.theirs.invoke, self.theirs.ainvoke)
+        return self._judge(query, ask(query, {"callbacks": run_manager.get_child()}))
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        found = await self.theirs.ainvoke(query, {"callbacks": run_manager.get_child()})
+        return await asyncio.to_thread(self._judge, query, found)
+
+    def _judge(self, query: str, found: list[Document]) -> list[Document]:
         [judged] = framework.judge(self.uec, query, passages_of(found))
         return with_uncertainty(SearchResult([judged if self.k is None else judged.first(self.k)]))
 
@@ -96,8 +134,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
     Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
-    returns the keys of `Gated`. A call may set `k`, `filter` (the guarantee is for the retriever's
-    filter), `history` (or the mapping's "chat_history") and `within`, as in `UECRetriever`.
+    returns the keys of `Gated`. A call may set `k`, `filter` and `tenant` (the guarantee is for the
+    retriever's), `history` (or the mapping's "chat_history") and `within`, as in `UECRetriever`.
 
     Parameters
     ----------
@@ -203,7 +241,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
         reader = as_advisor(advisor)
-        options |= {"advisor": reader, "k": retriever.k, "filter": retriever.filter}
+        where = all_of(retriever.tenant, retriever.filter)
+        options |= {"advisor": reader, "k": retriever.k, "filter": where}
         gate = Gate.from_labels(retriever.index, queries, relevant_ids, **options)
         return cls(retriever=retriever, gate=gate, advisor=reader)
 
@@ -264,22 +303,34 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def route(
         self,
-        answer: Runnable[Any, Any],
-        clarify: Runnable[Any, Any],
-        abstain: Runnable[Any, Any],
-        uncertain: Runnable[Any, Any] | None = None,
+        answer: Way,
+        clarify: Way | None = None,
+        abstain: Way | None = None,
+        uncertain: Way | None = None,
     ) -> Runnable[Question, Any]:
-        """Route each decision to its own runnable, which receives the gate's output.
+        """Send each outcome to a text, a chain or a chat model.
 
-        `uncertain`: for passages that are near but may not answer (reason_code "uncertain"), which
-        a model can read with that caveat; by default, `abstain`.
+        A chain receives the gate's output; a model the question with what an agent is told of it:
+        the decision, what to do, and the passages or the readings.
+
+        Parameters
+        ----------
+        answer, clarify, abstain : str, BaseChatModel or Runnable
+            By default, the clarifying question and the reason are said.
+        uncertain : str, BaseChatModel or Runnable, optional
+            For passages that are near but may not answer (reason_code "uncertain"), which a model
+            can read with that caveat; by default, `abstain`.
         """
-        return self | RunnableBranch(
-            (lambda found: found["decision"] == "answer", answer),
-            (lambda found: found["decision"] == "clarify", clarify),
-            (lambda found: found["reason_code"] == "uncertain", uncertain or abstain),
-            abstain,
-        )
+        ways: dict[Outcome, Way] = {"answer": answer}
+        ways["clarify"] = itemgetter("clarifying_question") if clarify is None else clarify
+        ways["abstain"] = itemgetter("reason") if abstain is None else abstain
+        ways["uncertain"] = ways["abstain"] if uncertain is None else uncertain
+
+        def leads_to(way: Outcome) -> Callable[[Gated], bool]:
+            return lambda found: outcome_of(found["decision"], found["reason_code"]) == way
+
+        branches = [(leads_to(name), as_branch(way)) for name, way in ways.items()]
+        return self | RunnableBranch(*branches[:-1], branches[-1][1])
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
         """Retrieve and decide."""
@@ -296,16 +347,20 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
         with framework.keeping_findings(_text_of, _merged) as keep:
-            found = keep(retriever.invoke(asked, config, **options))
+            ask = either(retriever.invoke, retriever.ainvoke)
+            found = keep(ask(asked, config, **options))
         return _output(input, *rule(found).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
+        if isinstance(self.retriever, UECRetriever):
+            await self.retriever.index.afit_once()
         prepared = await asyncio.to_thread(self._prepare, input, config, options)
         retriever, asked, rule = prepared
         with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(await retriever.ainvoke(asked, config, **options))
         pending = await asyncio.to_thread(rule, found)
-        return _output(input, *await pending.afinish())
+        with from_this_loop():
+            return _output(input, *await pending.afinish())
 
     def _prepare(
         self, input: Question, config: RunnableConfig, options: Mapping[str, Any]
@@ -330,7 +385,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
             def search(rewrite: str) -> list[Document]:
                 with framework.keeping_findings(_text_of, _merged) as keep:
-                    return keep(cast(list[Document], retriever.invoke(rewrite, config)))
+                    return keep(either(retriever.invoke, retriever.ainvoke)(rewrite, config))
 
         whose = f"those of this {type(retriever).__name__} have none"
         expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."

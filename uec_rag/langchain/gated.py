@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from typing_extensions import TypedDict
 
 from uec_rag.confidence.decision import Action, Decision
-from uec_rag.langchain.documents import Question, turns
+from uec_rag.langchain.documents import Question, plain_document, turns
 from uec_rag.retrieval.framework import decision_on
 from uec_rag.retrieval.metadata import tell
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
@@ -50,8 +50,10 @@ class Gated(TypedDict):
     confidence : float
     within : a reading, its ids, its label or a place ("2"), or None
         The chosen reading; it applies to the next search alone. A gate's output has none.
-    filter : mapping, callable or None
-        Selects the documents of all searches. A gate's output has none.
+    filter, tenant : mapping, callable or None
+        Select the documents of all searches, as in `UECRetriever`. A gate's output has none. A
+        checkpointer keeps a mapping only; give a function to the retriever,
+        ``UECRetriever(..., filter=function)``.
     """
 
     question: str
@@ -65,9 +67,11 @@ class Gated(TypedDict):
     confidence: float
     within: NotRequired[object]
     filter: NotRequired[object]
+    tenant: NotRequired[object]
 
 
-_TOLD = Gated.__annotations__.keys() - {"within", "filter"}
+_OPTIONS = ("filter", "tenant", "within")
+_TOLD = Gated.__annotations__.keys() - {*_OPTIONS}
 
 
 def _meant(decision: Decision) -> set[str]:
@@ -76,7 +80,8 @@ def _meant(decision: Decision) -> set[str]:
 
 
 def to_gated(question: str, documents: Sequence[Document], decision: Decision) -> Gated:
-    """Join a question, its documents and the decision, which is also set in their metadata."""
+    """Join a question, copies of its documents and the decision, which these tell, too."""
+    documents = [*map(plain_document, documents)]
     for document in documents:
         tell(document.metadata, decision)
     rivals = documents if decision.action == "clarify" else ()
@@ -87,7 +92,7 @@ def to_gated(question: str, documents: Sequence[Document], decision: Decision) -
     ]
     return Gated(
         question=question,
-        documents=list(documents),
+        documents=documents,
         decision=decision.action,
         reason=decision.reason,
         reason_code=decision.code,
@@ -131,7 +136,8 @@ def retriever_tool(
 
     The content for the model is the decision with its reason and an instruction, followed by the
     passages, each with its source, or the readings of the question. The artifact for programs is a
-    `Gated` mapping. The query is searched without the turns before it, so it must stand alone.
+    `Gated` mapping; a checkpointer makes dicts of its documents, which `Document.model_validate`
+    reads. The query is searched without the turns before it, so it must stand alone.
 
     Parameters
     ----------
@@ -156,9 +162,14 @@ def retriever_tool(
 def _reply(query: str, found: Mapping[str, Any] | Sequence[Document]) -> tuple[str, Gated]:
     """Return what the model reads, and what programs get."""
     output = read_decision(query, found)
-    hits = [(document.page_content, document.metadata) for document in output["documents"]]
-    told = output["decision"], output["reason_code"], output["reason"]
-    return tool_reply(*told, output["readings"], hits), output
+    return reply_of(output), output
+
+
+def reply_of(found: Gated) -> str:
+    """Return what a model reads of a gate's output; see `tool_reply`."""
+    hits = [(document.page_content, document.metadata) for document in found["documents"]]
+    told = found["decision"], found["reason_code"], found["reason"]
+    return tool_reply(*told, found["readings"], hits)
 
 
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
@@ -187,8 +198,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
 
     def asked(state: Mapping[str, Any]) -> tuple[str, Question, dict[str, Any]]:
         question, before = _question_and_messages(state)
-        names = [name for name in ("filter", "within") if state.get(name) is not None]
-        options = {name: state[name] for name in names}
+        options = {name: state[name] for name in _OPTIONS if state.get(name) is not None}
         return question, _in_context(retriever, question, before), options
 
     def updates(question: str, found: Any, options: dict[str, Any]) -> Gated:  # noqa: ANN401

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -15,6 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.langchain.documents import passages_of
+from uec_rag.retrieval.calls import either
 from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
 from uec_rag.stores.source import (
@@ -46,6 +49,8 @@ class _Store(NamedTuple):
         Lists all passages, if they are in this process.
     place : callable() -> str
         Where the store reads texts from, for messages.
+    run : callable(method, is_exact, question, count, **options) -> list of Document, or None
+        Calls a method that searches, with an index that looks at enough or without one.
     """
 
     options: Callable[[Filter], dict[str, Any]]
@@ -55,28 +60,41 @@ class _Store(NamedTuple):
     by_vector: bool = True
     every: Callable[[], list[Passage]] | None = None
     place: Callable[[], str] = lambda: "page_content"
+    run: Callable[..., list[Document]] | None = None
 
 
 def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     """Return a vector store or a retriever as a source of `count` candidates for each question."""
     name = type(theirs).__name__
     if isinstance(theirs, BaseRetriever):
-        retriever = theirs
-        return source_of_retriever(
-            f"the documents of {name}", lambda question: passages_of(retriever.invoke(question))
-        )
+        ask = either(theirs.invoke, theirs.ainvoke)
+        documents = f"the documents of {name}"
+        return source_of_retriever(documents, lambda question: passages_of(ask(question)))
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
     kind = next(kinds, _other)(theirs)
-    look_up, list_ids = kind.look_up or theirs.get_by_ids, kind.ids
+    look_up = kind.look_up or either(theirs.get_by_ids, theirs.aget_by_ids)
+    list_ids = kind.ids
 
-    def search(find: Callable[..., list[Document]]) -> Search:
+    called = {
+        method: either(getattr(theirs, method), getattr(theirs, f"a{method}"))
+        for method in ("similarity_search", "similarity_search_by_vector")
+    }
+
+    def search(method: str) -> Search:
+        def find(
+            question: object, own: dict[str, Any] | None, most: int, *, is_exact: bool = False
+        ) -> list[Passage]:
+            ask = partial(kind.run, method, is_exact) if kind.run else called[method]
+            return passages_of(ask(question, most, **(own or {})))
+
         return Search(
             name,
-            lambda question, own, most: passages_of(find(question, most, **(own or {}))),
+            find,
             lambda filter: kind.options(filter) or None,
             count,
             kind.place,
             kind.every,
+            partial(find, is_exact=True) if kind.run else None,
         )
 
     def get(ids: list[str]) -> list[Passage]:
@@ -86,26 +104,59 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     named = f" {collection!r}" if isinstance(collection, str) else ""
     return Source(
         f"{count} candidates of {name}{named}",
-        search(theirs.similarity_search),
+        search("similarity_search"),
         kind.vectors,
-        None if type(theirs).get_by_ids is VectorStore.get_by_ids else get,
+        get if _looks_up(theirs) else None,
         list_ids and (lambda most: get(list_ids(most))),
-        search(theirs.similarity_search_by_vector) if kind.by_vector else None,
+        search("similarity_search_by_vector") if kind.by_vector else None,
     )
+
+
+def _looks_up(theirs: VectorStore) -> bool:
+    """Return whether a store finds documents by their ids, in one way or the other."""
+    own = type(theirs)
+    names = ("get_by_ids", "aget_by_ids")
+    return any(getattr(own, name) is not getattr(VectorStore, name) for name in names)
 
 
 def _other(_: VectorStore) -> _Store:
     return _Store(lambda filter: {}, by_vector=False)
 
 
-def _postgres(_: VectorStore) -> _Store:
+def _postgres(theirs: Any) -> _Store:  # noqa: ANN401
+    def run(
+        method: str, is_exact: bool, question: object, most: int, **options: object
+    ) -> list[Document]:
+        """Let HNSW look at as many rows as are asked for, which it does before the filter.
+
+        The settings are those of one transaction. Without plain scans of an index, HNSW and IVF
+        are not used.
+        """
+        from sqlalchemy import event, text
+        from sqlalchemy.orm import sessionmaker
+
+        settings = {"hnsw.ef_search": str(min(max(most, 40), 1000))}
+        if is_exact:
+            settings = {"enable_indexscan": "off", "enable_seqscan": "on", "enable_sort": "on"}
+        sessions = sessionmaker(bind=theirs.session_maker().get_bind())
+
+        @event.listens_for(sessions, "after_begin")
+        def begin(_: object, __: object, connection: Any) -> None:  # noqa: ANN401
+            for name, value in settings.items():
+                connection.execute(text(f"SET LOCAL {name} = {value}"))
+
+        twin = copy(theirs)
+        twin.session_maker = sessions
+        found: list[Document] = getattr(twin, method)(question, most, **options)
+        return found
+
     def numbers(key: str, operator: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
         """Its "$in" compares texts."""
         if operator != "$in" or not {*map(type, value)} & {int, float}:
             return {key: {operator: value}}
         return {"$or": [{key: {"$eq": one}} for one in value]}
 
-    return _Store(lambda filter: _given(translate(filter, numbers, _join)))
+    return _Store(lambda filter: _given(translate(filter, numbers, _join)), run=run)
 
 
 def _given(filter: object) -> dict[str, Any]:
@@ -198,6 +249,12 @@ def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401
 
     def place() -> str:
         [point], _ = theirs.client.scroll(theirs.collection_name, limit=1)
+        if "_node_content" in point.payload:
+            raise ValueError(
+                f"theirs: LlamaIndex made the collection {theirs.collection_name!r}, whose texts "
+                "are in its nodes. Open it with LlamaIndex's QdrantVectorStore, and search it with "
+                "uec_rag.llama_index.UECRetriever.over(VectorStoreIndex.from_vector_store(store))."
+            )
         return f"content_payload_key={theirs.content_payload_key!r}, of the keys {[*point.payload]}"
 
     return _Store(

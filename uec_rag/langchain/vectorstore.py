@@ -37,8 +37,10 @@ from uec_rag.langchain.documents import (
 from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import Vectors
 
 _KIND = "langchain_core.documents.Document"
@@ -150,7 +152,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
     ) -> None:
         self._index = framework.as_index(embedding, store, words=words, fit=fit)
 
@@ -275,10 +277,6 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         result = self._search(query, k, filter)
         return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
 
-    _asimilarity_search_with_relevance_scores = framework.in_thread(
-        _similarity_search_with_relevance_scores
-    )
-
     def similarity_search_by_vector(  # type: ignore[override]
         self, embedding: Sequence[float], k: int = 4, filter: Filter | None = None
     ) -> list[Document]:
@@ -295,7 +293,8 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     ) -> list[Document]:
         """Find documents that are relevant and diverse; see `Diversity`."""
         diversity = Diversity(fetch_k, lambda_mult)
-        return _documents(self.index.search([query], k, filter=filter, diversity=diversity))
+        found = self.index.search([query], k, filter=filter, diversity=diversity)
+        return _documents(found.with_copies(k, last=True))
 
     def max_marginal_relevance_search_by_vector(  # type: ignore[override]
         self,
@@ -308,7 +307,18 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         """Run `max_marginal_relevance_search` for a vector of `embeddings`."""
         diversity = Diversity(fetch_k, lambda_mult)
         found = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
-        return _documents(found)
+        return _documents(found.with_copies(k, last=True))
+
+    asimilarity_search = framework.in_thread_once_fitted(similarity_search)
+    asimilarity_search_with_score = framework.in_thread_once_fitted(similarity_search_with_score)
+    asimilarity_search_by_vector = framework.in_thread_once_fitted(similarity_search_by_vector)
+    _asimilarity_search_with_relevance_scores = framework.in_thread_once_fitted(
+        _similarity_search_with_relevance_scores
+    )
+    amax_marginal_relevance_search = framework.in_thread_once_fitted(max_marginal_relevance_search)
+    amax_marginal_relevance_search_by_vector = framework.in_thread_once_fitted(
+        max_marginal_relevance_search_by_vector
+    )
 
     def _search(self, query: str, k: int, filter: Filter | None) -> SearchResult:
         """Search for one query, and keep the copies of each hit."""
@@ -357,11 +367,13 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         if the gate that decides has a guarantee.
     filter : mapping or callable, optional
         As in `UECVectorStore.similarity_search`; also per call.
+    tenant : mapping or callable, optional
+        The filter of all documents of one tenant, as in `Retriever.search`; also per call.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
         The type of search, as in LangChain's vector stores. The score threshold applies to
         `uec_relevance`.
     search_kwargs : dict
-        `k`, `filter`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
+        `k`, `filter`, `tenant`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
         "similarity_score_threshold". They override the options above, and the options of a call
         override both.
     details : bool
@@ -401,6 +413,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     vectorstore: UECVectorStore
     k: Annotated[int, BeforeValidator(check_k)] = 4
     filter: Filter | None = None
+    tenant: Filter | None = None
     details: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -415,7 +428,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts and return a retriever over them.
@@ -451,6 +464,9 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         made.vectorstore.add_documents(documents, **({} if ids is None else {"ids": ids}))
         return made
 
+    afrom_texts = framework.made_in_thread(from_texts)
+    afrom_documents = framework.made_in_thread(from_documents)
+
     @classmethod
     def from_store(cls, vectorstore: UECVectorStore, **kwargs: Any) -> Self:
         """Return a retriever over an existing store."""
@@ -466,7 +482,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         candidates: int = 50,
         vectors: Vectors | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
@@ -534,7 +550,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         encoders: Mapping[str, EncoderLike] | None = None,
         store: Store | None = None,
         trust: bool = False,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -567,8 +583,11 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         made.vectorstore = UECVectorStore(index)
         return made._with_usual_filter()
 
+    aload = framework.made_in_thread(load)
+
     def _with_usual_filter(self) -> Self:
-        self.index.usual_filter = self.search_kwargs.get("filter", self.filter)
+        kept = {"filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
+        self.index.usual_filter = all_of(kept["tenant"], kept["filter"])
         return self
 
     @property
@@ -610,7 +629,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     def _options(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
         given = {name: value for name, value in call.items() if value is not None}
-        options = {"k": self.k, "filter": self.filter, **self.search_kwargs, **given}
+        own = {"k": self.k, "filter": self.filter, "tenant": self.tenant}
+        options = {**own, **self.search_kwargs, **given}
         framework.refuse_unknown(options, self._arguments)
         return options
 
@@ -619,6 +639,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         *,
         k: int,
         filter: Filter | None,
+        tenant: Filter | None,
         history: object = None,
         within: Within | None = None,
         fetch_k: int = 20,
@@ -634,6 +655,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         return {
             "k": k,
             "filter": filter,
+            "tenant": tenant,
             "history": [turns(history)],
             "within": within,
             "diversity": Diversity(fetch_k, lambda_mult) if self.search_type == "mmr" else None,

@@ -15,7 +15,10 @@ from uec_rag.llama_index.gate import (
 )
 from uec_rag.llama_index.nodes import UECQueryBundle
 from uec_rag.llama_index.retriever import UECRetriever
+from uec_rag.llama_index.router import leave_out_refusals
 from uec_rag.llama_index.vector_store import UECEmbedding, UECVectorStore
+
+leave_out_refusals()
 
 __all__ = [
     "UECEmbedding",

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeAlias
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -31,13 +31,32 @@ from uec_rag.advice.ask import PROMPT, Advisor, prompt
 from uec_rag.base.checks import check_type, quote
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import Whole, hits, passages_of, turns, with_findings
+from uec_rag.llama_index.nodes import (
+    Whole,
+    hits,
+    passages_of,
+    plain_hit,
+    turns,
+    with_findings,
+)
+from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.metadata import KEY
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply, what_to_do
+from uec_rag.retrieval.tool import (
+    TOOL_DESCRIPTION,
+    TOOL_NAME,
+    Outcome,
+    model_prompt,
+    outcome_of,
+    tool_reply,
+    what_to_do,
+)
+
+Way: TypeAlias = str | LLM | BaseQueryEngine
+"""Where an outcome goes: a text, a model, or another engine."""
 
 NOTICE = "uec-gate"
 """The id of the node that tells an LLM not to answer."""
@@ -60,7 +79,8 @@ def pending_on_nodes(
     search: Callable[[str], list[NodeWithScore]] | None = None,
 ) -> Pending[list[NodeWithScore]]:
     """Decide at the threshold on nodes, for a question with the turns before it."""
-    return pending_on(nodes, gate, question, text_of, _DECIDED, search)
+    plain = [*map(plain_hit, nodes)]
+    return pending_on(plain, gate, question, text_of, _DECIDED, search)
 
 
 def text_of(node: NodeWithScore) -> str:
@@ -232,7 +252,49 @@ class UECQueryEngine(BaseQueryEngine):
         check_type(query_engine, BaseQueryEngine, "query_engine", expected, advice)
         self._engine = query_engine
         self._gate = check_gate(gate)
+        self._ways: dict[Outcome, Way | None] = {}
         super().__init__(query_engine.callback_manager)
+
+    def route(
+        self,
+        answer: Way | None = None,
+        clarify: Way | None = None,
+        abstain: Way | None = None,
+        uncertain: Way | None = None,
+    ) -> Self:
+        """Return an engine that sends each outcome to a text, a query engine or a model.
+
+        An engine receives the query; a model the question with what an agent is told of it: the
+        decision, what to do, and the passages or the readings.
+
+        Parameters
+        ----------
+        answer, clarify, abstain : str, LLM or BaseQueryEngine, optional
+            By default, the engine answers, and the clarifying question and the reason are said.
+        uncertain : str, LLM or BaseQueryEngine, optional
+            For nodes that are near but may not answer (`uec_reason_code` is "uncertain"), which a
+            model can read with that caveat; by default, `abstain`.
+
+        Examples
+        --------
+        >>> from llama_index.core.llms import MockLLM
+        >>> from uec_rag.llama_index import UECRetriever
+        >>> retriever = UECRetriever.from_texts(["Cats purr."], UEC(["bm25"]))
+        >>> engine = UECQueryEngine.from_args(retriever, llm=MockLLM())
+        >>> print(engine.route(abstain="Ask the desk.").query("What is the capital of France?"))
+        Ask the desk.
+        """
+        ways: dict[Outcome, Way | None] = {
+            "answer": answer,
+            "clarify": clarify,
+            "abstain": abstain,
+            "uncertain": uncertain,
+        }
+        for name, way in ways.items():
+            check_type(way, str | LLM | BaseQueryEngine | None, name, "a text, an LLM or an engine")
+        made = type(self)(self._engine, self._gate)
+        made._ways = ways
+        return made
 
     @classmethod
     def from_args(
@@ -266,10 +328,16 @@ class UECQueryEngine(BaseQueryEngine):
         with self._event(query_bundle) as event:
             found = self._retrieve(query_bundle)
             [(decision, nodes)] = self._pending(query_bundle, found).finish()
-            if decision.action == "answer":
+            way = self._way_of(decision)
+            if isinstance(way, BaseQueryEngine):
+                response = way.query(query_bundle)
+            elif way is None and decision.action == "answer":
                 response = self._engine.synthesize(query_bundle, nodes)
+            elif isinstance(way, LLM):
+                text = way.complete(_prompt(query_bundle, decision, nodes)).text
+                response = self._said(text, decision, nodes, is_async=False)
             else:
-                response = self._refusal(decision, nodes, is_async=False)
+                response = self._said(way, decision, nodes, is_async=False)
             return _note_decision(response, decision, event)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
@@ -279,11 +347,18 @@ class UECQueryEngine(BaseQueryEngine):
             with keeping_findings(text_of, _merged) as keep:
                 found = keep(await find(query_bundle))
             pending = await asyncio.to_thread(self._pending, query_bundle, found)
-            [(decision, nodes)] = await pending.afinish()
-            if decision.action == "answer":
+            with from_this_loop():
+                [(decision, nodes)] = await pending.afinish()
+            way = self._way_of(decision)
+            if isinstance(way, BaseQueryEngine):
+                response = await way.aquery(query_bundle)
+            elif way is None and decision.action == "answer":
                 response = await self._engine.asynthesize(query_bundle, nodes)
+            elif isinstance(way, LLM):
+                text = (await way.acomplete(_prompt(query_bundle, decision, nodes))).text
+                response = self._said(text, decision, nodes, is_async=True)
             else:
-                response = self._refusal(decision, nodes, is_async=True)
+                response = self._said(way, decision, nodes, is_async=True)
             return _note_decision(response, decision, event)
 
     def _event(self, query_bundle: QueryBundle) -> AbstractContextManager[EventContext]:
@@ -293,7 +368,10 @@ class UECQueryEngine(BaseQueryEngine):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with keeping_findings(text_of, _merged) as keep:
-            return keep(self._engine.retrieve(query_bundle))
+            asynchronous = getattr(self._engine, "aretrieve", None) or in_thread(
+                self._engine.retrieve
+            )
+            return keep(either(self._engine.retrieve, asynchronous)(query_bundle))
 
     def _pending(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
@@ -306,20 +384,32 @@ class UECQueryEngine(BaseQueryEngine):
         search = None if chosen else (lambda text: self._retrieve(QueryBundle(text)))
         return pending_on_nodes(nodes, self._gate, asked, search)
 
-    def _refusal(
-        self, decision: Decision, nodes: list[NodeWithScore], *, is_async: bool
+    def _way_of(self, decision: Decision) -> Way | None:
+        """Return where the outcome of a decision goes; None for what the class does."""
+        outcome = outcome_of(decision.action, decision.code)
+        way = self._ways.get(outcome)
+        return self._ways.get("abstain") if way is None and outcome == "uncertain" else way
+
+    def _said(
+        self, text: str | None, decision: Decision, nodes: list[NodeWithScore], *, is_async: bool
     ) -> RESPONSE_TYPE:
-        """Return a clarifying question or the reason to abstain, without an LLM.
+        """Return a text as the response: by default a clarifying question or the reason to abstain.
 
         It is a stream where the engine's answers are.
         """
-        text = decision.clarifying_question or decision.reason
-        shown = nodes if decision.code == "uncertain" else competing_nodes(nodes, decision)
+        if text is None:
+            text = decision.clarifying_question or decision.reason
+        is_near = outcome_of(decision.action, decision.code) in ("answer", "uncertain")
+        shown = nodes if is_near else competing_nodes(nodes, decision)
         if not _streams(self._engine):
             return Response(text, shown)
         if is_async:
             return AsyncStreamingResponse(_astream(text), shown)
         return StreamingResponse((part for part in [text]), shown)
+
+
+def _prompt(query: QueryBundle, decision: Decision, nodes: list[NodeWithScore]) -> str:
+    return model_prompt(query.query_str, _reply(query.query_str, (decision, nodes))["text"])
 
 
 def _streams(engine: object) -> bool:
@@ -367,7 +457,8 @@ def retriever_tool(
     check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
 
     def search(query: str) -> dict[str, Any]:
-        return _reply(query, *pending_on_nodes(retriever.retrieve(query), None, query).finish())
+        nodes = either(retriever.retrieve, retriever.aretrieve)(query)
+        return _reply(query, *pending_on_nodes(nodes, None, query).finish())
 
     async def asearch(query: str) -> dict[str, Any]:
         nodes = await retriever.aretrieve(query)

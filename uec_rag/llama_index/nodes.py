@@ -34,7 +34,7 @@ from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.framework import note
-from uec_rag.retrieval.metadata import HitMetadata, own_metadata
+from uec_rag.retrieval.metadata import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Filter, Passage, make_passages
 from uec_rag.stores.filters import translate
@@ -118,7 +118,15 @@ def with_findings(node: BaseNode, told: dict[str, Any]) -> BaseNode:
 
 
 def _without_findings(hit: BaseNode, kind: type[BaseNode]) -> BaseNode:
-    return kind.model_construct(**dict(hit) | {"metadata": own_metadata(hit.metadata)})
+    return kind.model_construct(**dict(hit) | {"metadata": as_json(own_metadata(hit.metadata))})
+
+
+def plain_hit(hit: NodeWithScore) -> NodeWithScore:
+    """Return a hit whose score and metadata are JSON values."""
+    metadata = type(hit.node.metadata)(as_json(hit.node.metadata))
+    return NodeWithScore(
+        node=hit.node.model_copy(update={"metadata": metadata}), score=as_json(hit.score)
+    )
 
 
 class _Hit(TextNode):
@@ -204,6 +212,7 @@ class Whole(BaseComponent):
 
 _SHARED = ("EQ", "NE", "GT", "GTE", "LT", "LTE", "IN", "NIN", "CONTAINS")
 _OPERATORS = {FilterOperator[name]: f"${name.lower()}" for name in _SHARED}
+_OF_LISTS = {FilterOperator.ANY: "$or", FilterOperator.ALL: "$and"}
 _Theirs: TypeAlias = MetadataFilters | MetadataFilter
 _THEIRS = {ours: theirs for theirs, ours in _OPERATORS.items()}
 
@@ -251,6 +260,10 @@ def _leaf(filter_: MetadataFilter) -> Filter:
     is_plain = isinstance(value, list) == (operator in ("$in", "$nin")) and value is not None
     if operator is not None and is_plain and not key.startswith("$"):  # theirs are any text
         return {key: {operator: value}}
+    if filter_.operator in _OF_LISTS and value not in (None, []) and not key.startswith("$"):
+        values = [value] if isinstance(value, int | float) else [*value]
+        has = ({"$or": [{key: {"$contains": one}}, {key: one}]} for one in values)
+        return {_OF_LISTS[filter_.operator]: [*has]}
     # What LlamaIndex calls a node's id is handed to the first argument and looked at nowhere else,
     # so a passage may take its place: one predicate is made for all of them.
     lookup: Any = attrgetter("metadata")

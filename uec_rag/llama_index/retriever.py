@@ -30,7 +30,10 @@ from uec_rag.llama_index.nodes import (
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
+from uec_rag.retrieval.calls import either
+from uec_rag.retrieval.fitting import FitMode
 from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import Search, Source, Vectors, source_of_retriever
 
 _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
@@ -57,6 +60,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
     similarity_top_k : int
         Number of nodes to return; at least `Gate.k`, if the gate that decides has a guarantee.
     filters : MetadataFilters, optional
+    tenant : MetadataFilters, optional
+        The filters of all nodes of one tenant, see `Retriever.search`.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -98,6 +103,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         similarity_top_k: int = 4,
         filters: MetadataFilters | None = None,
         *,
+        tenant: MetadataFilters | None = None,
         details: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -107,10 +113,10 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
         check_k(similarity_top_k)
-        passage_filter(filters)
         self._index = retriever
         self.similarity_top_k = similarity_top_k
-        self.filters = filters
+        self.filters, self.tenant = filters, tenant
+        self._usual_filter()  # checks them
         self.details = details
         super().__init__(**kwargs)
 
@@ -124,7 +130,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
@@ -154,7 +160,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         *,
         store: Store | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
@@ -207,7 +213,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         encoders: Mapping[str, EncoderLike] | None = None,
         store: Store | None = None,
         trust: bool = False,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
@@ -236,8 +242,13 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         else:
             made = cls.over(over, embedding, fit=False, **kwargs)
             made._index = framework.load_over(path, made.index, options)
-        made.index.usual_filter = passage_filter(made.filters)
+        made.index.usual_filter = made._usual_filter()
         return made
+
+    afrom_texts = framework.made_in_thread(from_texts)
+    afrom_nodes = framework.made_in_thread(from_nodes)
+    afrom_documents = framework.made_in_thread(from_documents)
+    aload = framework.made_in_thread(load)
 
     @classmethod
     def over(
@@ -249,7 +260,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         candidates: int = 50,
         vectors: Vectors | None = None,
         words: bool = True,
-        fit: bool = True,
+        fit: FitMode = True,
         **kwargs: Any,
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.
@@ -296,12 +307,15 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         framework.refuse_unknown(kwargs, cls.over, UECRetriever, BaseRetriever)
         index = framework.index_over(source, embedding, own, below, vectors, words=words, fit=fit)
         made = cls(index, similarity_top_k, **kwargs)
-        index.usual_filter = passage_filter(made.filters)
+        index.usual_filter = made._usual_filter()
         return made
 
     @staticmethod
     def _passages(documents: Iterable[BaseNode]) -> list[Passage]:
         return passages_of(check_documents(documents, BaseNode, _KIND, "TextNode(text=text)"))
+
+    def _usual_filter(self) -> Filter | None:
+        return all_of(passage_filter(self.tenant), passage_filter(self.filters))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return hits(self.index.search(**self._arguments(query_bundle)), self.details)
@@ -318,6 +332,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
             "queries": ["\n".join(query_bundle.embedding_strs)],
             "k": self.similarity_top_k,
             "filter": passage_filter(self.filters),
+            "tenant": passage_filter(self.tenant),
             "within": getattr(query_bundle, "within", None),
             "history": [turns(getattr(query_bundle, "history", None))],
         }
@@ -353,7 +368,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         return find(QueryBundle("", embedding=[*vector]), filter)
 
     held, sample, vectors = theirs.docstore, None, None
-    nodes_of: Callable[..., Sequence[BaseNode]] = store.get_nodes
+    nodes_of: Callable[..., Sequence[BaseNode]] = either(store.get_nodes, store.aget_nodes)
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
         nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
@@ -383,7 +398,8 @@ def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:
     mask, corpus = (getattr(retriever, name, None) for name in ("corpus_weight_mask", "corpus"))
     rows = zip(corpus, mask, strict=True) if corpus and mask else ()
     out = {row["node_id"] for row, weight in rows if not weight}
-    nodes = {hit.node.node_id: hit.node for hit in retriever.retrieve(question)}
+    found = either(retriever.retrieve, retriever.aretrieve)(question)
+    nodes = {hit.node.node_id: hit.node for hit in found}
     wanted = [node for id_, node in nodes.items() if id_ not in out]
     kept = with_text(wanted)
     return passages_of(kept) if kept else [Passage(node.node_id, "") for node in wanted]

@@ -115,7 +115,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
 
     Parameters
     ----------
-    uec : UEC, LlamaIndex embedding or Retriever, optional
+    embedding : UEC, LlamaIndex embedding or Retriever, optional
         `UEC()`, which is fitted, by default. Any other LlamaIndex embedding is
         fitted by the first search, with words beside it. A `Retriever` is used with its passages.
     store : Store, optional
@@ -124,7 +124,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     Raises
     ------
     TypeError, ValueError
-        If `uec` has another type, or a store is given with a Retriever, which has its own.
+        If `embedding` has another type, or a store is given with a Retriever, which has its own.
 
     Examples
     --------
@@ -156,10 +156,13 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     _index: Retriever = PrivateAttr()
 
     def __init__(
-        self, uec: UEC | BaseEmbedding | Retriever | None = None, *, store: Store | None = None
+        self,
+        embedding: UEC | BaseEmbedding | Retriever | None = None,
+        *,
+        store: Store | None = None,
     ) -> None:
         super().__init__(stores_text=True)
-        self._index = as_index(uec, store)
+        self._index = as_index(embedding, store)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy the store with its index, which LlamaIndex would leave out."""
@@ -167,14 +170,14 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
-        """Return a store over an index, which `to_dict` leaves out: ``from_dict(data, uec=index)``.
+        """Return a store over the index that `to_dict` left out: ``from_dict(data, embedding=i)``.
 
         `data`: what `to_dict` returned. ValueError without the index.
         """
-        if "uec" not in kwargs:
+        if "embedding" not in kwargs:
             raise ValueError(
-                "uec: expected the index, which to_dict leaves out: from_dict(data, uec=index); "
-                "for a saved one UECVectorStore(Retriever.load(path))."
+                "embedding: expected the index, which to_dict leaves out: from_dict(data, "
+                "embedding=index); for a saved one UECVectorStore(Retriever.load(path))."
             )
         return cls(**kwargs)
 
@@ -276,6 +279,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
+        await self.index.afit_once()
         _, asearch, asked, options = await asyncio.to_thread(self._parse_query, query, kwargs)
         return _as_result(await asearch(asked, **options), query.similarity_top_k)
 

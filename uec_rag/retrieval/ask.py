@@ -24,7 +24,7 @@ from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole, phrasings
 from uec_rag.retrieval.query import Options, Query
-from uec_rag.retrieval.search import Found, Method, find
+from uec_rag.retrieval.search import Found, Method, Rivals, find
 from uec_rag.stores.base import Filter, Searched
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
@@ -43,6 +43,9 @@ def search_queries(
 ) -> SearchResult:
     """Search for questions, each among the readings that were chosen, if there are any."""
     where, within = options.get("filter"), options.get("within")
+    tenant = options.get("tenant")
+    if tenant is not None:
+        store = store.of_tenant(tenant)
     diversity = options.get("diversity")
     most = k if diversity is None else max(k, diversity.fetch_k)
     phrased = dict(zip(map(id, queries), map(phrasings, queries), strict=True))
@@ -54,9 +57,16 @@ def search_queries(
     def search(
         some: Sequence[Query], among: Filter | None, rest: Filter | None = None
     ) -> list[Result]:
-        asked = [phrased[id(query)] for query in some]
-        found = ask(method, store, some, asked, rows, parts, most, among, rest)
+        asked, rivals = [phrased[id(query)] for query in some], None
         is_filtered = among is not None and among is where
+        if tenant is not None:
+            rivals = Rivals(None if among is None else store.snapshot(rest), "relative")
+        elif is_filtered:
+            rivals = Rivals(None, "absolute")
+        elif among is not None:  # chosen readings
+            seen = store.snapshot(all_of(where, rest))
+            rivals = Rivals(seen, "" if where is None else "absolute")
+        found = ask(method, store, some, asked, rows, parts, most, among, rivals)
         return [_note_few(one, most, store) for one in found] if is_filtered else found
 
     if not any(query.replies for query in queries):
@@ -86,7 +96,7 @@ def ask(
     parts: Sequence[Gaussian],
     k: int,
     among: Filter | None = None,
-    rest: Filter | None = None,
+    rivals: Rivals | None = None,
 ) -> list[Result]:
     """Search a store for questions in their conversations.
 
@@ -103,21 +113,24 @@ def ask(
         Number of hits of each question.
     among : Filter, optional
         Selects the passages.
-    rest : Filter, optional
-        Selects those that compete with these: with few, nothing would compete with the first of
-        them, and a question would look answered.
+    rivals : Rivals, optional
+        What competes with them if they are few.
     """
-    view, others = store.snapshot(among), None if among is None else store.snapshot(rest)
+    view = store.snapshot(among)
     # Of an engine, those that a filter selects are not counted.
     size = len(view) if isinstance(view, View) or among is None else 0
     flat = [one for of_query in asked for one in of_query]
-    found = find(method, view, flat, in_context(flat, rows, parts), k, others)
+    found = find(method, view, flat, in_context(flat, rows, parts), k, rivals)
     assessed = (None if one is None else assess(one) for one in found)
     results = list[Result]()
     for query, of_query in zip(queries, asked, strict=True):
         seen = [one for one in islice(assessed, len(of_query)) if one is not None]
         is_found = any(one.found.asked.role != "half" for one in seen)  # a source may find halves
-        results.append(_answer(query, seen, k, size) if is_found else _nothing(method, query))
+        if is_found:
+            results.append(_answer(query, seen, k, size))
+        else:  # a store that may have others has not said that there are none
+            is_unsure = isinstance(view, CandidateStore) and view.is_incomplete
+            results.append(_nothing(method, query, "uncertain" if is_unsure else "nothing_found"))
     return results
 
 
@@ -134,11 +147,13 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
     return result
 
 
-def _nothing(method: Method, query: Query) -> Result:
+def _nothing(method: Method, query: Query, code: Code) -> Result:
     names, language = method.fitted.names, method.language or query.language
     equal = np.full(len(names), 1 / len(names), dtype=np.float32)
-    code: Code = "nothing_found" if query.text.strip() else "no_question"
-    decision = Decision.empty(method.basis, language, code)
+    told: Code = code if query.text.strip() else "no_question"
+    decision = Decision.empty(method.basis, language, told)
+    if caveat := method.caveat_in(language):
+        decision = replace(with_note(decision, caveat), unfamiliar="", caveat=caveat)
     return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
 
 
@@ -185,10 +200,10 @@ def _search_chosen(
 ) -> Result:
     """Search for a question among the chosen readings.
 
-    All passages but those of the readings that were not chosen compete with the hits, so that a
-    question that the corpus does not answer does not look answered. If a reply names none of
-    the readings that the index has now, the question is asked back again; a label passed as
-    `within` raises UnknownReading.
+    All passages that the caller may see, but those of the readings that were not chosen, compete
+    with the hits, so that a question that the corpus does not answer does not look answered. If a
+    reply names none of the readings that the index has now, the question is asked back again; a
+    label passed as `within` raises UnknownReading.
     """
     among, ruled_out, named = where, list[str](), list[Reading]()
     for choice in query.replies:

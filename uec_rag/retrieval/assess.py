@@ -112,7 +112,8 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     sure = assessed.confidence
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[places_of(found, JUDGED, offered)].sum()))
-    is_changed = query.is_part or query.is_other
+    language = method.language or asked.language
+    is_changed = query.is_part or query.is_other or asked.role in ("spelled", "carried")
     decision = decide_one(
         sure,
         unsaid,
@@ -121,9 +122,10 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         lacking=lacking,
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=found.unfamiliar,
-        language=method.language or asked.language,
-        searched_as=asked.text if is_changed or asked.role in ("spelled", "carried") else "",
+        language=language,
+        searched_as=asked.text if is_changed else "",
         asks=query.asks,
+        caveat=method.caveat_in(language),
     )
     kept = places_of(found, k, offered)
     return Result(

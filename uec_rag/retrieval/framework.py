@@ -18,6 +18,7 @@ from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_i
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn
+from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.metadata import KEY, PARTS, hits_in, surest_decision
@@ -74,6 +75,25 @@ def in_thread(method: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def made_in_thread(make: Any) -> Any:  # noqa: ANN401
+    """Return the asynchronous twin of a class method that makes something."""
+    return classmethod(in_thread(make.__func__))
+
+
+def in_thread_once_fitted(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the asynchronous twin of a method that searches an index of ours, see `in_thread`.
+
+    It waits for the fit of the first search in no thread of the event loop.
+    """
+
+    @wraps(method)
+    async def run(self: OverIndex, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        await self.index.afit_once()
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    return run
+
+
 def as_ensemble(value: object, *, words: bool = True) -> UEC:
     """Convert a value to an ensemble.
 
@@ -110,7 +130,7 @@ def as_judge(embedding: object) -> UEC | None:
 
 
 def as_index(
-    value: object, store: Store | None = None, *, words: bool = True, fit: bool = True
+    value: object, store: Store | None = None, *, words: bool = True, fit: FitMode = True
 ) -> Retriever:
     """Return a Retriever unchanged, or make one from a value that `as_ensemble` converts.
 
@@ -133,7 +153,7 @@ class LoadOptions(TypedDict, total=False):
     encoders: Mapping[str, EncoderLike] | None
     store: Store | None
     trust: bool
-    fit: bool
+    fit: FitMode
 
 
 def load_index(path: str | os.PathLike[str], embedding: object, options: LoadOptions) -> Retriever:
@@ -198,7 +218,7 @@ def index_over(
     vectors: Vectors | None = None,
     *,
     words: bool = True,
-    fit: bool = True,
+    fit: FitMode = True,
 ) -> Retriever:
     """Return an index over a source of candidates.
 

@@ -273,7 +273,7 @@ class Gate(Policy):
         Parameters
         ----------
         retriever, queries, k, **options
-            `history`, `within` and `filter`, as in `Retriever.search`.
+            `history`, `within`, `filter` and `tenant`, as in `Retriever.search`.
 
         Returns
         -------

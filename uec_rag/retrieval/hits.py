@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -155,14 +155,18 @@ class Result:
         """Return for each hit whether it, or a copy of it, has one of some ids."""
         return [not hit.ids.isdisjoint(ids) for hit in self.hits]
 
-    def with_copies(self, k: int) -> Result:
-        """Return the result with each copy of a hit as a hit after it, the first k of all."""
+    def with_copies(self, k: int, *, last: bool = False) -> Result:
+        """Return the result with each copy of a hit as a hit after it, the first k of all.
+
+        `last`: whether copies come after all other hits, as where these are chosen to differ.
+        """
         every = [
-            replace(hit, passage=one, copies=())
+            (bool(at and last), replace(hit, passage=one, copies=()))
             for hit in self.hits
-            for one in (hit.passage, *hit.copies)
+            for at, one in enumerate((hit.passage, *hit.copies))
         ]
-        return replace(self, hits=tuple(every[:k]))
+        every.sort(key=itemgetter(0))
+        return replace(self, hits=tuple(hit for _, hit in every[:k]))
 
     def select(self, positions: Sequence[int]) -> Result:
         """Return the result with the hits at the given positions, in the given order.
@@ -295,12 +299,14 @@ class SearchResult:
     def __getitem__(self, row: int) -> Result:
         return self.results[row]
 
-    def with_copies(self, k: int) -> SearchResult:
+    def with_copies(self, k: int, *, last: bool = False) -> SearchResult:
         """Return the results with each copy of a hit as a hit after it, the first k of all.
 
         Where there are more than k hits, as a gate may hand over, their number stays.
+
+        `last`: as in `Result.with_copies`.
         """
-        return SearchResult([one.with_copies(max(k, len(one.hits))) for one in self])
+        return SearchResult([one.with_copies(max(k, len(one.hits)), last=last) for one in self])
 
     @property
     def queries(self) -> list[str]:

@@ -61,6 +61,12 @@ def sample_passages(store: Searched) -> list[Passage]:
     return [*islice(store.passages(), _MOST_READ)]
 
 
+def key_of(uec: UEC, store: Searched) -> tuple[int, ...]:
+    """Return what is the same of the same models and store, as long as these are there."""
+    below = store.source.theirs or store.source if isinstance(store, SourceStore) else store
+    return *map(id, _made_of(uec)[0]), id(below)
+
+
 def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     """Return a fit of an ensemble on the passages of its store, and these; None without one.
 

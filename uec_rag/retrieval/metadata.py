@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Set
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from uec_rag.confidence.decision import DECISION_KEYS, Decision, decide_on_left
-from uec_rag.stores.base import Passage, copy_value
+from uec_rag.stores.base import DEEPEST, Passage, copy_value, normalise
 
 KEY = "uec_"
 """The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
@@ -19,6 +21,38 @@ PARTS = f"{KEY}parts"
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata without the keys that a search adds."""
     return {key: value for key, value in metadata.items() if not key.startswith(KEY)}
+
+
+def as_json(value: Any, depth: int = 0) -> Any:  # noqa: ANN401
+    """Convert a value of another package's metadata to what JSON knows, and nothing is refused.
+
+    Numbers are converted as `normalise` does, arrays and sets become lists, models dicts, infinity
+    None, and anything else its text, whole numbers of more than 64 bits among it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_json({"score": np.float32(0.5), "pages": np.arange(2), "tags": {"a"}})
+    {'score': 0.5, 'pages': [0, 1], 'tags': ['a']}
+    """
+    if value is None or type(value) in (str, bool):
+        return value
+    if type(value) is int:
+        return value if -(2**63) <= value < 2**64 else str(value)  # else msgpack refuses it
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    if depth > DEEPEST:
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | Set):
+        return [as_json(item, depth + 1) for item in value]
+    with suppress(TypeError, ValueError):
+        return normalise({"": value}, "metadata")[""]
+    for method in ("tolist", "model_dump"):  # of arrays, of models
+        if convert := getattr(value, method, None):
+            return as_json(convert(), depth + 1)
+    return as_json(int(value)) if isinstance(value, int) else str(value)
 
 
 def without_findings(passage: Passage) -> Passage:

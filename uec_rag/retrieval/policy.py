@@ -47,11 +47,15 @@ OTHER_SETTINGS = (
 """The note on a gate for a search with other settings."""
 
 
+class _Usual(float):
+    """The threshold if none is given, by which one of the same value is told from it."""
+
+
 @dataclass(frozen=True)
 class Policy(NotCopied, Record):
     """The attributes of a `uec_rag.Gate`, and what follows from these; see there."""
 
-    threshold: float = 0.5
+    threshold: float = _Usual(0.5)
     guarantee: Guarantee | None = None
     advisor: Advisor | None = field(default=None, repr=False, compare=False)
     doubt: tuple[float, float] = DOUBT
@@ -74,6 +78,8 @@ class Policy(NotCopied, Record):
     def __post_init__(self) -> None:
         if self.max_wrong is not None:
             object.__setattr__(self, "threshold", self._expected_threshold(self.max_wrong))
+        elif isinstance(self.threshold, _Usual):
+            object.__setattr__(self, "threshold", float(self.threshold))
         if isinstance(self.log, str | os.PathLike):
             object.__setattr__(self, "log", AdviceLog(os.fspath(self.log)))
         check_type(self.log, AdviceLog | None, "log", "a path or an AdviceLog")
@@ -119,7 +125,8 @@ class Policy(NotCopied, Record):
         share = check_share(max_wrong, "max_wrong", "a number in (0, 1)")
         threshold = expected_threshold(share)
         others = (self.guarantee, self.advisor, self.k)
-        if self.threshold not in (Policy.threshold, threshold) or others != (None, None, JUDGED):
+        is_given = not isinstance(self.threshold, _Usual) and self.threshold != threshold
+        if is_given or others != (None, None, JUDGED):
             raise ValueError(
                 f"max_wrong: without labels, {max_wrong} stands for a threshold of "
                 f"{threshold:.3f}, without an advisor and with k={JUDGED}: omit threshold=, "
@@ -170,7 +177,7 @@ class Policy(NotCopied, Record):
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False
-        if math.isinf(decision.threshold):  # too few hits are left
+        if math.isinf(decision.threshold) or decision.caveat:  # too few hits are left
             return False
         unsure = decision.confidence <= high or decision.underspecified > unclear
         unsure |= self.ask == "always" and decision.action == "answer"

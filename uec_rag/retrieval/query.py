@@ -65,6 +65,7 @@ class Options(TypedDict, total=False):
     history: Sequence[Sequence[str]] | None
     within: Within | None
     diversity: Diversity | None
+    tenant: Filter | None
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -14,17 +16,20 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
-from uec_rag.base.errors import FingerprintMismatch
+from uec_rag.base.errors import FingerprintMismatch, warn
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.base import NoDirection
+from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
+from uec_rag.retrieval.calls import from_this_loop
+from uec_rag.retrieval.fitting import FitMode, OwnFit, one_at_a_time
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.labelled import check_labels
@@ -36,13 +41,14 @@ from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
 from uec_rag.stores.candidates import CandidateStore, saved_store
-from uec_rag.stores.filters import parse
+from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.source import SourceStore, warn_once
 
 T = TypeVar("T")
 
-_FITTING = threading.RLock()  # while an ensemble is fitted, other first searches wait
+_AGAIN = 60.0  # seconds after which a fit that failed is tried again
+_log = logging.getLogger("uec_rag")
 
 
 class Passages(Sized, Iterable[Passage]):
@@ -76,9 +82,10 @@ class Retriever:
         Code of the language of reasons and clarifying questions: "en", "de", "fr", "es", "pt",
         "it", "zh", "ja", "ko", "ar", "ru" or "hi". By default, that of each question, or English if
         that is uncertain. The attribute `language` may be set later.
-    fit : bool
+    fit : bool or "background"
         Whether the first search of 64 passages or more fits an ensemble that has no fit on
-        questions made of them, see `fit_from`. The ensemble that was passed stays as it is.
+        questions made of them, see `fit_from`. The ensemble that was passed stays as it is. With
+        "background", searches do not wait for it: until it is made, they are uncertain, and say so.
 
     Examples
     --------
@@ -109,7 +116,12 @@ class Retriever:
     """
 
     def __init__(
-        self, uec: UEC, store: Store | None = None, *, language: str | None = None, fit: bool = True
+        self,
+        uec: UEC,
+        store: Store | None = None,
+        *,
+        language: str | None = None,
+        fit: FitMode = True,
     ) -> None:
         check_type(uec, UEC, "uec", "a UEC", "; make one with UEC([encoder, ...])")
         check_type(store, Store | None, "store", "a store, such as LocalStore()")
@@ -130,7 +142,8 @@ class Retriever:
         # How many passages of gates are lost, and what was said of gates; shared, too.
         self._lost: dict[tuple[tuple[str, str], ...], int] = {}
         self._said: set[object] = set()
-        self._is_snapshot, self._may_fit = False, fit
+        self._is_snapshot, self._own_fit = False, OwnFit(fit)
+        self._is_being_fitted = False  # in a view that was taken meanwhile
         # The filter of a retriever of LangChain or LlamaIndex that has the index for itself.
         self.usual_filter: Filter | None = None
 
@@ -228,7 +241,7 @@ class Retriever:
         gate = self.gate
         if gate is None:
             return None
-        if gate.max_wrong is not None and self._is_unfitted:
+        if gate.max_wrong is not None and self._is_unfitted and not self._is_being_fitted:
             raise ValueError(
                 f"gate: max_wrong={gate.max_wrong} takes the threshold of fitted ensembles, and "
                 "this one is not fitted, so its confidence is unreliable. Call fit_from(passages), "
@@ -290,15 +303,23 @@ class Retriever:
         searched = [passage.searched for passage in kept]
         words = [passage.with_source for passage in kept]
         self._follow()
-        try:
-            parts = self.uec.encode(searched, "passage", words=words, show_progress=show_progress)
-        except NoDirection as error:
-            row = next((at for at, one in enumerate(passages) if one.searched == error.text), None)
-            raise ValueError(
-                f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
-            ) from error
-        self.add_encoded(kept, parts)
-        return [passage.id for passage in passages]
+        while True:
+            uec = self.uec
+            try:
+                parts = uec.encode(searched, "passage", words=words, show_progress=show_progress)
+            except NoDirection as error:
+                row = next(
+                    (at for at, one in enumerate(passages) if one.searched == error.text), None
+                )
+                raise ValueError(
+                    f"{error} Nothing was added; leave out texts[{row}], and others of its kind."
+                ) from error
+            with self.changing():
+                with self._own_fit.swapping:
+                    is_same = self.uec is uec  # else it was fitted meanwhile
+                if is_same:
+                    self.add_encoded(kept, parts)
+                    return [passage.id for passage in passages]
 
     def add_encoded(self, passages: Sequence[Passage], parts: Sequence[Gaussian]) -> list[str]:
         """Add passages that are already encoded.
@@ -393,6 +414,7 @@ class Retriever:
         history: Sequence[Sequence[str]] | None = None,
         within: Within | None = None,
         diversity: Diversity | None = None,
+        tenant: Filter | None = None,
     ) -> SearchResult:
         """Find the k passages with the highest s_hat for each query, and decide by the `gate`.
 
@@ -418,6 +440,10 @@ class Retriever:
             which case one more search finds the readings again.
         diversity : Diversity, optional
             Choose hits that are relevant and diverse, by maximal marginal relevance.
+        tenant : mapping or callable, optional
+            A filter for all passages of one tenant, whose questions are searched and decided as if
+            no others were there: words are counted and spelled among them alone. `filter` limits
+            the search further.
 
         Returns
         -------
@@ -430,7 +456,9 @@ class Retriever:
             is not valid, or if no reading has the label and no passage has one of the ids
             (`UnknownReading`).
         """
-        options = Options(filter=filter, history=history, within=within, diversity=diversity)
+        options = Options(
+            filter=filter, history=history, within=within, diversity=diversity, tenant=tenant
+        )
         result, pending = self._begin(queries, k, options)
         if pending is not None:
             result = settled_result(pending, pending.finish(), k)
@@ -441,9 +469,12 @@ class Retriever:
         self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
-        result, pending = await asyncio.to_thread(self._begin, queries, k, options)
+        await self.afit_once()
+        with from_this_loop():
+            result, pending = await asyncio.to_thread(self._begin, queries, k, options)
         if pending is not None:
-            result = settled_result(pending, await pending.afinish(), k)
+            with from_this_loop():
+                result = settled_result(pending, await pending.afinish(), k)
         log_decisions(result)
         return result
 
@@ -454,17 +485,20 @@ class Retriever:
 
         Returns the result, and the gate's decisions if there is one.
         """
-        self._fit_once()
+        is_being_fitted = self._fit_once()
         if (diversity := options.get("diversity")) is not None:
             check_type(diversity, Diversity, "diversity", "a Diversity")
-            if not self._is_snapshot:
-                return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
+        if (diversity is not None or is_being_fitted) and not self._is_snapshot:
+            return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
-        if (where := options.get("filter")) is not None:
+        self._remove_deleted()
+        tenant = options.get("tenant")
+        if (where := all_of(tenant, options.get("filter"))) is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
-        asked = spell(asked, self.store, self.uec.rarity)
+        spelled = self.store if tenant is None else self.store.of_tenant(tenant)
+        asked = spell(asked, spelled, self.uec.rarity)
         most = k if gate is None else gate.depth(k)
         result = self._run(asked, most, options)
         if gate is None:
@@ -485,10 +519,29 @@ class Retriever:
         def search(_: Mapping[str, Any]) -> SearchResult:
             self._follow()
             self._check_fit()
-            method = self._method(options.get("filter"))
-            return search_queries(self.uec, self.store, method, queries, k, options)
+            return self._search_with(self.uec, queries, k, options, ())
 
         return self._read(search)
+
+    def _search_with(
+        self, uec: UEC, queries: Sequence[Query], k: int, options: Options, failed: tuple[str, ...]
+    ) -> SearchResult:
+        """Search by an ensemble; without the encoders that have failed, if others are left."""
+        store = self.store
+        if failed and isinstance(store, SourceStore):
+            store = store.with_ensemble(uec)
+        caveat = ("fitting", "") if self._is_being_fitted else ()
+        if failed:
+            caveat = "failed", ", ".join(failed)
+        where = all_of(options.get("tenant"), options.get("filter"))
+        method = replace(self._method(where), caveat=caveat)
+        try:
+            return search_queries(uec, store, method, queries, k, options)
+        except EncoderFailed as error:
+            if (rest := uec.without(error.encoder)) is None:
+                raise
+            warn(f"{error} Searched without it, so that nothing is answered.")
+            return self._search_with(rest, queries, k, options, (*failed, error.encoder))
 
     def _read(self, read: Callable[[Mapping[str, Any]], T]) -> T:
         """Read the passages with the ensemble that they are of; a snapshot's stays."""
@@ -532,6 +585,7 @@ class Retriever:
             If the vector has another dimension, is zero or is not finite, or if k < 1.
         """
         self._follow()
+        self._remove_deleted()
         k, language = check_k(k), check_language(self.language) or ENGLISH
         store = self.store if diversity is None else self.store.snapshot()
         options = Options(filter=filter, diversity=diversity)
@@ -539,16 +593,18 @@ class Retriever:
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""
-        self._fit_once()
+        is_being_fitted = self._fit_once()
 
         def take(_: Mapping[str, Any]) -> Retriever:
             self._follow()
             view = type(self).__new__(type(self))
             view.__dict__ |= self.__dict__  # a copy would have settings of its own
             view.store, view._is_snapshot = self.store.snapshot(), True
+            view._is_being_fitted |= is_being_fitted
             return view
 
-        return cast(Self, self._read(take))
+        with self._own_fit.swapping:
+            return cast(Self, self._read(take))
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.
@@ -691,21 +747,60 @@ class Retriever:
             learn.remember(before, self.store, self.uec.fitted)
         return self
 
-    def _fit_once(self) -> None:
-        """Fit an ensemble without a fit at the first search, for which others wait."""
-        if not self._may_fit or self._is_snapshot:
+    def _fit_is_due(self) -> bool:
+        """Return whether to fit the ensemble now."""
+        own = self._own_fit
+        if not own.is_due or self._is_snapshot or time.monotonic() < own.not_before:
+            return False
+        if self.uec.is_fitted or (self._is_large_enough and self._must_stay):
+            own.is_due = False
+        return own.is_due and self._is_large_enough
+
+    @property
+    def _is_large_enough(self) -> bool:
+        """False if there may be more passages later, to fit the ensemble on."""
+        return not isinstance(self.store, LocalStore) or len(self) >= learn.ENOUGH
+
+    def _fit_once(self) -> bool:
+        """Fit an ensemble without a fit at the first search, for which others of this index wait.
+
+        Returns whether it is fitted beside searches now.
+        """
+        if not self._fit_is_due():
+            return False
+        beside = self._own_fit.mode == "background"
+        running = self._own_fit.begin(self._fit, here=not beside)
+        if beside:
+            return not running.done()
+        running.result()
+        return False
+
+    async def afit_once(self) -> None:
+        """Wait for the fit that the first search makes, in a thread that no event loop needs."""
+        own = self._own_fit
+        if not own.is_due or self._is_snapshot or own.mode == "background":
             return
-        if self.uec.is_fitted:
-            self._may_fit = False
+
+        def begin() -> Future[None] | None:
+            return own.begin(self._fit, here=False) if self._fit_is_due() else None
+
+        if (running := await asyncio.to_thread(begin)) is not None:
+            await asyncio.wrap_future(running)
+
+    def _fit(self) -> None:
+        """Fit the ensemble; if a service fails, or in the background, it is tried again later."""
+        own = self._own_fit
+        try:
+            with one_at_a_time(learn.key_of(self.uec, self.store)):
+                if (found := learn.fit_own(self.uec, self.store)) is not None:
+                    self._use_fit(*found)
+        except Exception as error:
+            own.not_before = time.monotonic() + _AGAIN
+            if not isinstance(error, EncoderFailed) and own.mode != "background":
+                raise
+            _log.warning("uec_rag: not fitted, which is tried again later: %s", error)
             return
-        if isinstance(self.store, LocalStore) and len(self) < learn.ENOUGH:
-            return  # there may be more later
-        with _FITTING:
-            may_fit = self._may_fit and not self._must_stay
-            found = learn.fit_own(self.uec, self.store) if may_fit else None
-            if found is not None:
-                self._use_fit(*found)
-            self._may_fit = False
+        own.is_due = False
 
     @property
     def _must_stay(self) -> bool:
@@ -721,22 +816,25 @@ class Retriever:
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""
         home, before = self._home, self.uec
-        if isinstance(self.store, SourceStore):  # it encodes what it finds
-            source = self.store.with_ensemble(made)
-            if passages:
-                source.learn_words(passages)
-            save.record(home, source, made, self.calibration)
-            self.store = source
-        else:
-            view = self.store.snapshot()
-            with self.changing():
-                self._written.delete([passage.id for passage in view.passages()])
-                self._written.bind(made.fingerprint)
-                for some, gaussians in learn.refit(view, before, made):
-                    self._written.add(some, gaussians)
-                save.record_ensemble(home, made)
-        self.uec, self._posteriors = made, made.fitted.posteriors
-        self._settings = home.settings
+        with ExitStack() as until_swapped:
+            if isinstance(self.store, SourceStore):  # it encodes what it finds
+                source = self.store.with_ensemble(made)
+                if passages:
+                    source.learn_words(passages)
+                until_swapped.enter_context(self._own_fit.swapping)
+                save.record(home, source, made, self.calibration)
+                self.store = source
+            else:
+                with self.changing():
+                    view = self.store.snapshot()
+                    self._written.delete([passage.id for passage in view.passages()])
+                    self._written.bind(made.fingerprint)
+                    for some, gaussians in learn.refit(view, before, made):
+                        self._written.add(some, gaussians)
+                    save.record_ensemble(home, made)
+                    until_swapped.enter_context(self._own_fit.swapping)  # before others see it
+            self.uec, self._posteriors = made, made.fitted.posteriors
+            self._settings = home.settings
 
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.
@@ -746,12 +844,13 @@ class Retriever:
         if self._is_snapshot:
             return
         if self._home.settings is not self._settings:
-            save.read_whole(self._home, self._take_over)
+            with self._own_fit.swapping:
+                save.read_whole(self._home, self._take_over)
 
     def _take_over(self, settings: Mapping[str, Any]) -> None:
         """Take the ensemble and the calibration of settings of the folder."""
         expected, before = settings.get("ensemble_fingerprint"), self._settings or {}
-        if expected not in (None, self.uec.fingerprint) and len(self):
+        if expected is not None and len(self) and expected != self.uec.fingerprint:
             if self._reload is None:
                 raise FingerprintMismatch(
                     "index: it was built again with another ensemble; load it again."
@@ -835,6 +934,26 @@ class Retriever:
         self._home.check()
         save.check_ensemble(self._home)
 
+    def compact(self) -> None:
+        """Remove what was deleted or replaced from all files of the folder, now.
+
+        Else the next search, `check` or `close` does it, but while other processes have the index
+        open, the first of these after a minute, for which their snapshots may read it.
+
+        Raises
+        ------
+        RuntimeError
+            If this is a snapshot.
+        BlockingIOError, PermissionError, OSError
+            As in `changing`, or if the disk is full.
+        """
+        if isinstance(self._written, LocalStore):
+            self._written.compact()
+
+    def _remove_deleted(self) -> None:
+        if isinstance(self.store, LocalStore):
+            self.store.remove_deleted()
+
     @classmethod
     def load(
         cls,
@@ -845,7 +964,7 @@ class Retriever:
         encoders: Mapping[str, EncoderLike] | None = None,
         store: Store | None = None,
         trust: bool = False,
-        fit: bool = True,
+        fit: FitMode = True,
     ) -> Self:
         """Open a saved index; what is changed is on disk when the call returns.
 
@@ -866,7 +985,7 @@ class Retriever:
             The store of an index in an engine, which is never opened from the saved folder alone.
         trust : bool
             Whether to trust the folder and download the models that it names, as in `UEC.load`.
-        fit : bool
+        fit : bool or "background"
             Whether the first search may fit an ensemble that has no fit; never if it is only read.
 
         Raises
@@ -891,7 +1010,7 @@ class Retriever:
         except BaseException:
             home.close()
             raise
-        retriever._may_fit = fit
+        retriever._own_fit = OwnFit(fit)
         with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
             _ = retriever.gate
         return retriever

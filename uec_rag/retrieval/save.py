@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from uec_rag.base.errors import FingerprintMismatch, as_corrupted, corruption
+from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.save import SavedEnsemble, fingerprint, read_fit
@@ -107,7 +107,7 @@ def save_index(
         if is_new:
             shutil.rmtree(path, ignore_errors=True)
         raise
-    home.compact()
+    home.remove_deleted()
     return home
 
 
@@ -123,14 +123,16 @@ def open_home(path: Path, *, read_only: bool) -> LocalStore:
 def read_whole(home: LocalStore, read: Callable[[Mapping[str, Any]], T]) -> T:
     """Read what the settings of an index name; again if another ensemble is there after it.
 
-    Another process removes an ensemble, and its passages, as soon as it has saved others.
+    Another process removes an ensemble, and its passages, as soon as it has saved others, and
+    passages that were deleted.
     """
     while True:
         settings = home.settings
         try:
             found = read(settings)
-        except Exception:
-            if home.settings.get("ensemble") == settings.get("ensemble"):
+        except Exception as error:
+            was_removed = isinstance(error, IndexCorrupted) and home.settings is not settings
+            if not was_removed and home.settings.get("ensemble") == settings.get("ensemble"):
                 raise
         else:
             if home.settings.get("ensemble") == settings.get("ensemble"):

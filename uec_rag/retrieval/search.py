@@ -16,12 +16,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base import __version__
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, says_little
@@ -36,13 +35,19 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.questions.languages import check_language
+from uec_rag.questions.languages import check_language, sentence
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 from uec_rag.stores.local.scan import Compared
+
+_METHOD = 1
+"""The version of how confidence is computed: another one voids guarantees of gates made before.
+
+Raise it with each change by which the same similarities get another confidence.
+"""
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
@@ -63,6 +68,9 @@ class Method:
         Whether to detect questions unlike those of the fit; False after `calibrate`.
     language : str or None
         The language in which decisions are told; None for that of each question.
+    caveat : tuple of str
+        The key of a sentence on why the search is not what it usually is, and what it names; empty
+        if it is.
     """
 
     fitted: Fitted
@@ -70,6 +78,11 @@ class Method:
     basis: str = ""
     check_familiar: bool = True
     language: str | None = None
+    caveat: tuple[str, str] | tuple[()] = ()
+
+    def caveat_in(self, language: str) -> str:
+        """Return the caveat in a language; "" if there is none."""
+        return sentence(self.caveat[0], language, name=self.caveat[1]) if self.caveat else ""
 
 
 def method_of(
@@ -82,7 +95,7 @@ def method_of(
 
     The model from logits to probabilities is the calibrated, the fitted or the default one. The
     basis is the hash of everything that turns a search's similarities into confidence, except
-    the passages, and of the version, which may compute it otherwise.
+    the passages, and of the version of the method, which a patch release leaves as it is.
 
     `filter`: the order of its keys is ignored, and of a callable, everything but its type.
     """
@@ -90,7 +103,7 @@ def method_of(
     weights = fitted.rule.evidence
     filtered = json.dumps(filter, sort_keys=True, default=_as_text)
     learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
-    state = *learned, __version__, filtered
+    state = *learned, _METHOD, filtered
     basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
     return Method(fitted, model, basis, calibrated is None, check_language(language))
 
@@ -196,20 +209,37 @@ class Found:
     looked_at: int
 
 
+@dataclass(frozen=True)
+class Rivals:
+    """What competes with passages that are few, since the first of them would look like an answer.
+
+    Attributes
+    ----------
+    store : Searched or None
+        What the caller may see, besides them.
+    profile : {"absolute", "relative", ""}
+        Whether the logits that the hits of a question usually have compete, too, up to `NEAREST`:
+        as they are, or from that of the first hit. Nothing that the caller may not see does.
+    """
+
+    store: Searched | None
+    profile: Literal["absolute", "relative", ""] = ""
+
+
 def find(
     method: Method,
     store: Searched,
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Searched | None = None,
+    rivals: Rivals | None = None,
 ) -> Iterator[Found | None]:
     """Find the hits of questions and their features, from which `calibrate` learns, too.
 
     Yields what was found for each, None if there are no passages. A block has as many questions as
     fit in memory. In a remote store, it has one, since the candidates differ between questions.
 
-    `others`: the passages that compete with the few ones of `store`, see `left_out`.
+    `rivals`: what competes with the passages of `store`, if these are few.
     """
     step = 1
     if not isinstance(store, CandidateStore):
@@ -219,7 +249,7 @@ def find(
         own = parts if len(asked) <= step else [part[some] for part in parts]
         view = view_for(method, store, asked[some], own, k)
         if len(view):
-            yield from _find_in(method, store, view, asked[some], own, k, others)
+            yield from _find_in(method, store, view, asked[some], own, k, rivals)
         else:
             yield from [None] * len(asked[some])
 
@@ -231,7 +261,7 @@ def _find_in(
     asked: Sequence[Phrasing],
     parts: Sequence[Gaussian],
     k: int,
-    others: Searched | None,
+    rivals: Rivals | None,
 ) -> Iterator[Found]:
     """Find the hits of a block of questions in a view with passages."""
     fitted, compared = method.fitted, compare(method.fitted, view, parts)
@@ -254,8 +284,7 @@ def _find_in(
     block = Block(method, view, asked, parts, pi, *hits, unfamiliar)
     tables = [table.tell_apart() for table in words_of(block)]
     put_first(block, tables)
-    rest = left_out(block, others, k) if others is not None and len(view) < NEAREST else None
-    seen = features_of(block, store, tables, rest)
+    seen = features_of(block, store, tables, rivals if len(view) < NEAREST else None)
     apart, sure = fitted.disagreement(to_hits, best, pi), method.model.probabilities(seen)
     of_encoders = fitted.encoder_coefficients(parts, pi)
     for row, one in enumerate(asked):
@@ -381,7 +410,7 @@ def put_first(block: Block, tables: Sequence[Words]) -> None:
 
 
 def features_of(
-    block: Block, store: Searched, tables: Sequence[Words], rest: FloatArray | None = None
+    block: Block, store: Searched, tables: Sequence[Words], rivals: Rivals | None = None
 ) -> Features:
     """Compute the features of the first different texts of n questions.
 
@@ -391,8 +420,8 @@ def features_of(
     store : Searched
         What was searched.
     tables : sequence of n Words
-    rest : array, shape (n, m), optional
-        mu_s of the passages that compete with the few ones of a filter, see `left_out`.
+    rivals : Rivals, optional
+        What competes with the hits.
     """
     method, fitted, pi = block.method, block.method.fitted, block.coefficients
     mu, to_hits, positions = block.top.mu, block.to_hits, block.distinct
@@ -415,8 +444,10 @@ def features_of(
     members, others = logits[:, :1], None
     if not is_unfitted:
         members = member_evidence(block, tables, to_hits[:, :, 0].copy())
-    if rest is not None:
-        others = (slope * rest + offset[:, None]).astype(np.float32)
+    if rivals is not None:
+        near = None if rivals.store is None else left_out(block, rivals.store)
+        known = None if near is None else (slope * near + offset[:, None]).astype(np.float32)
+        others = with_profile(logits, known, method.model, rivals)
     temperature = method.model.temperature
     words = np.array([table.evidence() for table in tables], dtype=np.float32)
     lacks = zip(logits / temperature, (table.lacks() for table in tables), strict=True)
@@ -425,13 +456,34 @@ def features_of(
     return features(logits, variance, members, temperature, words, others, against)
 
 
-def left_out(block: Block, store: Searched, k: int) -> FloatArray:
+def with_profile(
+    logits: FloatArray, others: FloatArray | None, model: ConfidenceModel, rivals: Rivals
+) -> FloatArray:
+    """Return the logits of what competes with hits, shape (n, `NEAREST`), padded with -inf.
+
+    `logits`, `others`: of different hits, and of what else the caller may see, padded likewise.
+    """
+    made = np.full((len(logits), NEAREST), -np.inf, dtype=np.float32)
+    usual = np.array(model.profile, dtype=np.float32) * np.float32(model.temperature)
+    for row, own in enumerate(logits):
+        near = () if others is None else others[row, np.isfinite(others[row])]
+        made[row, : len(near)] = near
+        known = int(np.isfinite(own).sum()) + len(near)
+        if rivals.profile and known < len(usual):
+            start = own[0] - usual[0] if rivals.profile == "relative" else 0
+            made[row, len(near) : len(near) + len(usual) - known] = usual[known:] + start
+    return made
+
+
+def left_out(block: Block, store: Searched) -> FloatArray:
     """Return mu_s of the nearest passages of a store that are not among the hits, shape (n, m).
 
     With the different texts of the hits, they are `NEAREST`; rows are padded with -inf.
     """
     fitted, pi = block.method.fitted, block.coefficients
-    view = view_for(block.method, store, block.asked, block.parts, k)
+    view = view_for(block.method, store, block.asked, block.parts, NEAREST)
+    if not len(view):
+        return np.full((len(pi), NEAREST), -np.inf, dtype=np.float32)
     compared = compare(fitted, view, block.parts)
     query, weights = fitted.combine(block.parts, pi), pi * fitted.weights / mean_lengths(block)
     top, passages, _, distinct = top_k(fitted, view, query, compared, weights, 2 * NEAREST)

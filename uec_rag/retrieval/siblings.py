@@ -8,7 +8,7 @@ that exclude and compare are the `operators` of each language in languages.toml.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +20,14 @@ import regex
 from uec_rag.base.text import HAS_SPACELESS, skip_long_texts
 from uec_rag.confidence.model import JUDGED
 from uec_rag.questions.languages import ENGLISH, function_words, tables
-from uec_rag.retrieval.statements import ANY_VALUE, Statement, Token, measure_of, statements_of
+from uec_rag.retrieval.statements import (
+    ANY_VALUE,
+    SYMBOLS,
+    Statement,
+    Token,
+    measure_of,
+    statements_of,
+)
 
 _FEWEST = 3  # siblings, and stems of one
 _ALIKE, _NEAR = 0.5, 0.25  # shares of the stems of siblings, and of a sibling and an exception
@@ -37,8 +44,9 @@ _BEHIND: dict[str, _Test] = {
 }
 _BEFORE: dict[str, _Test] = {"or_more": ge, "or_less": le}
 _OF_TIMES = {"older": lt, "newer": gt}  # what is older has the lower year, date or version
-_OPERATORS = (*_BEHIND, *_BEFORE, "not", "other", "every", "between")
-_FURTHER = ("only", "condition", "procedure", "wh")
+_EXTREMES: dict[str, Callable[..., Any]] = {"highest": max, "lowest": min}
+_OPERATORS = (*_BEHIND, *_BEFORE, *_EXTREMES, "not", "other", "every", "between")
+_FURTHER = ("only", "condition", "procedure", "wh", "money")
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,31 @@ def _fitting(
         found = _exceptions(said, lines, family, phrases)
         # All siblings are handed over, if they are few.
         return found if found or family[-1][0] >= JUDGED else None
+    for kind, best in _EXTREMES.items():
+        named = phrases[kind].search(question)
+        if named and not any(phrases[kind].search(line.text) for _, line in family):
+            return _extreme(said, best, family, phrases)
     return None
+
+
+def _extreme(
+    said: Statement, best: Callable[..., Any], family: Sequence[_Line], phrases: _Phrases
+) -> list[int] | None:
+    """Return the places of the highest or lowest value, if it is clear which of them are meant."""
+    found = defaultdict[str, list[tuple[tuple[float, ...], int]]](list)
+    for at, line in family:
+        for one in line.tokens:
+            if one.value:
+                found[one.unit or one.kind].append((one.value, at))
+    usual = {unit: pairs for unit, pairs in found.items() if len(pairs) > len(family) / 2}
+    money = phrases["money"].search(said.text) is not None
+    meant = [unit for unit in usual if (unit in SYMBOLS if money else unit in said.bag)]
+    if len(meant or usual) != 1:
+        return None
+    [pairs] = [pairs for unit, pairs in usual.items() if not meant or unit in meant]
+    extreme = best(value for value, _ in pairs)
+    fits = [at for value, at in pairs if value == extreme]
+    return fits if len(fits) < len(pairs) else None
 
 
 def _bounds(said: Statement, phrases: _Phrases) -> list[tuple[_Test, Token]]:
@@ -278,11 +310,16 @@ def _lacking(
         asks = place and said.tokens[place - 1].text.casefold() in wh  # "which plant"
         if asks or token.text.casefold() in without or not _may_lack(token, every):
             continue
+        alike = [
+            (other, at)
+            for at, line in family
+            for other in line.tokens
+            if other.stem not in usual and _is_in_place(token, other, is_first=not place)
+        ]
+        beside = [one for one in alike if {*one[0].around} & {*token.around} - {""}]
         others = dict[str, tuple[tuple[float, ...], int]]()
-        for at, line in family:
-            for other in line.tokens:
-                if other.stem not in usual and _is_in_place(token, other, is_first=not place):
-                    others.setdefault(other.text, (other.value, at))
+        for other, at in beside if len({one.text for one, _ in beside}) > 1 else alike:
+            others.setdefault(other.text, (other.value, at))
         if len(others) > 1 and asked.isdisjoint(map(str.casefold, others)):
             ranked = sorted(others.items(), key=lambda other: other[1][0])  # words stay as ranked
             return token.text, tuple((text, at) for text, (_, at) in ranked)

@@ -27,8 +27,11 @@ _ROW = regex.compile(
 )
 _CELL = regex.compile(r"\||[,;]\s++(?=[^,;:|]{1,60}:\s)")
 _GROUPED = regex.compile(r"(?P<whole>\d{1,3}(?:[.,'’]\d{3})+)(?:[.,](?P<rest>\d\d?))?")
-_MARK, _SYMBOLS = regex.compile(r"[.,:'’]"), ("$", "€", "£")
+_MARK = regex.compile(r"[.,:'’]")
 _HALVES = {"am": 0.0, "pm": 12.0}
+
+SYMBOLS = ("$", "€", "£")
+"""The units that are currencies."""
 
 ANY_VALUE = "#"
 """What stands for the stem of any value."""
@@ -179,7 +182,7 @@ def _value(
     factor = scales.get(following[0], 0.0)
     next_to = following[1] if factor else following[0]
     before = measure_of(words[at - 1]) if at and not gaps[at - 1] else ("", 1.0)
-    unit, of_unit = before if before[0] in _SYMBOLS else measure_of(next_to)
+    unit, of_unit = before if before[0] in SYMBOLS else measure_of(next_to)
     if not unit and next_to and next_to not in function_words(language):
         unit = lexical.stem_of(next_to)
     return kind, (value[0] * (factor or 1.0) * of_unit,), unit

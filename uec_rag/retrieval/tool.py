@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from uec_rag.base.checks import pluralize, quote, six_digits
 from uec_rag.base.text import SOURCE_KEYS, first_value
@@ -19,6 +19,9 @@ from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.retriever import Passages, Retriever
 from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import all_of
+
+Outcome: TypeAlias = Literal["answer", "clarify", "uncertain", "abstain"]
+"""A decision, of which an abstention is apart whose passages are near."""
 
 TOOL_NAME = "search_documents"
 TOOL_DESCRIPTION = (
@@ -93,6 +96,16 @@ def tool_reply(
         mark = f"[{position}] ({quote(str(source))})" if source else f"[{position}]"
         lines.append(f"{mark} {quote(text)}")
     return "\n\n".join(lines)
+
+
+def outcome_of(action: Action, code: str) -> Outcome:
+    """Return what a decision comes to, each of which a policy of the user's may be for."""
+    return "uncertain" if code == "uncertain" else action
+
+
+def model_prompt(question: str, reply: str) -> str:
+    """Write the prompt of a model that is to say what follows from a `tool_reply`."""
+    return f"{reply}\n\nThe question: {quote(question)}"
 
 
 def answer_record(result: Result) -> dict[str, Any]:

@@ -41,16 +41,21 @@ def explain(model: Calibrator, features: Features, missing: Sequence[str]) -> tu
     ]
     lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
     if against := round(model.slope * float(features.against[0]), 1):
-        told = "against it: the first hit lacks a name that others have"
+        told = "against it: the first hit lacks what the question names or compares"
+        if against > 0:
+            told = "for it: the first hit fits what the question compares or excludes"
         lines.append(f"{told}: {against:+.1f}")
     return (f"usual question: {base:+z.1f}", *lines)
 
 
 def log_decisions(result: SearchResult) -> None:
-    """Log each question with its final decision and what led to it, as JSON, if that is asked."""
+    """Log each question with its final decision and what led to it, as JSON, if that is asked.
+
+    Those of a search that was not what it usually is are left out.
+    """
     if not LOG.isEnabledFor(logging.INFO):
         return
-    for one in result:
+    for one in [one for one in result if not one.decision.caveat]:
         line = {"question": one.query, "searched_as": one.decision.searched_as}
         line |= one.decision.metadata() | {"why": [*one.why]}
         LOG.info("%s", json.dumps(line, ensure_ascii=False))

@@ -143,8 +143,8 @@ class Words:
         """
         rarity, none = self.content, [0.0] * len(self.hits[:JUDGED])
         if (told := self.siblings) is not None and (told.fits or 0 in told.family):
-            cost = log_likelihood_ratio("siblings", 0.0)
-            return [0.0 if at < len(told.fits) else cost for at in range(len(none))]
+            fits, differs = (log_likelihood_ratio(kind, 0.0) for kind in ("fitting", "siblings"))
+            return [fits if at < len(told.fits) else differs for at in range(len(none))]
         if not self.are_counted or not (wanted := rarity.keys() - self.matched[0]):
             return none
         folders, costs = self._folder_names(), dict[str, float]()

@@ -109,7 +109,7 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
     @routes.post("/ask")
     async def ask(question: messages.Question) -> Json:
         """Find passages, and decide whether they answer the question."""
-        given = question.filter, question.history, question.within
+        given = question.filter, question.history, question.within, question.tenant
         options = await asyncio.to_thread(messages.options, *given)
         options["history"] = [options["history"]]
         [result] = await index.asearch([question.question], question.k, **options)

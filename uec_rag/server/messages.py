@@ -114,6 +114,7 @@ class Question(
     question: Text
     k: K = DEFAULT_K
     filter: Conditions = {}
+    tenant: Conditions = {}
     history: History = []
     within: Chosen = ""
 
@@ -153,15 +154,20 @@ def turns(history: Sequence[str | Message]) -> list[str]:
 
 
 def options(
-    filter: dict[str, Any], history: Sequence[str | Message], within: str | list[str]
+    filter: dict[str, Any],
+    history: Sequence[str | Message],
+    within: str | list[str],
+    tenant: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the options of a search by the arguments of a request.
 
     TypeError or ValueError for a filter that is invalid, or too large for a server.
     """
-    if filter:
-        check_size(parse(filter), conditions=100, values=10_000, length=1_000)
-    return {"filter": filter or None, "history": turns(history), "within": within or None}
+    for one in (filter, tenant):
+        if one:
+            check_size(parse(one), conditions=100, values=10_000, length=1_000)
+    found = {"filter": filter or None, "history": turns(history), "within": within or None}
+    return found | ({"tenant": tenant} if tenant else {})
 
 
 # Whose messages are for whoever asked.

@@ -201,6 +201,13 @@ class Searched(ABC):
     def snapshot(self, filter: Filter | None = None) -> Searched:
         """Return a read-only view of the passages that match a filter."""
 
+    def of_tenant(self, filter: Filter) -> Searched:
+        """Return a view of the passages that match a filter, among which words are counted.
+
+        A store of candidates counts words as it does without.
+        """
+        return self.snapshot(filter)
+
     @abstractmethod
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out unknown ids."""

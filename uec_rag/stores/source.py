@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeAlias, cast
@@ -25,11 +25,13 @@ from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import (
-    SAME,
+    PROBES,
     Encoded,
     Encoder,
     NoDirection,
+    SilentEncoder,
     TermEncoder,
+    are_same,
     check_vectors,
     probe,
 )
@@ -42,6 +44,7 @@ from uec_rag.stores.local import View
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _FEW = 3  # stored vectors that are compared for a gate
+_COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
 _OfOwn: TypeAlias = tuple[tuple[tuple[float, ...], ...], bool]
 Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
@@ -91,7 +94,9 @@ class Search:
     """A search of another package's store, which may refuse a filter, or run it differently.
 
     If too few of the candidates that it finds with a filter match, more are asked for without it,
-    and filtered here. What this says about the store is said once for each kind of filter.
+    and filtered here. A store that returns fewer than it was asked for has not said that there are
+    no more: it is asked without its index, or for what is near something else. What this says about
+    the store is said once for each kind of filter.
 
     Attributes
     ----------
@@ -108,6 +113,8 @@ class Search:
         Returns where the store reads texts from, for messages.
     every : callable() -> sequence of Passage, or None
         Lists all passages, if they are in this process.
+    exact : callable(question, own, count) -> sequence of Passage, or None
+        As `ask`, without an index that may return fewer than there are.
     """
 
     name: str
@@ -116,22 +123,27 @@ class Search:
     count: int
     place: Callable[[], str]
     every: Callable[[], Sequence[Passage]] | None = None
+    exact: Callable[[Any, Any, int], Sequence[Passage]] | None = None
     _sound: set[str] = field(default_factory=set)  # filters that were seen to leave out nothing
     _said: set[object] = field(default_factory=set)
 
     def __call__(self, question: Any, filter: Filter | None) -> Sequence[Passage]:  # noqa: ANN401
         """Return the candidates for a question, or its vector, that match a filter.
 
-        ValueError if no candidate has a text.
+        They are `Incomplete` if others may match. ValueError if no candidate has a text.
         """
         if not filter:
-            return self._plain(question, self.count)
+            found = self._plain(question, self.count)
+            if self._is_cut(question, found, self.count):
+                warn_once(self._said, "cut", _CUT.format(self.name, len(found), self.count))
+                return Incomplete(found)
+            return found
         condition, many, trouble = parse(filter), max(_MANY, self.count), ""
         kept, own, is_all = list[Passage](), None, True
         try:
             own = self.translate(filter)
             for count in () if own is None else (self.count, many):
-                found = self.ask(question, own, count)
+                found = self._ask(question, own, count)
                 kept, is_all = matching(condition, found), len(found) < count
                 if len(kept) >= self.count or is_all:
                     break
@@ -148,14 +160,39 @@ class Search:
             trouble = f"leaves out {len(missed)} passages that match"
         elif not trouble and (not is_all or own is None) and len(found) >= many and is_few:
             trouble = "cannot run all of it"
+        elif not trouble and is_few and self._is_cut(question, found, many):
+            trouble = f"returns {len(found)} passages of {many} that it is asked for, and has more"
         if trouble:
             self._say(condition, trouble, len(found), len(known) + len(missed))
         elif len(self._sound) < _MANY:
             self._sound.add(repr(filter))
-        return [*kept, *missed][: self.count]
+        # All of those that are in this process, since their order is that of nothing.
+        best = [*kept, *missed][: many if self.every else self.count]
+        return Incomplete(best) if trouble and not self.every else best
 
     def _plain(self, question: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
-        return _with_text(self.ask(question, None, count), self.name, self.place)
+        return _with_text(self._ask(question, None, count), self.name, self.place)
+
+    def _ask(self, question: Any, own: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
+        found = self.ask(question, own, count)
+        if len(found) < count and self.exact is not None:
+            found = self.exact(question, own, count)
+        return found
+
+    def _is_cut(self, question: Any, found: Sequence[Passage], count: int) -> bool:  # noqa: ANN401
+        """Return whether there are more passages than the fewer ones that a search returned.
+
+        Then what is near another question is not among them.
+        """
+        if len(found) >= count or self.exact or self.every:
+            return False
+        other: Any = PROBES[0]
+        if hasattr(question, "embedding"):  # LlamaIndex's
+            other = replace(question, embedding=[-one for one in question.embedding])
+        elif not isinstance(question, str):
+            other = [-one for one in question]
+        known = {passage.id for passage in found}
+        return any(one.id not in known for one in self.ask(other, None, count))
 
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
         asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]
@@ -164,8 +201,19 @@ class Search:
             self._said,
             (trouble[:6], *asked),
             f"filter by {keys}: {self.name} {trouble}, so {looked} of its passages were looked at "
-            f"without it and filtered here; {match} match. Farther ones are not found.",
+            f"without it and filtered here; {match} match. Farther ones are not found; if it has "
+            "an approximate index, let that look at more, or filter before it searches.",
         )
+
+
+_CUT = (
+    "{} returns {} passages of {} that it is asked for, and has more, which are not found: let its "
+    "approximate index look at more (ef_search, nprobe, num_candidates)."
+)
+
+
+class Incomplete(list[Passage]):
+    """Candidates of a store that may have others, so that none of them says nothing."""
 
 
 def _with_text(
@@ -251,6 +299,7 @@ class SourceStore(CandidateStore):
         self._compared, self._said, self._unusable = list[str](), set[object](), set[str]()
         self._known_of_own: list[_OfOwn] = []
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
+        self.is_incomplete = False  # whether the last candidates were
 
     def __str__(self) -> str:
         return self.source.name
@@ -263,6 +312,7 @@ class SourceStore(CandidateStore):
         """Return the candidates for a question, each once, that match the filter."""
         get, ids = self.source.get, _ids_of(self._condition)
         found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
+        self.is_incomplete = isinstance(found, Incomplete)
         stored = {p.id: p for p in found if p.text.strip() and p.id not in self._unusable}
         if self._seen is not None:
             self._seen |= stored
@@ -312,9 +362,10 @@ class SourceStore(CandidateStore):
         words = [passage.with_source for passage in passages]
         encoded = []
         for position, encoder in enumerate(self.uec.with_cache().encoders):
+            has_failed = isinstance(encoder, SilentEncoder)
             if isinstance(encoder, TermEncoder):
                 encoded.append(encoder.encode(words, "passage"))
-            elif position == 0 and self.source.vectors is not None:
+            elif position == 0 and self.source.vectors is not None and not has_failed:
                 encoded.append(self._known(encoder, passages, self.source.vectors))
             else:
                 encoded.append(encoder.encode(texts, "passage"))
@@ -349,8 +400,9 @@ class SourceStore(CandidateStore):
         matrix = np.empty((len(passages), encoder.dimension), dtype=np.float32)
         matrix[is_known] = check_vectors(rows, rows=len(rows), encoder=encoder.name)
         if not self._compared:
-            own = encoder.encode([known[0].text], "passage")
-            is_same = float(matrix[is_known][0] @ own.embedding[0]) >= SAME
+            own, first = encoder.encode([known[0].text], "passage"), matrix[is_known][:1]
+            some = [passage.text for passage in known[:_COMPARED]]
+            is_same = are_same(self.uec.encoders[0], some, own.embedding, first)
             if not is_same or not np.array_equal(own.embedding, own.features):
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
@@ -417,7 +469,7 @@ class SourceStore(CandidateStore):
         if {len(row) for row in rows} != {made.shape[1]}:
             return False
         matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
-        return bool(((matrix * made).sum(axis=1) >= SAME).all())
+        return are_same(encoder, [passage.text for passage in kept], made, matrix)
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter.

@@ -21,6 +21,7 @@ from weakref import WeakSet
 from uec_rag.base import __version__
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
+from uec_rag.stores.local.presence import Presence
 
 _FORMAT = 2
 WAIT = 60.0
@@ -127,6 +128,7 @@ def _after_fork() -> None:
 
 def _abandon() -> None:
     """Keep a parent's connections open in its forked child, where closing them would do harm."""
+    Presence.forget_all()
     for database in list(_live):
         database.abandon()
     _after_fork()
@@ -177,6 +179,13 @@ def kind_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+class _InMemory(sqlite3.Connection):
+    """A connection that never waits for a disk, not even to those who watch SQLite's methods."""
+
+    execute = sqlite3.Connection.execute
+    executemany = sqlite3.Connection.executemany
+
+
 class Database:
     """Connections to an index's database: one to read and one to write, or one in memory for both.
 
@@ -200,6 +209,7 @@ class Database:
         self.reading = threading.RLock()
         self._may_create = create
         self._identity: tuple[int, int] | None = None
+        self._presence: Presence | None = None
         self._writer: int | None = None  # the thread that has a transaction
         with kind_errors(self.path):
             self._open()
@@ -221,16 +231,23 @@ class Database:
                 self._write = self._connect(f"{uri}?mode={mode}", create=self._may_create)
                 self._may_create = False
                 self._read = self._connect(f"{uri}?mode=rw")
+            self._presence = Presence.of(self.path.parent)
         self._identity = self._identify()
         self._is_open = True
 
     @property
     def is_replaced(self) -> bool:
         """True if another file has taken the place of the one that was opened."""
-        return not self.in_memory and self._identify() not in (None, self._identity)
+        return self._identify() not in (None, self._identity)
+
+    def is_same(self, other: Database) -> bool:
+        """Return whether another database is the same file."""
+        return self is other or (not self.in_memory and self._identity == other._identity)
 
     def _identify(self) -> tuple[int, int] | None:
-        """Return the device and inode of the file; None if there is none."""
+        """Return the device and inode of the file; None if there is none, as in memory."""
+        if self.in_memory:
+            return None
         with suppress(OSError):
             state = os.stat(self.path)
             return state.st_dev, state.st_ino
@@ -239,7 +256,12 @@ class Database:
     def _connect(self, uri: str, *, create: bool = False) -> sqlite3.Connection:
         """Connect to a database of ours, whose tables are made if it has none and `create`."""
         connection = sqlite3.connect(
-            uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False
+            uri,
+            uri=True,
+            timeout=WAIT,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_InMemory if self.in_memory else sqlite3.Connection,
         )
         try:
             for pragma in (
@@ -299,6 +321,11 @@ class Database:
                 yield self._write
 
     @property
+    def is_alone(self) -> bool:
+        """True if no other process has the index open; False if that cannot be known."""
+        return self._presence is not None and self._presence.is_alone
+
+    @property
     def is_writing(self) -> bool:
         """True if this thread has a transaction, whose changes it then reads."""
         return self._writer == threading.get_ident()
@@ -306,7 +333,7 @@ class Database:
     def ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """Run a statement that reads, and return its rows."""
         with self.write() if self.is_writing else self.read() as connection:
-            return connection.execute(sql, parameters).fetchall()
+            return [*connection.execute(sql, parameters)]
 
     def begin(self) -> None:
         """Begin a transaction to write; `writing` is held by this thread.
@@ -351,11 +378,28 @@ class Database:
         """Leave the connections, which are a parent's; others are opened when they are needed."""
         if not self.in_memory and self._is_open:
             _abandoned.extend((self._read, self._write))
-            self._is_open, self._writer = False, None
+            self._is_open, self._writer, self._presence = False, None, None
 
     def _reopen(self) -> None:
         if not self._is_open:
             self._open()
+
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """Wait for no other process in the block; BlockingIOError if one writes."""
+        with self.write() as connection:
+            connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            yield
+        finally:
+            with self.write() as connection:
+                connection.execute(f"PRAGMA busy_timeout = {WAIT * 1000:.0f}")
+
+    def truncate_log(self) -> bool:
+        """Write the log into the file, so that this can be copied alone; False if one reads it."""
+        with self.reading, self.write() as connection:
+            [(is_busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not is_busy
 
     def close(self) -> None:
         """Write the log into the file, and close the connections."""
@@ -364,7 +408,7 @@ class Database:
                 with suppress(sqlite3.Error):
                     self._read.close()
                     self._write.close()
-                self._is_open = False
+                self._is_open, self._presence = False, None
 
     def check(self) -> None:
         """Raise IndexCorrupted if SQLite finds damage in its file."""

@@ -19,6 +19,7 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self, TypeAlias
+from weakref import WeakSet
 
 import msgspec
 import numpy as np
@@ -49,7 +50,7 @@ from uec_rag.stores.local.view import Part, Segment, State, Texts, View
 SEGMENTS = "segments"
 """The name of the folder of the segments in that of an index."""
 
-_KEPT = 60.0  # seconds for which others may read the texts of deleted passages
+_KEPT = 60.0  # seconds for which other processes may read the texts of deleted passages
 _RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor between two sizes
 _ATTEMPTS = 10  # to read a state while others merge
 _DEAD = 0.5  # share of deleted passages above which a segment is written again
@@ -267,11 +268,19 @@ class _Home(Texts):
         self.segments = _Segments(folder)
         self._known = dict[int, Passage]()  # by row, which never changes
         self._columns = dict[str, _Column]()  # of the metadata that filters asked for
+        self.states = WeakSet[State]()  # that views of this process may have
+        self._gone = dict[int, _Record]()  # what these read, and the files have not any more
+        self._gone_in = 0  # the version that removed the last of them
+        _homes.add(self)
 
     def read(self, rows: Sequence[int]) -> list[Passage]:
         """See `Texts`."""
         known, path = self._known, self.database.path
         found = {row: known[row] for row in rows if row in known}
+        if gone := self._gone:
+            found |= {row: _passage(gone[row], path) for row in rows if row in gone}
+            if all(state.version >= self._gone_in for state in [*self.states]):
+                self._gone = {}  # the views that needed them are gone, too
         is_kept = not self.database.is_writing
         for block in self.records([row for row in rows if row not in found]):
             for record in block:
@@ -283,9 +292,13 @@ class _Home(Texts):
         if len(found) < len({*rows}):
             raise IndexCorrupted(
                 "store: a passage is missing whose vector is there. If it was deleted since this "
-                "view was made, over a minute ago, make a new view; else build the index again."
+                "view was made, make a new view; else build the index again."
             )
         return [found[row] for row in rows]
+
+    def keep(self, gone: Mapping[int, _Record], version: int) -> None:
+        """Keep passages in memory that a version removes from files, while views may read them."""
+        self._gone, self._gone_in = {**self._gone, **gone}, version
 
     def records(self, rows: Sequence[int]) -> Iterator[list[_Record]]:
         """Read the columns of rows that there are, in ascending order, without parsing them.
@@ -343,6 +356,9 @@ class _Home(Texts):
                     self._columns.pop(oldest, None)
                 self._columns[key] = column
         return column
+
+
+_homes: WeakSet[_Home] = WeakSet()  # all of this process
 
 
 def _undone() -> OSError:
@@ -413,6 +429,7 @@ class LocalStore(Store):
         self._home = _Home(self.folder, read_only=read_only, create=create)
         self._state, self._settings = State(), dict[str, Any]()
         self._transaction: _Transaction | None = None
+        self._must_write_log = False  # into the file: it has what was deleted, or all
         self._refresh()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -504,7 +521,7 @@ class LocalStore(Store):
             gone = _rows(connection, "SELECT row FROM dead WHERE version >= ?", [before.version])
             parts = [
                 _bury(known[name], gone) if name in known else self._open(connection, first, name)
-                for first, name in connection.execute("SELECT first, name FROM segments").fetchall()
+                for first, name in [*connection.execute("SELECT first, name FROM segments")]
             ]
             schema = before.schema  # which stays while a segment does
             if known.keys().isdisjoint(part.name for part in parts):
@@ -513,8 +530,14 @@ class LocalStore(Store):
             version, changes, next_row = (
                 int(settings.get(name, 0)) for name in ("version", "changes", "next_row")
             )
+            last = "SELECT max(at) FROM dead WHERE at IS NOT NULL"
+            [(deleted_at,)] = connection.execute(last)
+            if deleted_at is None and any(part.alive is not None for part in parts):
+                deleted_at = 0.0  # a while ago, but the vector is there
         same = before.known if changes == before.changes else {}
-        return State(version, changes, next_row, parts, schema, same), settings
+        state = State(version, changes, next_row, parts, schema, same, deleted_at)
+        self._home.states.add(state)
+        return state, settings
 
     def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
         """Open a segment that was not open yet."""
@@ -540,6 +563,10 @@ class LocalStore(Store):
         """
         return View(self._current()[0], self._home).snapshot(filter)
 
+    def of_tenant(self, filter: Filter) -> View:
+        """See `View.of_tenant`."""
+        return self.snapshot().of_tenant(filter)
+
     def corpus(self) -> str:
         """See `View.corpus`."""
         return self.snapshot().corpus()
@@ -564,6 +591,7 @@ class LocalStore(Store):
         self, query: Gaussian, k: int, *, beta: float, filter: Filter | None = None
     ) -> StoreHits:
         """See `Searched`."""
+        self.remove_deleted()
         return self.snapshot(filter).search(query, k, beta=beta)
 
     # Writing
@@ -713,8 +741,8 @@ class LocalStore(Store):
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
 
-        Their texts are removed from the disk by the first change after a minute, for which other
-        processes may still read them.
+        What they leave in files is removed by the next `search`, `check` or `close`, or by
+        `compact`.
         """
         with self.changing():
             view = self.snapshot()
@@ -772,6 +800,7 @@ class LocalStore(Store):
         IndexCorrupted
             If something is damaged; the message names the file and what to do.
         """
+        self.remove_deleted()
         self._home.database.check()
         view, home, path = self.snapshot(), self._home, self._home.database.path
         named = "SELECT name, sha256 FROM segments"
@@ -803,12 +832,62 @@ class LocalStore(Store):
             )
 
     def compact(self) -> None:
-        """Write the log into the database's file, so that this can be copied alone."""
-        with suppress(OSError), self._home.database.write() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        """Remove what was deleted or replaced from all files: texts, metadata and vectors.
+
+        Views of other processes then lack it; those of this one keep it in memory.
+
+        Raises
+        ------
+        BlockingIOError, PermissionError, OSError
+            As in `changing`.
+        """
+        self._current()
+        database = self._home.database
+        with database.writing:
+            if self._state.deleted_at is not None or self.read_only:  # which raises
+                self._must_write_log = True
+                with self._write_turn(), self._step() as (connection, turn):
+                    self._remove_dead(connection, turn)
+            self._must_write_log = not database.truncate_log()
+
+    def remove_deleted(self) -> None:
+        """Do what `compact` does, if there is something to remove and nobody is in the way.
+
+        While other processes have the index open, they may read what was deleted for a minute.
+        Another attempt is made at the next search if one is writing, or the disk is full.
+        """
+        database, (state, _) = self._home.database, self._current()
+        is_needed = state.deleted_at is not None or self._must_write_log
+        if not is_needed or database.in_memory or self.read_only or database.is_writing:
+            return
+        if time.time() < (state.deleted_at or 0) + _KEPT and not database.is_alone:
+            return
+        if database.writing.acquire(blocking=False):  # another thread need not be waited for
+            try:
+                with suppress(OSError), database.without_waiting():
+                    self.compact()
+            finally:
+                database.writing.release()
+
+    def _remove_dead(self, connection: sqlite3.Connection, turn: _Transaction) -> None:
+        """Remove the dead rows, and write the segments again that have their vectors."""
+        dead = "WHERE row IN (SELECT row FROM dead)"
+        records = connection.execute(f"SELECT {_COLUMNS} FROM passages {dead}")
+        gone = {record[0]: record for record in records}
+        for home in [*_homes]:
+            if home.database.is_same(self._home.database):
+                home.keep(gone, turn.version)
+        for part in turn.state.parts:
+            if part.alive is not None:
+                kept = [(part.first, part.segment, part.alive)] * bool(part.count)
+                self._replace(connection, turn, [part], [Segment.join(kept)] if kept else [])
+        connection.execute(f"DELETE FROM passages {dead}")
+        connection.execute("DELETE FROM dead")
 
     def close(self) -> None:
         """Close the database; the store cannot be used after."""
+        with suppress(OSError, IndexCorrupted):  # a damaged one can be closed, too
+            self.remove_deleted()
         self._home.database.close()
 
 
@@ -843,6 +922,7 @@ def copy_view(view: View, store: LocalStore, settings: Mapping[str, Any]) -> Non
         segments = ((first + shift, segment) for first, segment in view.segments())
         store._replace(connection, turn, old.parts, segments)
         connection.execute("DELETE FROM settings")
+        store._must_write_log = True
         settings |= {"version": turn.version, "changes": old.changes + 1}
         _put(connection, {**settings, "next_row": shift + state.next_row})
 
@@ -886,7 +966,7 @@ def _put(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
 
 def _rows(connection: sqlite3.Connection, sql: str, parameters: Sequence[int]) -> NDArray[np.int64]:
     """Return the rows that a statement selects, ascending."""
-    found = connection.execute(f"{sql} ORDER BY row", parameters).fetchall()
+    found = [*connection.execute(f"{sql} ORDER BY row", parameters)]
     return np.array(found, dtype=np.int64).ravel()
 
 

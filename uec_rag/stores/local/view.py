@@ -43,6 +43,7 @@ from uec_rag.stores.local.scan import MANY, Compared, Scan, Way, faster_way
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
 _MOST_HASHED, _CORPUS = 100_000, "corpus"  # passages: some seconds
+_MOST_TENANTS = 64  # whose word counts are kept between searches
 _LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
 
@@ -286,6 +287,13 @@ class State:
     schema : Schema
     known : dict
         What was computed of the passages, the same after a transaction that changes none.
+    deleted_at : float or None
+        When the last passages were deleted or replaced of which something is left in the files;
+        None if nothing is.
+    tenants : dict
+        The states of the passages of some tenants alone, by their filters.
+    whole : State or None
+        Of a tenant's, the state of all passages.
     """
 
     version: int = 0
@@ -294,6 +302,9 @@ class State:
     parts: Sequence[Part] = ()
     schema: Schema = field(default_factory=Schema)
     known: dict[str, str] = field(default_factory=dict)
+    deleted_at: float | None = None
+    tenants: dict[str, State] = field(default_factory=dict)
+    whole: State | None = None
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -469,6 +480,25 @@ class View(Searched):
         mask = self.texts.select(self, filter)
         kept = np.flatnonzero(mask) if self.selected is None else self.selected[mask[self.selected]]
         return View(self.state, self.texts, kept, self.frequencies)
+
+    def of_tenant(self, filter: Filter) -> View:
+        """Return a view of the passages that match a filter, among which words are counted."""
+        parse(filter)
+        known = self.state.tenants if self.selected is self.state.alive else {}
+        key = "" if callable(filter) else json.dumps(filter, sort_keys=True, default=repr)
+        if key not in known:
+            mask, edges = self.snapshot(filter).mask, self.state.edges.tolist()
+            parts = [
+                replace(part, alive=mask[start:end])
+                for part, (start, end) in zip(self.state.parts, pairwise(edges), strict=True)
+            ]
+            own = replace(self.state, parts=parts, known={}, tenants={}, whole=self.state)
+            if not key:
+                return View(own, self.texts)
+            for oldest in [*known][_MOST_TENANTS - 1 :]:
+                known.pop(oldest, None)
+            known[key] = own
+        return View(known[key], self.texts)
 
     @property
     def rows(self) -> NDArray[np.int64]:

@@ -1,0 +1,205 @@
+"""A service that fails at a question takes the answer with it, but not what words find."""
+
+import logging
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from tests.helpers import bag_of_words, data_of
+from uec_rag import UEC, Gate, Retriever, llama_index
+from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
+from uec_rag.retrieval.why import LOG
+
+SHOP = data_of("shop.json")["texts"]
+ASKED, ANSWER = "How long is the warranty on lamps?", "The warranty on lamps is two years."
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:This UEC is not fitted",
+    "ignore:encoder. .*Searched without it",
+    "ignore:Fewer than 30",
+)
+
+
+class Service:
+    """An embedding behind a service, which answers as long as it is told nothing to raise."""
+
+    model = "text-embedding"
+
+    def __init__(self):
+        self.error, self._words = None, bag_of_words(16, "service")
+
+    def embed_documents(self, texts):
+        if self.error is not None:
+            raise self.error
+        return self._words(texts).tolist()
+
+    def embed_query(self, text):
+        return self.embed_documents([text])[0]
+
+
+class RateLimit(Exception):
+    """As packages of services have their own."""
+
+
+ERRORS = [
+    ConnectionError("429 Too Many Requests"),
+    TimeoutError("timed out"),
+    RateLimit("quota"),
+    ValueError("the API said no"),
+    KeyError("data"),
+]
+
+
+@pytest.fixture
+def service():
+    return Service()
+
+
+@pytest.fixture
+def index(service):
+    index = Retriever(UEC([service, "bm25"]))
+    index.add(SHOP)
+    return index
+
+
+def of_langchain(index):
+    return UECRetriever(vectorstore=UECVectorStore(index))
+
+
+class Theirs(BaseRetriever):
+    def _get_relevant_documents(self, query, *, run_manager):
+        return [Document(text) for text in SHOP]
+
+
+def shown(found):
+    texts = [document.page_content for document in found["documents"]]
+    return found["decision"], found["reason_code"], found["reason"], texts
+
+
+def by_engine(index, gate):
+    engine = llama_index.UECQueryEngine.from_args(llama_index.UECRetriever(index), MockLLM(), gate)
+    response = engine.query(ASKED)
+    told = [response.metadata[f"uec_{name}"] for name in ("decision", "reason_code", "reason")]
+    return *told, [node.text for node in response.source_nodes]
+
+
+def by_search(index, gate):
+    [one] = index.with_gate(gate).search([ASKED])
+    texts = [passage.text for passage in one.passages]
+    return one.decision.action, one.decision.code, one.decision.reason, texts
+
+
+def by_judge(index, gate):
+    judge = UECGate(retriever=Theirs(), embedding=index.uec, gate=gate)
+    found = shown(judge.invoke(ASKED))
+    return *found[:3], sorted(found[3], key=lambda text: text != ANSWER)  # in the order of theirs
+
+
+def by_postprocessor(index, gate):
+    nodes = [NodeWithScore(node=TextNode(text=text), score=0.5) for text in SHOP]
+    gate = llama_index.UECGatePostprocessor(gate=gate, embedding=index.uec)
+    [notice] = gate.postprocess_nodes(nodes, query_str=ASKED)
+    told = [notice.metadata[f"uec_{name}"] for name in ("decision", "reason_code", "reason")]
+    return *told, [ANSWER]
+
+
+WAYS = {
+    "search": by_search,
+    "LangChain's gate": lambda index, gate: shown(
+        UECGate(retriever=of_langchain(index), gate=gate).invoke(ASKED)
+    ),
+    "LangChain's tool": lambda index, gate: shown(
+        UECGate(retriever=of_langchain(index), gate=gate)
+        .as_tool()
+        .invoke({"name": "x", "args": {"query": ASKED}, "id": "1", "type": "tool_call"})
+        .artifact
+    ),
+    "a gate that judges": by_judge,
+    "over another retriever": lambda index, gate: shown(
+        UECGate(retriever=UECRetriever.over(Theirs(), index.uec), gate=gate).invoke(ASKED)
+    ),
+    "LlamaIndex's engine": by_engine,
+    "LlamaIndex's postprocessor": by_postprocessor,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("gate", [None, Gate(0.0)], ids=["0.5", "0"])
+def test_it_is_uncertain_with_what_words_find_and_says_which_encoder_failed(
+    index, service, way, gate
+):
+    service.error = ERRORS[0]
+    action, code, reason, texts = WAYS[way](index, gate)
+    assert (action, code) == ("abstain", "uncertain")
+    assert texts[0] == ANSWER
+    assert "text-embedding failed" in reason
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_whatever_a_service_raises(index, service, error):
+    service.error = error
+    with pytest.warns(UserWarning, match=f"'text-embedding' failed .*{type(error).__name__}"):
+        [one] = index.search([ASKED])
+    assert one.decision.code == "uncertain"
+
+
+def test_it_is_told_in_the_language_of_the_question(index, service):
+    service.error = ERRORS[0]
+    [one] = index.search(["Wie lange ist die Garantie auf Lampen?"])
+    assert "text-embedding ist ausgefallen" in one.decision.reason
+
+
+def test_a_conversation_goes_on_by_words(index, service):
+    service.error = ERRORS[0]
+    [one] = index.search(["And on lamps?"], history=[["How long is the warranty on sofas?"]])
+    assert one.passages[0].text == ANSWER
+
+
+def test_no_advisor_is_asked_and_no_decision_is_logged(index, service, caplog):
+    service.error, asked = ERRORS[0], []
+    gate = Gate(doubt=(0.0, 1.0), advisor=lambda *given: asked.append(given))
+    with caplog.at_level(logging.INFO, LOG.name):
+        index.with_gate(gate).search([ASKED])
+    assert not asked
+    assert not [record for record in caplog.records if record.name == LOG.name]
+
+
+def test_it_answers_again_once_the_service_does(index, service):
+    before = index.search([ASKED]).decisions
+    service.error = ERRORS[0]
+    index.search(["What else is there?"])
+    service.error = None
+    assert index.search([ASKED]).decisions == before
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "b")], ids=["one", "two"])
+def test_where_nothing_else_is_left_the_error_names_the_encoder(names):
+    services = [Service() for _ in names]
+    for service, name in zip(services, names, strict=True):
+        service.model = name
+    index = Retriever(UEC(services))
+    index.add(SHOP)
+    for service in services:
+        service.error = ERRORS[0]
+    with pytest.raises(ConnectionError, match=f"encoder: '{names[-1]}' failed .*429") as raised:
+        index.search([ASKED])
+    assert raised.value.__cause__ is ERRORS[0]
+
+
+def test_a_store_that_searches_by_the_service_itself_has_nothing_left(service):
+    store = InMemoryVectorStore(service)
+    store.add_texts(SHOP)
+    service.error = ERRORS[0]
+    with pytest.raises(ConnectionError, match="encoder: 'text-embedding' failed"):
+        UECRetriever.over(store).invoke(ASKED)
+
+
+def test_a_defect_of_a_function_is_no_failure_of_a_service():
+    def defective(texts):
+        return texts.vectors
+
+    with pytest.raises(AttributeError, match="vectors"):
+        Retriever(UEC([defective, "bm25"])).add(SHOP)
