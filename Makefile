@@ -15,13 +15,21 @@ BROWSER := .venv/.browser
 
 # laplace-torch pulls in torchvision, which nothing here uses. Where its build does not fit torch's
 # (PyPI's against a CPU torch, for one), transformers and all that imports it would fail.
-remove_broken_torchvision = @$(1) -c "import torchvision" 2>/dev/null || $(1) -m pip uninstall -q -y torchvision
+remove_torchvision = @$(1) -m pip uninstall -q -y torchvision
+
+# Installs into the environment $(1) what $(2) names, in the versions of constraints.txt: by uv, which is
+# put there where there is none, since it takes a tenth of pip's time; by pip where uv fails.
+install = PATH="$$PATH:$(CURDIR)/$(1)/bin"; \
+  { command -v uv || $(1)/bin/python -m pip install -q uv; } >/dev/null 2>&1; \
+  uv pip install -q --python $(1)/bin/python -c constraints.txt $(2) || { \
+    echo "uv did not install it; pip does, which takes minutes." >&2; \
+    $(1)/bin/python -m pip install -q -c constraints.txt $(2); }
 
 # What pip says of itself is not what a newcomer should read first.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof screenshots
+.PHONY: lock demo test test-all test-kernels test-ui test-engines survive coverage mutants lint build docs test-lowest test-latest tables proof screenshots
 
 demo: $(DEMO)
 	.venv-demo/bin/uec-rag demo
@@ -75,10 +83,15 @@ mutants: $(READY)
 	$(BIN)/python -m mutmut run
 	$(BIN)/python -m mutmut results
 
+# Types also in the lines of README and docs: an error's line is that of the page.
+PAGES := build/pages
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy --strict uec_rag
+	$(BIN)/python -m tests.write_pages $(PAGES)
+	$(BIN)/mypy --strict uec_rag $(PAGES)
+	$(BIN)/basedpyright --pythonpath $(BIN)/python $(PAGES)
 	$(BIN)/lint-imports --no-cache
 
 # The sdist, and the wheel out of it, in dist/.
@@ -89,19 +102,25 @@ build: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# The newest versions that pyproject.toml allows, for every system and Python, in constraints.txt. Each
+# `make` sets up with them.
+lock: $(READY)
+	echo "$(firstword $(TORCH))" | PATH="$$PATH:$(BIN)" uv pip compile - pyproject.toml --extra dev --universal \
+	  --python-version 3.11 --upgrade --no-annotate --custom-compile-command "make lock" -q -o constraints.txt
+
 # The tests in an environment of the lowest versions that pyproject.toml allows, and in one of the
 # newest. Where CPU builds of torch are enough: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
 test-lowest:
 	$(PYTHON) -m venv .venv-lowest
 	$(PYTHON) tests/lowest_versions.py > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install -q -c .venv-lowest/lowest.txt -e ".[dev]"
-	$(call remove_broken_torchvision,.venv-lowest/bin/python)
+	$(call remove_torchvision,.venv-lowest/bin/python)
 	.venv-lowest/bin/python -m pytest -q -m "not ui"
 
 test-latest:
 	$(PYTHON) -m venv .venv-latest
 	.venv-latest/bin/python -m pip install -q --upgrade --upgrade-strategy eager -e ".[dev]"
-	$(call remove_broken_torchvision,.venv-latest/bin/python)
+	$(call remove_torchvision,.venv-latest/bin/python)
 	.venv-latest/bin/python -m pytest -q -m "not ui"
 
 # The tables of README and docs/measurements, in build/tables/: DATA is the folder of test collections,
@@ -143,11 +162,11 @@ new_enough = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
 	  echo "Name a newer one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 
 # The stamps are written last: after an interruption the next run starts over, keeping what is there.
-$(DEMO): pyproject.toml Makefile
+$(DEMO): pyproject.toml Makefile constraints.txt
 	$(new_enough)
 	@echo "Setting up .venv-demo: this takes a minute, once."
 	$(PYTHON) -m venv .venv-demo
-	.venv-demo/bin/python -m pip install -qq -e ".[documents]"
+	@$(call install,.venv-demo,-e ".[documents]")
 	@touch $@
 
 # axe-core, with the rules of accessibility, lies beside the stamp.
@@ -155,11 +174,14 @@ $(BROWSER): $(READY) tests/server/explore/browser.sh
 	tests/server/explore/browser.sh $(@D)
 	@touch $@
 
-$(READY): pyproject.toml Makefile
+# uv makes hard links to its cache, and nltk does not read the stop words that come with
+# llama-index-core where they are: of that package alone they are copies.
+$(READY): pyproject.toml Makefile constraints.txt
 	$(new_enough)
-	@echo "Setting up .venv: this takes a few minutes, once."
+	@echo "Setting up .venv: this takes a minute, once."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install $(TORCH)
-	$(BIN)/python -m pip install -q $(firstword $(TORCH)) -e ".[dev]"
-	$(call remove_broken_torchvision,$(BIN)/python)
+	$(BIN)/python -m pip install -q --no-deps --no-compile $(TORCH)
+	@export UV_LINK_MODE=copy; $(call install,.venv,--no-deps llama-index-core)
+	@$(call install,.venv,-e ".[dev]")
+	$(call remove_torchvision,$(BIN)/python)
 	@touch $@

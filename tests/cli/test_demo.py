@@ -30,7 +30,7 @@ def test_the_real_models_find_names_ask_back_for_shared_ones_and_abstain_else(ru
     answers = run("demo", "--json", json_output=True)["questions"]
     actions = [answer["decision"] for answer in answers]
     assert "abstain" not in actions[:3]
-    # Too little is said of "read", and of "open", for any passage to seem right.
+    # Too little is said of "pop", and of "split", for any passage to seem right.
     assert actions[3:5] == ["clarify", "clarify"]
     assert actions[5] == "abstain"
     for answer in answers[:3]:

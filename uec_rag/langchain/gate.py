@@ -189,8 +189,8 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     embedding: Annotated[UEC | None, BeforeValidator(framework.as_judge)] = None
     retriever: SkipValidation[UECRetriever | Runnable[Any, Any]]
     gate: Annotated[Gate | None, BeforeValidator(check_gate)] = None
-    advisor: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
-    rewriter: Annotated[Advisor | None, BeforeValidator(as_advisor)] = None
+    advisor: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
+    rewriter: Annotated[BaseChatModel | Advisor | None, BeforeValidator(as_advisor)] = None
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
@@ -200,10 +200,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         if self.embedding is not None and not isinstance(self.retriever, UECRetriever | _Judged):
             self.retriever = _Judged.of(cast(BaseRetriever, self.retriever), self.embedding)
         gate = self._active_gate or Gate()
-        if self.advisor is not None and gate.advisor is not self.advisor:
-            self.gate = gate = replace(gate, advisor=self.advisor)
-        if self.rewriter is not None and gate.rewriter is not self.rewriter:
-            self.gate = replace(gate, rewriter=self.rewriter)
+        advisor, rewriter = as_advisor(self.advisor), as_advisor(self.rewriter)
+        if advisor is not None and gate.advisor is not advisor:
+            self.gate = gate = replace(gate, advisor=advisor)
+        if rewriter is not None and gate.rewriter is not rewriter:
+            self.gate = replace(gate, rewriter=rewriter)
         return self
 
     @property

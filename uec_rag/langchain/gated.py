@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, NotRequired, cast
 
 from langchain_core.documents import Document
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -25,7 +25,7 @@ DECIDED = "expected documents of a UECRetriever, or of a retriever over one that
 """Which documents have a decision."""
 
 
-class Gated(TypedDict, total=False):
+class Gated(TypedDict):
     """The output of a gate and, for the state of a graph, the reading to search next.
 
     Attributes
@@ -65,9 +65,9 @@ class Gated(TypedDict, total=False):
     readings: list[dict[str, Any]]
     clarifying_question: str
     confidence: float
-    within: object
-    filter: object
-    tenant: object
+    within: NotRequired[object]
+    filter: NotRequired[object]
+    tenant: NotRequired[object]
 
 
 _OPTIONS = ("filter", "tenant", "within")
