@@ -85,13 +85,14 @@ mutants: $(READY)
 
 # Types also in the lines of README and docs: an error's line is that of the page.
 PAGES := build/pages
+TYPED := $(PAGES) tests/wrong_keywords.py
 
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/python -m tests.write_pages $(PAGES)
-	$(BIN)/mypy --strict uec_rag $(PAGES)
-	$(BIN)/basedpyright --pythonpath $(BIN)/python $(PAGES)
+	$(BIN)/mypy --strict uec_rag $(TYPED)
+	$(BIN)/basedpyright --pythonpath $(BIN)/python $(TYPED)
 	$(BIN)/lint-imports --no-cache
 
 # The sdist, and the wheel out of it, in dist/.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, get_args
+from typing import Any, Self, TypedDict, get_args
 
 import numpy as np
 
@@ -21,6 +21,20 @@ from uec_rag.laplace.likelihood import Likelihood
 from uec_rag.laplace.pairs import Negatives
 from uec_rag.laplace.posterior import Posterior, PosteriorSummary, Structure
 from uec_rag.questions.languages import ENGLISH, sentence
+
+
+class FitKeywords(TypedDict, total=False):
+    """The fields of `FitOptions` as keywords of `UEC`."""
+
+    space: Space
+    structure: Structure
+    temperature: float | None
+    likelihood: Likelihood
+    negatives: Negatives
+    scaled: bool
+    last_layer: LastLayer
+    beta: float
+    seed: int
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import asdict
 from operator import and_, or_
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from uec_rag.base.errors import warn
 from uec_rag.base.files import as_path
@@ -29,7 +29,7 @@ from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, preset_encoders
 from uec_rag.ensemble.convolution import make_rule
-from uec_rag.ensemble.fitted import PAPER, FitOptions, FitReport, Fitted
+from uec_rag.ensemble.fitted import PAPER, FitKeywords, FitOptions, FitReport, Fitted
 
 if TYPE_CHECKING:
     from uec_rag.ensemble.fit import PairsLike
@@ -101,7 +101,7 @@ class UEC:
         encoders: str | Sequence[EncoderLike] = DEFAULT_PRESET,
         *,
         coefficients: str | Sequence[float] | Mapping[str, float] | None = None,
-        **options: Any,
+        **options: Unpack[FitKeywords],
     ) -> None:
         settings = FitOptions(**options)
         specs = preset_encoders(encoders) if isinstance(encoders, str) else encoders
@@ -116,7 +116,13 @@ class UEC:
             self.fitted = shipped_fit(self.encoders, self.fitted) or self.fitted
 
     @classmethod
-    def paper(cls, encoders: Sequence[EncoderLike], **options: Any) -> Self:
+    def paper(
+        cls,
+        encoders: Sequence[EncoderLike],
+        *,
+        coefficients: str | Sequence[float] | Mapping[str, float] = "trace",
+        **options: Unpack[FitKeywords],
+    ) -> Self:
         """Make an ensemble that follows the paper's method unchanged.
 
         It uses the shared space; diagonal posteriors over the output layer of the last block,
@@ -128,11 +134,11 @@ class UEC:
         ----------
         encoders : sequence
             Encoders of the same dimension.
-        **options
+        coefficients, **options
             Arguments of the constructor that override these: ``likelihood="in_batch"`` follows the
             authors' code.
         """
-        return cls(encoders, **{"coefficients": "trace", **PAPER, **options})
+        return cls(encoders, coefficients=coefficients, **{**PAPER, **options})
 
     def __repr__(self) -> str:
         state = "fitted" if self.is_fitted else "not fitted"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter, itemgetter
-from typing import Annotated, Any, Self, TypeAlias, TypeGuard, cast
+from typing import Annotated, Any, Self, TypeAlias, TypeGuard, Unpack, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -43,7 +43,7 @@ from uec_rag.langchain.documents import (
     with_uncertainty,
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
-from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
+from uec_rag.langchain.vectorstore import CallOptions, UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
@@ -221,7 +221,11 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         queries: Sequence[str],
         relevant_ids: Sequence[Collection[str]],
         advisor: BaseChatModel | Advisor | None = None,
-        **options: Any,
+        *,
+        max_wrong: float | None = None,
+        max_risk: float | None = None,
+        certainty: float = 0.95,
+        rewriter: BaseChatModel | Advisor | None = None,
     ) -> Self:
         """Create a gate that keeps wrong answers below a target.
 
@@ -232,19 +236,29 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             selects the passages.
         advisor : BaseChatModel or callable, optional
             As in the class; asked once for each query.
-        queries, relevant_ids, **options
-            `max_wrong`, `max_risk` and `certainty`, as in `uec_rag.Gate.from_labels`.
+        rewriter : BaseChatModel or callable, optional
+            As in the class.
+        queries, relevant_ids, max_wrong, max_risk, certainty
+            As in `uec_rag.Gate.from_labels`.
         """
         if not isinstance(retriever, UECRetriever):
             raise TypeError(
                 f"retriever: expected a UECRetriever, got {type(retriever).__name__}; make the "
                 "gate with the UECRetriever below it, and give it to UECGate(retriever=, gate=)."
             )
-        reader = as_advisor(advisor)
-        where = all_of(retriever.tenant, retriever.filter)
-        options |= {"advisor": reader, "k": retriever.k, "filter": where}
-        gate = Gate.from_labels(retriever.index, queries, relevant_ids, **options)
-        return cls(retriever=retriever, gate=gate, advisor=reader)
+        gate = Gate.from_labels(
+            retriever.index,
+            queries,
+            relevant_ids,
+            max_wrong=max_wrong,
+            max_risk=max_risk,
+            certainty=certainty,
+            advisor=as_advisor(advisor),
+            rewriter=as_advisor(rewriter),
+            k=retriever.k,
+            filter=all_of(retriever.tenant, retriever.filter),
+        )
+        return cls(retriever=retriever, gate=gate)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the gate to a folder; over another store, with the fit, but without passages.
@@ -332,13 +346,15 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         branches = [(leads_to(name), as_branch(way)) for name, way in ways.items()]
         return self | RunnableBranch(*branches[:-1], branches[-1][1])
 
-    def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> Gated:
+    def invoke(  # type: ignore[override]
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
+    ) -> Gated:
         """Retrieve and decide."""
         run = self._decide
         return self._call_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
-    async def ainvoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    async def ainvoke(  # type: ignore[override]
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> Gated:
         """Run `invoke` without blocking the event loop, in which an advisor is asked."""
         run = self._adecide

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -46,6 +46,52 @@ from uec_rag.stores.source import Vectors
 _KIND = "langchain_core.documents.Document"
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
+
+
+class _Shown(TypedDict, total=False):
+    """The parameters of a `UECRetriever` besides its store and k."""
+
+    filter: Filter | None
+    tenant: Filter | None
+    details: bool
+    search_type: str
+    search_kwargs: dict[str, Any]
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    name: str | None
+
+
+class _Parameters(_Shown, total=False):
+    k: int
+
+
+class _Kept(TypedDict, total=False):
+    store: Store | None
+    words: bool
+    fit: FitMode
+
+
+class _Indexed(_Kept, _Parameters, total=False):
+    pass
+
+
+class _Loaded(_Parameters, total=False):
+    candidates: int
+    vectors: Vectors | None
+    words: bool
+
+
+class CallOptions(TypedDict, total=False):
+    """What a call of a retriever or a gate may set; see `UECRetriever`."""
+
+    k: int | None
+    filter: Filter | None
+    tenant: Filter | None
+    history: object
+    within: Within | None
+    fetch_k: int
+    lambda_mult: float
+    score_threshold: float | None
 
 
 class UECEmbeddings(Embeddings):
@@ -162,14 +208,14 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         return UECEmbeddings(self.index.uec)
 
     @classmethod
-    def from_texts(
+    def from_texts(  # type: ignore[override]
         cls,
         texts: Iterable[str],
         embedding: Embedding = None,
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[_Kept],
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
         made = cls(embedding, **kwargs)
@@ -324,7 +370,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         """Search for one query, and keep the copies of each hit."""
         return self.index.search([query], k, filter=filter).with_copies(k)
 
-    def as_retriever(self, **kwargs: Any) -> UECRetriever:
+    def as_retriever(self, **kwargs: Unpack[_Parameters]) -> UECRetriever:  # type: ignore[override]
         """Return a retriever over this store, whose documents have their uncertainty.
 
         Parameters
@@ -429,7 +475,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Parameters],
     ) -> Self:
         """Index texts and return a retriever over them.
 
@@ -454,7 +500,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         documents: Iterable[Document],
         embedding: Embedding = None,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[_Indexed],
     ) -> Self:
         """Index documents and return a retriever over them; parameters as in `from_texts`.
 
@@ -468,7 +514,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     afrom_documents = framework.made_in_thread(from_documents)
 
     @classmethod
-    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Any) -> Self:
+    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Unpack[_Parameters]) -> Self:
         """Return a retriever over an existing store."""
         return cls(vectorstore=vectorstore, **kwargs)
 
@@ -483,7 +529,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         vectors: Vectors | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Shown],
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
 
@@ -551,7 +597,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         store: Store | None = None,
         trust: bool = False,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Loaded],
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
 
@@ -574,10 +620,11 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
             "trust": trust,
             "fit": fit,
         }
+        given: dict[str, Any] = {**kwargs}
         if over is None:
-            framework.refuse_unknown(kwargs, cls, cls.load)
+            framework.refuse_unknown(given, cls, cls.load)
             index = framework.load_index(path, embedding, options)
-            return cls(vectorstore=UECVectorStore(index), **kwargs)._with_usual_filter()
+            return cls(vectorstore=UECVectorStore(index), **given)._with_usual_filter()
         made = cls.over(over, embedding, fit=False, **kwargs)
         index = framework.load_over(path, made.index, options)
         made.vectorstore = UECVectorStore(index)
@@ -600,15 +647,15 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         return passages_of(check_documents(documents, Document, _KIND, "Document(text)"))
 
     # A question may also be a mapping that has its history.
-    def invoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    def invoke(  # type: ignore[override]
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
         question, kwargs["history"] = question_and_history(input, kwargs.get("history"))
         return super().invoke(question, config, **kwargs)
 
-    async def ainvoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    async def ainvoke(  # type: ignore[override]
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
         question, kwargs["history"] = question_and_history(input, kwargs.get("history"))

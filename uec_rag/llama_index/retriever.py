@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import ValidationError
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.indices import VectorStoreIndex
 from llama_index.core.node_parser import NodeParser
-from llama_index.core.schema import BaseNode, Document, NodeWithScore, QueryBundle, QueryType
+from llama_index.core.schema import (
+    BaseNode,
+    Document,
+    IndexNode,
+    NodeWithScore,
+    QueryBundle,
+    QueryType,
+)
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
@@ -40,6 +48,37 @@ _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 """The stores that are known not to write texts of filters into SQL."""
 
 _KIND = "Document or node of llama_index.core.schema"
+
+
+class _Theirs(TypedDict, total=False):
+    """The parameters of every LlamaIndex retriever."""
+
+    callback_manager: CallbackManager | None
+    object_map: dict[str, Any] | None
+    objects: list[IndexNode] | None
+    verbose: bool
+
+
+class _Shown(_Theirs, total=False):
+    filters: MetadataFilters | None
+    tenant: MetadataFilters | None
+    details: bool
+
+
+class _Parameters(_Shown, total=False):
+    similarity_top_k: int
+
+
+class _Indexed(_Parameters, total=False):
+    store: Store | None
+    words: bool
+    fit: FitMode
+
+
+class _Loaded(_Parameters, total=False):
+    candidates: int
+    vectors: Vectors | None
+    words: bool
 
 
 class UECRetriever(framework.FitFrom, BaseRetriever):
@@ -105,7 +144,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         *,
         tenant: MetadataFilters | None = None,
         details: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[_Theirs],
     ) -> None:
         if "k" in kwargs:
             raise TypeError("k: expected similarity_top_k, LlamaIndex's name for it.")
@@ -131,7 +170,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Parameters],
     ) -> Self:
         """Index texts, which are embedded unchanged, and return a retriever over them.
 
@@ -161,7 +200,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Parameters],
     ) -> Self:
         """Index nodes and return a retriever over them; parameters as in `from_texts`.
 
@@ -179,7 +218,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         embedding: UEC | BaseEmbedding | None = None,
         *,
         node_parser: NodeParser | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[_Indexed],
     ) -> Self:
         """Split documents into nodes, index the nodes and return a retriever over them.
 
@@ -214,7 +253,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         store: Store | None = None,
         trust: bool = False,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Loaded],
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
 
@@ -237,8 +276,9 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
             "trust": trust,
             "fit": fit,
         }
+        given: dict[str, Any] = {**kwargs}
         if over is None:
-            made = cls(framework.load_index(path, embedding, options), **kwargs)
+            made = cls(framework.load_index(path, embedding, options), **given)
         else:
             made = cls.over(over, embedding, fit=False, **kwargs)
             made._index = framework.load_over(path, made.index, options)
@@ -261,7 +301,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         vectors: Vectors | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Any,
+        **kwargs: Unpack[_Shown],
     ) -> Self:
         """Return a retriever over any other index or retriever, whose nodes are ranked.
 
