@@ -355,7 +355,10 @@ def least_same(encoder: Encoder, texts: Sequence[str]) -> float:
     It is learned from texts that are encoded alone and together, and lower if that differs.
     """
     encoder = getattr(encoder, "uncached", encoder)  # a cache would return the same twice
-    together = encoder.encode(texts, "passage").embedding
+    return _least_same(encoder, texts, encoder.encode(texts, "passage").embedding)
+
+
+def _least_same(encoder: Encoder, texts: Sequence[str], together: Float32Array) -> float:
     alone = np.concatenate([encoder.encode([text], "passage").embedding for text in texts])
     spread = 1 - float((together * alone).sum(axis=1).min())
     return max(_LEAST, min(_SAME, 1 - _MARGIN * spread))
@@ -380,8 +383,10 @@ def probe(encoder: Encoder) -> tuple[float, ...]:
     if isinstance(encoder, TermEncoder):
         return ()
     try:
-        made = encoder.encode(PROBES, "passage").embedding.ravel().round(4).tolist()
-        return *made, round(least_same(encoder, PROBES), 4)
+        encoder = getattr(encoder, "uncached", encoder)
+        made = encoder.encode(PROBES, "passage").embedding
+        least = round(_least_same(encoder, PROBES, made), 4)
+        return *made.ravel().round(4).tolist(), least
     except NoDirection:  # it does not know the texts
         return ()
 
