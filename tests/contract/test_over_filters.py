@@ -267,7 +267,8 @@ def test_a_filter_finds_over_any_store_what_it_finds_in_ours(name, tmp_path):
             continue  # theirs are others
         allowed = {IDS.index(passage.id) for passage in ours.store.passages(filter_)}
         places, said = found(over.index, filter_)
-        if not places <= allowed or len(places) != min(len(allowed), CANDIDATES):
+        # FAISS, whose passages are in this process, may give all that match.
+        if not places <= allowed or len(places) < min(len(allowed), CANDIDATES):
             failed.append((filter_, sorted(allowed), sorted(places), said))
     assert not failed
 

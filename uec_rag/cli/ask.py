@@ -12,7 +12,6 @@ from uec_rag.base.checks import visible
 from uec_rag.cli.console import Index, Json, open_index, out, plain, print_json, say
 from uec_rag.documents.document import body_of
 from uec_rag.documents.passages import PLAIN
-from uec_rag.documents.text import split_text
 from uec_rag.questions.languages import sentence
 
 if TYPE_CHECKING:
@@ -84,9 +83,9 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
                 textwrap.shorten(said, 240 if rank else first, placeholder=" ..."), markup=False
             )
         else:
-            begins, *more = split_text(body, first) or [""]
-            lines = map(visible, [*begins.splitlines(), *(["", "..."] if more else [])])
-            out.print(Markdown("\n".join(lines), hyperlinks=False))
+            if len(body) > first:
+                body = f"{body[: body.rfind(' ', 0, first)]} ..."
+            out.print(Markdown("\n".join(map(visible, body.splitlines())), hyperlinks=False))
         out.print(
             f"[dim]relevant {result.relevance[rank]:.0%}, score {result.scores[rank]:.3f}, "
             f"variance {result.sigma2[rank]:.2g}[/]\n"

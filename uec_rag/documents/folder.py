@@ -170,7 +170,8 @@ class Folder:
             others = pluralize(len(partial) - _TOLD, "other file")
             warn(f"left out parts of {others}, too, see Document.left_out")
         if self.other:
-            kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in self.other.items())
+            ranked = sorted(self.other.items(), key=lambda kind: (-kind[1], kind[0]))
+            kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in ranked)
             files = pluralize(self.other.total(), "file")
             hint = f"; {self._hint()}" if self.missing else ""
             warn(visible(f"left out {files} of kinds that are not read: {', '.join(kinds)}{hint}"))
