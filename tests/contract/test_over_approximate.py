@@ -37,7 +37,7 @@ def postgres(collection=""):
     store = PGVector(
         Words(),
         embedding_length=32,
-        connection=address("psycopg"),
+        connection=address("psycopg", "approximate"),  # its tables have dimensions
         collection_name=collection or uuid.uuid4().hex,
         engine_args={"connect_args": {"options": "-c enable_seqscan=off"}},
     )

@@ -39,7 +39,7 @@ _CLIPPED = re.compile(
 )
 _SIZE = re.compile(rf"font(?:-size)?\s*:\s*({_ZERO}|[01]px\s*(?:[;!/]|$))?", re.I)
 _HIDING = {"hidden", "d-none"}
-_SPACES = re.compile(r"\s*([:,;()])\s*")
+_SPACES = re.compile(r"(?<!\s)\s*+([:,;()])\s*+")
 _RAISED = re.compile(r"vertical-align\s*:\s*super", re.I)
 _OPENERS = (*HEADINGS[1:], "dt", "button", "summary", "a", "label")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]

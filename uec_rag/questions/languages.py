@@ -24,7 +24,7 @@ ENGLISH = "en"
 _OTHERS = "others"  # the table of the languages that nothing is told in
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:'\p{L}+)*")
 # An identifier, "com.example.billing", which is in no language either.
-_DOTTED = regex.compile(r"(?<![\w.])[A-Za-z0-9-]+(?:[._\\][a-z0-9-]+){2,}(?!\w)", regex.ASCII)
+_DOTTED = regex.compile(r"(?<![\w.-])[A-Za-z0-9-]++(?:[._\\][a-z0-9-]++){2,}+(?!\w)", regex.ASCII)
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
 _CHARACTERS = 1.5  # of a word in Chinese or Japanese
 _MARK = 0.5  # of a word
