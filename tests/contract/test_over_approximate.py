@@ -36,12 +36,13 @@ def postgres(collection=""):
     """A collection whose HNSW index looks at 40 rows, before it filters them."""
     store = PGVector(
         Words(),
-        embedding_length=32,
-        connection=address("psycopg", "approximate"),  # its tables have dimensions
+        connection=address("psycopg", "approximate"),  # whose column has dimensions
         collection_name=collection or uuid.uuid4().hex,
         engine_args={"connect_args": {"options": "-c enable_seqscan=off"}},
     )
     with store._make_sync_session() as session:
+        # Given as `embedding_length`, it would hold for every PGVector of this process.
+        session.execute(text("ALTER TABLE langchain_pg_embedding ALTER embedding TYPE vector(32)"))
         session.execute(
             text(
                 "CREATE INDEX IF NOT EXISTS near ON langchain_pg_embedding "
