@@ -108,7 +108,8 @@ def test_an_index_without_a_format_number_is_said_to_be_one_where_it_would_be_re
 
 def test_a_fit_over_a_store_is_refused_as_a_folder_of_passages(run, tmp_path):
     found = Source("candidates of theirs", lambda *_: [])
-    Retriever(uec := UEC(["bm25"]), SourceStore(uec, found)).save(tmp_path / "fit")
+    open_fit = Retriever(uec := UEC(["bm25"]), SourceStore(uec, found))
+    open_fit.save(tmp_path / "fit")  # and stays open
     refused = run("index", tmp_path / "fit", "--out", tmp_path / "x", "--model", "bm25", code=2)
     assert re.search(
         r"FOLDER: .*fit' holds no passages, as a fit or a gate .* Load it over that store",

@@ -287,6 +287,8 @@ class Database:
                     for sql in _SCHEMA:
                         connection.execute(sql)
                 connection.execute("COMMIT")
+                # So that the file itself tells what it is (`is_index`), while it is open, too.
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             _check_schema(connection, self.path)
         except BaseException:
             connection.close()  # with its transaction
