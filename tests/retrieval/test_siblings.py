@@ -31,6 +31,8 @@ ROOMS = [f"The {name} room has a window." for name in ("Oak", "Elm", "Ash")] + [
 HOTELS = [f"Hotel: {name}, Dogs: {dogs}, Breakfast: {food}" for name, dogs, food in (
     ("Alder", "yes", "no"), ("Beech", "yes", "yes"), ("Cedar", "no", "yes"))]  # fmt: skip
 LOANS = [f"The {name} loan lasts two weeks." for name in ("laptop", "camera", "projector")]
+WEEKS = (("laptop", "two"), ("camera", "three"), ("projector", "six"))
+MANY_LOANS = [f"The {name} loan lasts {weeks} weeks." for name, weeks in WEEKS]
 OFFICES = [f"The office in {name} opens at eight." for name in ("Lund", "Ghent", "Porto")]
 MUSEUMS = [
     f"The {name} Museum is closed on {day}."
@@ -70,7 +72,7 @@ FITS = [
     ("Which trains leave after 9 am?", TRAINS, [1, 2]),
     ("Which trains leave before 6:00 pm?", TRAINS, [0, 1]),
     ("Which item is the cheapest?", ROWS, [4]),
-    ("Which bridge was opened first?", BRIDGES, [0]),
+    ("What is the first bridge that was opened?", BRIDGES, [0]),
     ("What is the heaviest parcel?", PARCELS, [2]),
     ("In which year were sales highest?", SALES, [2]),
     ("Welche Hütte ist die teuerste?", HÜTTEN, [2]),
@@ -119,6 +121,8 @@ def test_a_value_that_no_sibling_has_is_lacking(question, texts, lacking, others
         ("How do I get a room without a window?", ROOMS),
         ("What do I pay if the sofa does not fit?", FURNITURE),
         ("How long is the equipment loan?", LOANS),  # any of them
+        ("How long does the loan last?", MANY_LOANS),  # no superlative
+        ("Which of these loans should I ask for first?", MANY_LOANS),
         ("Which item lasts longest?", LOANS),
         ("Does the Oak room have no window?", ROOMS),
         ("What costs more than 420 euros?", FURNITURE[:2]),  # too few to be siblings
