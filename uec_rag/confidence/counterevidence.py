@@ -13,13 +13,11 @@ from uec_rag.confidence.model import shipped
 
 @cache
 def learned_ratios() -> dict[str, float]:
-    """Return the log likelihood ratio of each kind of lack, if nearly all passages have it."""
+    """Return the log likelihood ratios: of lacks that are rare, and of siblings that fit or not."""
     return {name: float(value) for name, value in shipped("counterevidence.json").items()}
 
 
-def log_likelihood_ratio(
-    kind: Literal["unnamed", "outside", "siblings", "fitting"], share: float
-) -> float:
+def log_likelihood_ratio(kind: Literal["unnamed", "outside"], share: float) -> float:
     """Return what it adds to the log odds of an answer that the first hit lacks a name.
 
     It was learned by `benchmarks/quality/counterevidence.py`, as a ratio a of likelihoods where the
@@ -28,9 +26,8 @@ def log_likelihood_ratio(
 
     Parameters
     ----------
-    kind : {"unnamed", "outside", "siblings", "fitting"}
-        Whether the name is any, that of a folder, or what tells siblings apart; whether a sibling
-        fits what the question compares or excludes.
+    kind : {"unnamed", "outside"}
+        Whether the name is any, or that of a folder.
     share : float
         b, from 0 to 1.
     """

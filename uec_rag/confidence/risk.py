@@ -325,6 +325,14 @@ def _vectors(
 _BINS = 10
 
 
+def interval_of(found: int, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson)."""
+    from scipy.stats import binomtest
+
+    low, high = binomtest(found, count).proportion_ci(method="wilson")
+    return low, high
+
+
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, float]]:
     """Compare confidence with the share of right answers, in up to ten bins of equal size.
 
@@ -344,14 +352,12 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, flo
     >>> [(bin["count"], bin["right"]) for bin in reliability([0.1, 0.9, 0.8], [False, True, True])]
     [(1, 0.0), (1, 1.0), (1, 1.0)]
     """
-    from scipy.stats import binomtest
-
     values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     bins = []
     for rows in np.array_split(np.argsort(values, kind="stable"), _BINS):
         if count := len(rows):
             found = int(right[rows].sum())
-            low, high = binomtest(found, count).proportion_ci(method="wilson")
+            low, high = interval_of(found, count)
             shares = {"right": found / count, "low": low, "high": high}
             bins.append({"count": count, "confidence": float(values[rows].mean()), **shares})
     return bins

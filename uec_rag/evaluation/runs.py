@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from uec_rag.base.text import WORD
-from uec_rag.confidence.risk import reliability
+from uec_rag.confidence.risk import interval_of, reliability
 
 _NAMES = {
     "question": "question query user_input input inputs.question inputs.query inputs.input",
@@ -206,11 +206,9 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
 
 def _share(holds: Sequence[bool]) -> dict[str, float] | None:
     """Return how many of how many, the share and its 95 % interval; None of nothing."""
-    from scipy.stats import binomtest
-
     if not holds:
         return None
-    low, high = binomtest(sum(holds), len(holds)).proportion_ci(method="wilson")
+    low, high = interval_of(sum(holds), len(holds))
     return {"share": sum(holds) / len(holds), "low": low, "high": high, "of": len(holds)}
 
 

@@ -75,7 +75,7 @@ def _ask(model: BaseChatModel, template: str, question: str, texts: Sequence[str
 
 
 Way: TypeAlias = str | BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any]
-"""Where an outcome goes: a text, a model, or a chain or function of a gate's output."""
+"""The goal of an outcome: a text, a model, or a chain or function of a gate's output."""
 
 
 def as_branch(way: Way) -> Runnable[Any, Any]:

@@ -82,7 +82,7 @@ class _Loaded(_Parameters, total=False):
 
 
 class CallOptions(TypedDict, total=False):
-    """What a call of a retriever or a gate may set; see `UECRetriever`."""
+    """The options of a call of a retriever or a gate; see `UECRetriever`."""
 
     k: int | None
     filter: Filter | None

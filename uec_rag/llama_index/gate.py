@@ -56,7 +56,7 @@ from uec_rag.retrieval.tool import (
 )
 
 Way: TypeAlias = str | LLM | BaseQueryEngine
-"""Where an outcome goes: a text, a model, or another engine."""
+"""The goal of an outcome: a text, a model, or another engine."""
 
 NOTICE = "uec-gate"
 """The id of the node that tells an LLM not to answer."""

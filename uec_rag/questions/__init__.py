@@ -1,1 +1,1 @@
-"""What people write: languages, messages, and the grammar of questions."""
+"""Languages, messages, and the grammar of questions."""

@@ -1,4 +1,4 @@
-"""What a turn says of the answer before it: it takes up what is offered, or asks about the answer.
+"""Turns about the answer before them: they take up what it offers, or ask about it.
 
 The phrases are those of `languages`, in their tables `replies` and `answer`.
 """

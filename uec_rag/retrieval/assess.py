@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
-from uec_rag.confidence.counterevidence import log_likelihood_ratio
+from uec_rag.confidence.counterevidence import learned_ratios
 from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
 from uec_rag.confidence.readings import ASK, Node, Outline, Reading
@@ -71,7 +71,7 @@ def assess(found: Found) -> Assessment:
     sure = float(found.probabilities.confidence[0])
     unsaid, competing = readings.ambiguity(asked.text, outline, sure, asked.turns)
     if found.words.siblings is not None:  # the question says which it means, or none is meant
-        odds = math.exp(log_likelihood_ratio("siblings", 0.0))
+        odds = math.exp(learned_ratios()["siblings"])
         unsaid = unsaid * odds / (unsaid * odds + 1 - unsaid)
     return Assessment(found, unsaid, competing)
 

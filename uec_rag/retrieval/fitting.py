@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 FitMode: TypeAlias = bool | Literal["background"]
-"""Whether an index may fit its ensemble: before its first search, never, or beside searches."""
+"""When an index fits its ensemble: before its first search, never, or beside searches."""
 
 _beginning = threading.Lock()
 _turns: dict[Hashable, list[Any]] = {}  # the lock of each fit that runs, and how many want it

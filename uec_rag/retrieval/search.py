@@ -402,9 +402,8 @@ def words_of(block: Block) -> list[Words]:
 def put_first(block: Block, tables: Sequence[Words]) -> None:
     """Put the texts first that fit a question among siblings; see `Words.tell_apart`."""
     for places, numbers, table in zip(block.distinct, block.numbers, tables, strict=True):
-        if table.siblings is not None and (fits := [*table.siblings.fits]):
-            others = np.setdiff1d(np.arange(numbers.max() + 1), fits)
-            order = np.concatenate([fits, others])
+        if table.siblings is not None and table.siblings.fits:
+            order = table.siblings.order(len(table.hits))
             places[: len(order)] = places[order]
             numbers[:] = np.argsort(order)[numbers]
 

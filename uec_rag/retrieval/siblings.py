@@ -70,6 +70,10 @@ class Siblings:
     lacking: str = ""
     others: tuple[tuple[str, int], ...] = ()
 
+    def order(self, count: int) -> list[int]:
+        """Return the places of all of `count` hits, those that fit first."""
+        return [*self.fits, *(at for at in range(count) if at not in self.fits)]
+
 
 @skip_long_texts(None)
 def siblings(
@@ -111,7 +115,7 @@ def siblings(
         bounds = _bounds(said, phrases)
         if (told := _fitting(said, bounds, lines, family, phrases)) is not None:
             return Siblings((*dict.fromkeys(told),), places)
-    lacking, others = ("", ()) if bounds else _lacking(said, lines, family, language)
+    lacking, others = ("", ()) if bounds else _lacking(said, lines, family, language, phrases)
     return Siblings((), places, lacking, others) if lacking else None
 
 
@@ -297,19 +301,23 @@ def _says_not(line: Statement, common: Collection[str], phrases: _Phrases) -> bo
 
 
 def _lacking(
-    said: Statement, lines: Sequence[_Line], family: Sequence[_Line], language: str
+    said: Statement,
+    lines: Sequence[_Line],
+    family: Sequence[_Line],
+    language: str,
+    phrases: _Phrases | None,
 ) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Return a value that a question names and no hit has, and what siblings have in its place.
 
     If another word of the question is in that place, nothing is lacking.
     """
     without, asked = function_words(language), {one.text.casefold() for one in said.tokens}
-    wh = tables()[language].get("operators", {}).get("wh", "").split(", ")
     every = [one for _, line in lines for one in line.tokens]
     often = Counter(one.stem for _, line in family for one in {*line.tokens})
     usual = {stem for stem, count in often.items() if count > len(family) / 2} - {ANY_VALUE}
     for place, token in enumerate(said.tokens):
-        asks = place and said.tokens[place - 1].text.casefold() in wh  # "which plant"
+        before = said.tokens[place - 1].text if place else ""
+        asks = phrases is not None and phrases["wh"].fullmatch(before)  # "which plant"
         if asks or token.text.casefold() in without or not _may_lack(token, every):
             continue
         alike = [

@@ -13,7 +13,7 @@ import regex
 from uec_rag.base.counts import idf
 from uec_rag.base.properties import cached_property
 from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, says_little
-from uec_rag.confidence.counterevidence import log_likelihood_ratio
+from uec_rag.confidence.counterevidence import learned_ratios, log_likelihood_ratio
 from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import ENGLISH, function_words
@@ -143,7 +143,7 @@ class Words:
         """
         rarity, none = self.content, [0.0] * len(self.hits[:JUDGED])
         if (told := self.siblings) is not None and (told.fits or 0 in told.family):
-            fits, differs = (log_likelihood_ratio(kind, 0.0) for kind in ("fitting", "siblings"))
+            fits, differs = learned_ratios()["fitting"], learned_ratios()["siblings"]
             # An exception in other words ("accepts no animals") may be one from something else.
             is_one_of_many = len(told.fits) < len(told.family)
             of_fits = [fits if is_one_of_many and at in told.family else 0.0 for at in told.fits]
@@ -191,7 +191,7 @@ class Words:
         told = siblings(asked.text, texts, asked.language, lacks_words=lacks)
         if told is None:
             return self
-        order = [*told.fits, *(at for at in range(len(self.hits)) if at not in told.fits)]
+        order = told.order(len(self.hits))
         hits, matched = [self.hits[at] for at in order], [self.matched[at] for at in order]
         return replace(self, hits=hits, matched=matched, siblings=told)
 
