@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 
 import msgspec
 
-from uec_rag.base.properties import cached_property
+from uec_rag.base.unlocked import cached_property
 
 # msgspec 0.22 crashes if two threads convert to a type for the first time together.
 _converting = threading.Lock()

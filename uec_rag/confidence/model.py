@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uec_rag.base.gaussian import FloatArray, probit
-from uec_rag.base.properties import cached_property
 from uec_rag.base.records import Record
+from uec_rag.base.unlocked import cached_property
 
 _Float = TypeVar("_Float", bound=np.floating[Any])
 

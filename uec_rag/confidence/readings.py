@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.base.properties import cached_property
 from uec_rag.base.text import (
     FUNCTION_WORDS,
     GENERAL_TITLES,
@@ -36,6 +35,7 @@ from uec_rag.base.text import (
     stems,
     without_number,
 )
+from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.model import Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 

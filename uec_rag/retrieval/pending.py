@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from uec_rag.advice.ask import ask_advisor, ask_rewriter, run_to_end
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import READ, Opinion, decide_as_clear
-from uec_rag.base.properties import cached_property
+from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.decision import Decision
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Policy

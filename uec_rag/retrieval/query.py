@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from uec_rag.base.checks import as_list, as_strings, check_k, check_share
-from uec_rag.base.properties import cached_property
 from uec_rag.base.text import SENTENCE_END
+from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.replies import (
     Within,
     choose_label,

@@ -11,8 +11,8 @@ import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
-from uec_rag.base.properties import cached_property
 from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, says_little
+from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.counterevidence import learned_ratios, log_likelihood_ratio
 from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.encoders import lexical

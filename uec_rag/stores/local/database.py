@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 from uec_rag.base import __version__
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
+from uec_rag.base.unlocked import Living
 from uec_rag.stores.local.presence import Presence
 
 _FORMAT = 2
@@ -99,7 +99,7 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
     return bool(count)
 
 
-_live: WeakSet[Database] = WeakSet()
+_live = Living["Database"]()
 _abandoned: list[sqlite3.Connection] = []  # a parent's connections, which a child must not close
 
 
@@ -115,7 +115,7 @@ def _before_fork() -> None:
     _held.locks = []
     end = time.monotonic() + _LONGEST_FORK
     for kind in ("writing", "reading"):
-        for database in list(_live):
+        for database in _live:
             lock: threading.RLock = getattr(database, kind)
             if lock.acquire(timeout=max(0.0, end - time.monotonic())):
                 _held.locks.append(lock)
@@ -129,7 +129,7 @@ def _after_fork() -> None:
 def _abandon() -> None:
     """Keep a parent's connections open in its forked child, where closing them would do harm."""
     Presence.forget_all()
-    for database in list(_live):
+    for database in _live:
         database.abandon()
     _after_fork()
 

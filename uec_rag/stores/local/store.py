@@ -19,7 +19,6 @@ from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self, TypeAlias
-from weakref import WeakSet
 
 import msgspec
 import numpy as np
@@ -30,7 +29,7 @@ from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, as_path, open_regular, refuse_outdated, to_disk
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.properties import cached_property
+from uec_rag.base.unlocked import Living, cached_property
 from uec_rag.stores import filters
 from uec_rag.stores.base import (
     Checked,
@@ -268,7 +267,7 @@ class _Home(Texts):
         self.segments = _Segments(folder)
         self._known = dict[int, Passage]()  # by row, which never changes
         self._columns = dict[str, _Column]()  # of the metadata that filters asked for
-        self.states = WeakSet[State]()  # that views of this process may have
+        self.states = Living[State]()  # that views of this process may have
         self._gone = dict[int, _Record]()  # what these read, and the files have not any more
         self._gone_in = 0  # the version that removed the last of them
         _homes.add(self)
@@ -277,10 +276,11 @@ class _Home(Texts):
         """See `Texts`."""
         known, path = self._known, self.database.path
         found = {row: known[row] for row in rows if row in known}
-        if gone := self._gone:
+        if gone := self._gone.copy():
             found |= {row: _passage(gone[row], path) for row in rows if row in gone}
-            if all(state.version >= self._gone_in for state in [*self.states]):
-                self._gone = {}  # the views that needed them are gone, too
+            if all(state.version >= self._gone_in for state in self.states):
+                for row in gone:  # the views that needed them are gone, too
+                    self._gone.pop(row, None)
         is_kept = not self.database.is_writing
         for block in self.records([row for row in rows if row not in found]):
             for record in block:
@@ -298,7 +298,8 @@ class _Home(Texts):
 
     def keep(self, gone: Mapping[int, _Record], version: int) -> None:
         """Keep passages in memory that a version removes from files, while views may read them."""
-        self._gone, self._gone_in = {**self._gone, **gone}, version
+        self._gone_in = version  # first, for threads that copy `_gone` meanwhile
+        self._gone.update(gone)
 
     def records(self, rows: Sequence[int]) -> Iterator[list[_Record]]:
         """Read the columns of rows that there are, in ascending order, without parsing them.
@@ -358,7 +359,7 @@ class _Home(Texts):
         return column
 
 
-_homes: WeakSet[_Home] = WeakSet()  # all of this process
+_homes = Living[_Home]()  # all of this process
 
 
 def _undone() -> OSError:
@@ -874,7 +875,7 @@ class LocalStore(Store):
         dead = "WHERE row IN (SELECT row FROM dead)"
         records = connection.execute(f"SELECT {_COLUMNS} FROM passages {dead}")
         gone = {record[0]: record for record in records}
-        for home in [*_homes]:
+        for home in _homes:
             if home.database.is_same(self._home.database):
                 home.keep(gone, turn.version)
         for part in turn.state.parts:

@@ -26,8 +26,8 @@ from uec_rag.base.checks import are_finite, check_k
 from uec_rag.base.counts import MOST_ROWS, Counts, Frequencies, Words
 from uec_rag.base.errors import IndexCorrupted, as_corrupted
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
-from uec_rag.base.properties import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
+from uec_rag.base.unlocked import cached_property
 from uec_rag.stores.base import (
     Filter,
     Passage,

@@ -1,9 +1,9 @@
-"""A property that is computed once waits for nobody: no thread, and no process that is gone."""
+"""What threads share waits for nobody: no thread, and no process that is gone."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from uec_rag.base.properties import cached_property
+from uec_rag.base.unlocked import Living, cached_property
 
 
 class Shared:
@@ -35,3 +35,20 @@ def test_threads_that_compute_it_at_once_get_the_same_object():
         values = [pool.submit(lambda: shared.state) for _ in range(2)]
     assert [value.result() for value in values] == [shared.state] * 2
     assert (Shared.state.name, Shared.state.__doc__) == ("state", "What is shared.")
+
+
+def test_objects_are_listed_while_other_threads_add_some():
+    living, kept = Living(), [Shared(None) for _ in range(5000)]
+
+    def add():
+        for each in kept:
+            living.add(each)
+
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(add)
+        while not adding.done():
+            assert {*living} <= {*kept}
+        adding.result()
+    assert [*living] == kept
+    del kept[10:]
+    assert [*living] == kept

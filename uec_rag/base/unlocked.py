@@ -1,13 +1,36 @@
-"""A property that is computed once for each object, without a lock.
+"""What threads share without a lock, for which a process that is forked could wait for ever.
 
-Before Python 3.12, `functools.cached_property` has one lock for all objects of a class: one thread
-at a time computes the property, and a process that is forked meanwhile waits for ever.
+Before Python 3.12, `functools.cached_property` has one lock for all objects of a class. A
+`weakref.WeakSet` cannot be iterated over while other threads add to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+T = TypeVar("T")
+
+
+class Living(Generic[T]):
+    """Objects, by identity, for as long as others refer to them.
+
+    Iterating gives those of one moment, whatever other threads add.
+    """
+
+    def __init__(self) -> None:
+        self._references = WeakValueDictionary[int, T]()
+
+    def add(self, item: T) -> None:
+        """Add an object that weak references can be made to."""
+        self._references[id(item)] = item
+
+    def __iter__(self) -> Iterator[T]:
+        # `valuerefs` is one step of the interpreter, which no other thread interrupts.
+        items = [reference() for reference in self._references.valuerefs()]
+        return iter([item for item in items if item is not None])
+
 
 if TYPE_CHECKING:
     from functools import cached_property as cached_property  # noqa: TID251
