@@ -32,8 +32,13 @@ def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str,
     """Return words in lower case without the courtesies around them: "2" of "2, please"."""
     said = phrases("courtesies", language)
     _, words = take_phrases(words, said)
-    _, turned = take_phrases(words[::-1], frozenset(one[::-1] for one in said))
+    _, turned = take_phrases(words[::-1], _turned(said))
     return turned[::-1]
+
+
+@cache
+def _turned(phrases: frozenset[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
+    return frozenset(one[::-1] for one in phrases)
 
 
 def take_phrases(

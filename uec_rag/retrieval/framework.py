@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
+from itertools import chain
 from typing import Any, Self, TypeAlias, TypedDict, TypeVar, cast
 
 from uec_rag.base.checks import did_you_mean
@@ -203,7 +204,7 @@ def load_over(path: str | os.PathLike[str], made: Retriever, options: LoadOption
 
 def refuse_unknown(given: Mapping[str, Any], *own: Callable[..., Any]) -> None:
     """Raise TypeError if none of some callables has an argument, with those that they have."""
-    known = dict.fromkeys(name for one in own for name in signature(one).parameters)
+    known = dict.fromkeys(chain.from_iterable(signature(one).parameters for one in own))
     known.pop("kwargs", None)
     for name in given.keys() - known.keys():
         meant = did_you_mean(name, known) or f"; known are {', '.join(known)}."

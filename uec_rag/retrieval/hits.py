@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k, check_share
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.metadata import KEY
-from uec_rag.stores.base import Passage
+from uec_rag.stores.base import Passage, copy_value
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,10 @@ class Result:
         """The decision with the number of different hits that it is handed over with."""
         return replace(self.decision, shown=len({*map(_SAME, self.hits)}))
 
+    @cached_property
+    def _findings(self) -> dict[str, Any]:
+        return self.told.findings()
+
     def metadata(self, rank: int, details: bool = False) -> dict[str, Any]:
         """Return the metadata that every adapter adds to a hit, in plain Python types.
 
@@ -251,7 +256,7 @@ class Result:
         plain = ("score", "sigma2", "relevance")
         fields = numbers if details else {key: numbers[key] for key in plain if key in numbers}
         if self.judged:
-            fields |= self.told.findings()
+            fields |= copy_value(self._findings)
             if decision.action == "clarify":
                 titles = (one.title for one in decision.readings if hit.passage.id in one.ids)
                 fields["reading"] = next(titles, "")

@@ -63,11 +63,7 @@ def without_findings(passage: Passage) -> Passage:
 
 def own_copy(passage: Passage) -> Passage:
     """Return a passage of its own, with a copy of its metadata but those that a search adds."""
-    metadata = {
-        key: copy_value(value) if isinstance(value, dict | list) else value
-        for key, value in passage.metadata.items()
-        if not key.startswith(KEY)
-    }
+    metadata = copy_value(own_metadata(passage.metadata))
     return Passage(passage.id, passage.text, metadata)
 
 

@@ -75,9 +75,12 @@ def copy_passage(passage: Passage) -> Passage:
 def copy_value(value: Any) -> Any:  # noqa: ANN401
     """Copy the dicts and lists of a value; other objects, which JSON does not have, are shared."""
     if isinstance(value, dict):
-        return {key: copy_value(item) for key, item in value.items()}
+        return {
+            key: copy_value(item) if isinstance(item, dict | list) else item
+            for key, item in value.items()
+        }
     if isinstance(value, list):
-        return [copy_value(item) for item in value]
+        return [*map(copy_value, value)]
     return value
 
 
