@@ -21,6 +21,7 @@ from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.local import View
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -185,7 +186,7 @@ def test_a_threshold_beside_an_expected_share_is_refused(given):
 
 
 def test_a_gate_fits_no_index_of_another_method_but_of_another_release(full, monkeypatch):
-    gate = Gate(0.5, basis=full._method().basis)
+    gate = Gate(0.5, stamp=Stamp(full.stamp().basis))
     assert gate.fits(full)
     monkeypatch.setattr("uec_rag.base.__version__", "9.0")
     assert gate.fits(full)
@@ -325,7 +326,7 @@ class TestNumbers:
             Gate.restore(Gate(0.5, self.GUARANTEE).metadata() | wrong)
 
     def test_every_flipped_bit_of_a_saved_gate_is_noticed_or_changes_nothing(self, tmp_path):
-        file, gate = tmp_path / "gate.json", Gate(0.5, self.GUARANTEE, basis="basis", corpus="9")
+        file, gate = tmp_path / "gate.json", Gate(0.5, self.GUARANTEE, stamp=Stamp("basis", "9"))
         gate.save(file)
         whole = file.read_bytes()
         for bit in range(8 * len(whole)):

@@ -313,12 +313,12 @@ def test_an_index_that_takes_the_place_of_another_is_searched_next(
     given = Retriever.load(path, small.uec, read_only=read_only)
     store, snapshot = LocalStore(path, read_only=read_only), reader.snapshot()
     assert reader.search(["tavone"], k=10).ids[0] != []
-    before = reader.corpus
+    before = reader.store.corpus()
     other = UEC(encoders, seed=1).fit(fit_pairs)
     replace(path, index_of(other, ["golugo nepine"], ["new"]))
     assert reader.search(["golugo"], k=10).ids == [["new"]]
     assert reader.uec.fingerprint == other.fingerprint
-    assert reader.corpus != before
+    assert reader.store.corpus() != before
     assert [passage.id for passage in store.passages()] == ["new"]
     assert len([*snapshot.passages()]) == 10
     with pytest.raises(FingerprintMismatch, match="load it again"):

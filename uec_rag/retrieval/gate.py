@@ -12,35 +12,16 @@ from uec_rag.advice.opinion import READ, OpinionModel, shipped_opinion_model
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.risk import drift
-from uec_rag.encoders.base import are_of_one_model
 from uec_rag.retrieval.advised import MOST_ASKED, own_cases, with_guarantee
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.pending import pending_on_results
-from uec_rag.retrieval.policy import OTHER_SETTINGS, Policy, check_advisor
+from uec_rag.retrieval.policy import Policy, check_advisor
+from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Filter
-from uec_rag.stores.source import SourceStore
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
-
-OUTDATED = (
-    "the gate was made for other passages, another calibration or other settings than the index "
-    "has now, so its guarantee does not hold; recalibrate it with 'uec-rag gate'"
-)
-"""The note on a gate that no longer `Gate.fits`."""
-
-OTHER_PASSAGES = (
-    "{} of the {} compared passages that the gate was made with are gone or have other texts, so "
-    "its guarantee does not hold; make the gate again from its labels"
-)
-"""The note on a gate over a store whose passages are others."""
-
-OTHER_MODEL = (
-    "the gate was made with another embedding model than the index has now, or the store has "
-    "vectors of another one, so its guarantee does not hold; make the gate again from its labels"
-)
-"""The note on a gate that was made with other vectors."""
 
 
 class Gated(Searchable, Protocol):
@@ -99,15 +80,8 @@ class Gate(Policy):
     is_advised : bool
         Whether the guarantee is that of the gate with its advisor. It also holds without one; the
         gate then answers fewer questions, as `report` says.
-    basis, corpus : str
-        Fingerprints of the settings that confidence depended on at calibration
-        (`Retriever.basis`), and of the passages; "" if unknown.
-    probes : tuple of tuple of float
-        The vectors of a few texts by each model of the index, and by that of the store below it;
-        empty if unknown.
-    passages : tuple of (str, str)
-        The ids of up to 32 passages that it was made with, and hashes of their texts; empty if
-        unknown, or if the store cannot look up ids.
+    stamp : Stamp
+        That of the index at calibration; empty if none was made.
     confidences : tuple of float
         Confidences of the calibration questions, ascending. The confidences of later questions are
         compared with them, without labels, by `drift`.
@@ -221,10 +195,7 @@ class Gate(Policy):
         """Make the gate of `from_labels` from labelled questions that are searched already."""
         made = cls(
             k=searched.k,
-            basis=searched.basis,
-            corpus=searched.corpus,
-            probes=searched.probes,
-            passages=searched.passages,
+            stamp=searched.stamp,
             confidences=searched.sample,
         )
         if advisor is None:
@@ -300,9 +271,9 @@ class Gate(Policy):
     def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
         """Return whether the index is unchanged since the gate was made.
 
-        Of an engine, or more than 100,000 passages, the number and `passages` are compared; of
-        another store, its name, its model, a few of its vectors and `passages`, of which a tenth
-        may be gone or changed.
+        Of an engine, or more than 100,000 passages, their number and a few of them are compared;
+        of another store, its name, its model, a few of its vectors and of its passages, of which a
+        tenth may be gone or changed.
 
         `filter`: that of the searches; by default, `Retriever.usual_filter`.
         """
@@ -313,24 +284,9 @@ class Gate(Policy):
 
         `again`: whether passages of a remote store are looked up again, if they were before.
         """
-        if not self.knows(retriever):
-            return OTHER_MODEL
-        if self.corpus not in ("", retriever.corpus):
-            return OUTDATED
-        lost = retriever.count_lost(self.passages, again=again)
-        if lost > len(self.passages) / 10:  # fewer change in any corpus
-            return OTHER_PASSAGES.format(lost, len(self.passages))
-        return "" if self.basis in ("", retriever.basis(filter)) else OTHER_SETTINGS
-
-    def knows(self, retriever: Searchable) -> bool:
-        """Return whether the models of an index, and of the store below it, are the gate's."""
-        if not self.probes:
-            return True
-        alike = map(are_of_one_model, self.probes, retriever.probes)
-        are_as_many = len(self.probes) == len(retriever.probes)
-        store = retriever.store
-        has_own_vectors = not isinstance(store, SourceStore) or store.has_own_vectors
-        return are_as_many and all(alike) and has_own_vectors
+        if self.stamp == Stamp():
+            return ""
+        return self.stamp.differs(retriever.stamp(filter, self.stamp, again=again))
 
     @property
     def report(self) -> str:

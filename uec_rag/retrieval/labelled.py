@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, Self
 
@@ -19,6 +19,7 @@ from uec_rag.base.errors import warn
 from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Filter, Passage, Searched
 from uec_rag.stores.source import SourceStore
 
@@ -34,19 +35,10 @@ class Searchable(Protocol):
     store: Searched
     usual_filter: Filter | None
 
-    @property
-    def corpus(self) -> str:
-        """The fingerprint of the passages."""
-
-    @property
-    def probes(self) -> tuple[tuple[float, ...], ...]:
-        """The vectors of a few texts by its models."""
-
-    def basis(self, filter: Filter | None = None) -> str:
-        """The fingerprint of the settings of a search."""
-
-    def count_lost(self, passages: tuple[tuple[str, str], ...], *, again: bool) -> int:
-        """Count passages that are gone or have another text."""
+    def stamp(
+        self, filter: Filter | None = None, of: Stamp | None = None, *, again: bool = True
+    ) -> Stamp:
+        """What its confidence depends on."""
 
     def passages(self, filter: Filter | None = None) -> Iterable[Passage]:
         """Iterate over its passages."""
@@ -134,24 +126,15 @@ class LabelledSearch:
     k : int
     search : callable
         Searches for other queries in the same snapshot, with the same filter.
-    corpus : str
-        Fingerprint of the passages.
-    probes, passages : tuple
-        As in `Gate`; the passages are some labelled answers and first hits.
+    stamp : Stamp
+        That of the index; its passages are some labelled answers and first hits.
     """
 
     result: SearchResult
     relevant: list[frozenset[str]]
     k: int
     search: Callable[[Sequence[str]], SearchResult]
-    corpus: str
-    probes: tuple[tuple[float, ...], ...]
-    passages: tuple[tuple[str, str], ...]
-
-    @property
-    def basis(self) -> str:
-        """The fingerprint of the settings that confidence depends on."""
-        return self.result[0].decision.basis
+    stamp: Stamp
 
     @cached_property
     def confidence(self) -> NDArray[np.float64]:
@@ -205,7 +188,8 @@ class LabelledSearch:
         ids = [*dict.fromkeys([*answers, *first])]
         few = view.store.fingerprints(ids[:: 1 + (len(ids) - 1) // _MOST_KEPT])
         search = partial(view.search, k=k, filter=filter)
-        return cls(result, wanted, k, search, view.corpus, view.probes, tuple(few.items()))
+        stamp = replace(view.stamp(filter), passages=tuple(few.items()))
+        return cls(result, wanted, k, search, stamp)
 
     def threshold(
         self,

@@ -31,6 +31,7 @@ from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied
+from uec_rag.retrieval.stamp import OTHER_SETTINGS, Stamp
 
 DOUBT = (0.05, 0.85)
 """The confidences between which an advisor is asked, without labels."""
@@ -39,12 +40,6 @@ UNDERSPECIFIED = (0.5, 0.9)
 """P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
 
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate
-
-OTHER_SETTINGS = (
-    "The gate was made with another calibration or filter, or another version: its guarantee does "
-    "not apply to this search. Make it again from its labels."
-)
-"""The note on a gate for a search with other settings."""
 
 
 class _Usual(float):
@@ -68,10 +63,7 @@ class Policy(NotCopied, Record):
     timeout: float = 30.0
     k: int = JUDGED
     is_advised: bool = False
-    basis: str = ""
-    corpus: str = ""
-    probes: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
-    passages: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    stamp: Stamp = field(default_factory=Stamp)
     confidences: tuple[float, ...] = field(default=(), repr=False)
     max_wrong: float | None = None
 
@@ -136,7 +128,8 @@ class Policy(NotCopied, Record):
 
     def check_settings(self, known: Sequence[Decision]) -> None:
         """Warn if a search used another calibration or filter than the gate was made with."""
-        if any(self.basis and one.basis not in ("", self.basis) for one in known):
+        basis = self.stamp.basis
+        if any(basis and one.basis not in ("", basis) for one in known):
             warn(OTHER_SETTINGS)
 
     def decide_again(self, decision: Decision, hits: int | None = None) -> Decision:

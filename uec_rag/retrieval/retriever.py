@@ -38,6 +38,7 @@ from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
+from uec_rag.retrieval.stamp import Stamp, probes_of
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
 from uec_rag.stores.candidates import CandidateStore, saved_store
@@ -139,8 +140,8 @@ class Retriever:
         self._reload: Callable[[Mapping[str, Any]], UEC] | None = None
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
         self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
-        # How many passages of gates are lost, and what was said of gates; shared, too.
-        self._lost: dict[tuple[tuple[str, str], ...], int] = {}
+        # Which passages of gates are still there, and what was said of gates; shared, too.
+        self._kept: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
         self._said: set[object] = set()
         self._is_snapshot, self._own_fit = False, OwnFit(fit)
         self._is_being_fitted = False  # in a view that was taken meanwhile
@@ -156,7 +157,7 @@ class Retriever:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
-        own: dict[str, Any] = {"_lost": {}, "_said": set()}
+        own: dict[str, Any] = {"_kept": {}, "_said": set()}
         state = self.__dict__ | own | {"_settings": None, "usual_filter": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, labels = LocalStore(), self._home.settings.get("labels")
@@ -199,39 +200,39 @@ class Retriever:
         return view
 
     @property
-    def corpus(self) -> str:
-        """The fingerprint of the passages, which are read once after each change.
-
-        Those of an engine, and more than 100,000, are not read: it is their number.
-        """
-        return self.store.corpus()
-
-    @property
-    def probes(self) -> tuple[tuple[float, ...], ...]:
-        """The vectors of a few texts by its models and that of the store below, for a gate."""
-        below = self.store.probes if isinstance(self.store, SourceStore) else ()
-        return (*self.uec.probes, *below)
-
-    @property
     def _written(self) -> Store:
         """The store, to write to; RuntimeError in a snapshot."""
         if not isinstance(self.store, Store):
             raise RuntimeError("this is a snapshot of an index; write to the index itself.")
         return self.store
 
-    def count_lost(self, passages: tuple[tuple[str, str], ...], *, again: bool) -> int:
-        """Count passages that are gone or have another text; each is an id and its text's hash.
+    def stamp(
+        self, filter: Filter | None = None, of: Stamp | None = None, *, again: bool = True
+    ) -> Stamp:
+        """Return what confidence depends on, by which a gate notices that the index is another.
 
-        `again`: whether they are looked up again, if they were before. None is lost of a store
-        that cannot look them up.
+        Parameters
+        ----------
+        filter : Filter, optional
+            That of searches.
+        of : Stamp, optional
+            One to compare with: only what it has is found, and of its passages those that the index
+            has. A store that cannot look them up counts as having all. By default, everything is
+            found but passages.
+        again : bool
+            Whether passages are looked up again, if they were before.
         """
-        store = self.store
-        if not passages or (isinstance(store, SourceStore) and not store.can_look_up):
-            return 0
-        if again or passages not in self._lost:
-            now = store.fingerprints([id_ for id_, _ in passages])
-            self._lost[passages] = sum(now.get(id_) != known for id_, known in passages)
-        return self._lost[passages]
+        store, kept = self.store, () if of is None else of.passages
+        if kept and not (isinstance(store, SourceStore) and not store.can_look_up):
+            if again or kept not in self._kept:
+                now = store.fingerprints([id_ for id_, _ in kept])
+                self._kept[kept] = tuple(one for one in kept if now.get(one[0]) == one[1])
+            kept = self._kept[kept]
+        probes: tuple[tuple[float, ...], ...] = ()
+        if of is None or of.probes:
+            probes = (*self.uec.probes, *probes_of(store))
+        corpus = store.corpus() if of is None or of.corpus else ""
+        return Stamp(self._method(filter).basis, corpus, probes, kept)
 
     def _active_gate(self, filter: Filter | None = None) -> Gate | None:
         """Return the gate that decides; warns once for each reason for which it does not fit.
@@ -248,7 +249,7 @@ class Retriever:
                 "or make the gate by Gate.from_labels."
             )
         if reason := gate.misfit(self, filter, again=False):
-            warn_once(self._said, (reason, gate.basis), reason)
+            warn_once(self._said, (reason, gate.stamp.basis), reason)
         return gate
 
     @property
@@ -546,10 +547,6 @@ class Retriever:
     def _read(self, read: Callable[[Mapping[str, Any]], T]) -> T:
         """Read the passages with the ensemble that they are of; a snapshot's stays."""
         return read({}) if self._is_snapshot else save.read_whole(self._home, read)
-
-    def basis(self, filter: Filter | None = None) -> str:
-        """Return the fingerprint of the settings that confidence depends on in a search."""
-        return self._method(filter).basis
 
     def _method(self, filter: Filter | None = None) -> Method:
         model = None if self.calibration is None else self.calibration.model
