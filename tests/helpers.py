@@ -29,7 +29,7 @@ from uec_rag.encoders.base import check_vectors
 from uec_rag.ensemble.save import pack, unpack
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.search import find
-from uec_rag.stores.local.store import _sum_of
+from uec_rag.stores.local.contents import sum_of
 
 _SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "vo"]
 WORDS = [a + b + c for a in _SYLLABLES for b in _SYLLABLES[:6] for c in _SYLLABLES[6:9]]
@@ -162,7 +162,7 @@ def database_of(path):
 def change_setting(database, key, value):
     """Change a setting of an index as if it were ours."""
     database.execute(
-        "UPDATE settings SET value = ?, sum = ? WHERE key = ?", [value, _sum_of(key, value), key]
+        "UPDATE settings SET value = ?, sum = ? WHERE key = ?", [value, sum_of(key, value), key]
     )
 
 

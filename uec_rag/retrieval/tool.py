@@ -16,7 +16,8 @@ from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval.hits import Result
-from uec_rag.retrieval.retriever import Passages, Retriever
+from uec_rag.retrieval.index import Passages
+from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import all_of
 

@@ -1,17 +1,10 @@
-"""Views of an index: the passages of one moment, in segments, which are searched exactly.
-
-A segment has the vectors and word counts of some passages, in arrays that never change. Each
-encoder's queries are multiplied with that encoder's block of the means alone, which is fastest if
-its rows are contiguous. In a file, the arrays are in the format of safetensors, and are mapped.
-"""
+"""Views of an index: the passages of one moment, in segments, which are searched exactly."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,9 +15,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.base.checks import are_finite, check_k
-from uec_rag.base.counts import MOST_ROWS, Counts, Frequencies, Words
-from uec_rag.base.errors import IndexCorrupted, as_corrupted
+from uec_rag.base.checks import check_k
+from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import best_rows, weighted_sum
 from uec_rag.base.unlocked import cached_property
@@ -38,183 +30,13 @@ from uec_rag.stores.base import (
     copy_passage,
 )
 from uec_rag.stores.filters import matches, parse
-from uec_rag.stores.local.scan import MANY, Compared, Scan, Way, faster_way
+from uec_rag.stores.local.scan import MANY, Compared, Way, faster_way
+from uec_rag.stores.local.segments import LARGEST_PRODUCT, Part, Segment, require_finite
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
 _MOST_HASHED, _CORPUS = 100_000, "corpus"  # passages: some seconds
 _MOST_TENANTS = 64  # whose word counts are kept between searches
-_LARGEST_PRODUCT = 1e18
-"""The largest product of a stored mean and a query's; its square does not overflow float32."""
-
-
-def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> None:
-    """Check that stored numbers, or results computed from them, are finite.
-
-    Opening an index reads as little of its means as possible, so damage is only detected here.
-
-    IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `most`.
-    """
-    for some in numbers:
-        if not are_finite(some, least=-most, most=most):
-            raise IndexCorrupted(
-                "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
-                "float32 can multiply. Run `uec-rag check`, and build the index again."
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class Segment:
-    """The vectors and word counts of up to `MOST_ROWS` passages.
-
-    Attributes
-    ----------
-    offsets : uint32 array, shape (m,)
-        The rows of the passages, ascending from 0, relative to the first.
-    means : sequence of array, shape (m, d_k)
-    scales : array, shape (m, r)
-        The factors of the variances.
-    words : sequence of Counts
-        One for each sparse block.
-    path : Path
-        The file, for messages.
-    """
-
-    offsets: NDArray[np.uint32]
-    means: Sequence[FloatArray]
-    scales: FloatArray
-    words: Sequence[Counts]
-    path: Path = Path()
-
-    @classmethod
-    def from_gaussians(cls, gaussians: Gaussian) -> Segment:
-        """Make a segment of consecutive rows."""
-        edges = np.cumsum([0, *gaussians.widths]).tolist()
-        means = [
-            np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
-        ]
-        words = [Counts.from_terms(terms) for terms in gaussians.terms]
-        offsets = np.arange(len(gaussians), dtype=np.uint32)
-        return cls(offsets, means, np.array(gaussians.scales), words)
-
-    @classmethod
-    def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
-        """Join segments, given their first rows and masks of the rows to keep, at least one.
-
-        Returns the first row and the segment.
-        """
-        one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
-        rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
-        means = [
-            np.concatenate([part.means[k][keep] for part, keep in kept])
-            for k in range(len(one.means))
-        ]
-        scales = np.concatenate([part.scales[keep] for part, keep in kept])
-        words = [
-            Counts.join([(part.words[k], keep) for part, keep in kept])
-            for k in range(len(one.words))
-        ]
-        return int(rows[0]), cls((rows - rows[0]).astype(np.uint32), means, scales, words)
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    @cached_property
-    def longest(self) -> float:
-        """An upper bound of the norms of the means."""
-        squares = (np.linalg.norm(mean, axis=1).max(initial=0.0) ** 2 for mean in self.means)
-        return float(np.sqrt(sum(squares, np.float64()))) * (1 + 1e-5)
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """The dimensions d_k of the blocks."""
-        return tuple(mean.shape[1] for mean in self.means)
-
-    @cached_property
-    def scans(self) -> list[Scan]:
-        """The means in bytes, made at the first search of many passages, which reads all of them.
-
-        They are not in the file, so that opening an index reads nothing of them.
-        """
-        require_finite(self.means, _LARGEST_PRODUCT)
-        return [*map(Scan.from_means, self.means)]
-
-    @cached_property
-    def checked_words(self) -> Sequence[Counts]:
-        """The word counts, checked at the first use, since that reads all of them."""
-        for counts in self.words:
-            with as_corrupted(self.path):
-                counts.check()
-        return self.words
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays by name, as they are written."""
-        arrays: dict[str, NDArray[Any]] = {"rows": self.offsets, "scales": self.scales}
-        arrays |= {f"mean.{k}": mean for k, mean in enumerate(self.means)}
-        for k, counts in enumerate(self.words):
-            arrays |= {f"words.{k}.{name}": getattr(counts, name) for name in _COUNTS}
-        # safetensors ignores strides, and would write a transposed array in the wrong order.
-        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-
-    @classmethod
-    def read(cls, raw: NDArray[np.uint8], path: Path) -> Segment:
-        """Make a segment of the content of its file, with which it shares memory.
-
-        IndexCorrupted, which names `path`, if it is not that of a segment.
-        """
-        with as_corrupted(path):
-            arrays = _unpack(raw)
-            _check_arrays(arrays)
-            means = [
-                arrays[f"mean.{k}"] for k in range(sum(name.startswith("mean.") for name in arrays))
-            ]
-            words = [
-                Counts(*(arrays[f"words.{k}.{name}"] for name in _COUNTS))
-                for k in range(sum(name.endswith(".keys") for name in arrays))
-            ]
-            return cls(arrays["rows"], means, arrays["scales"], words, path)
-
-
-_COUNTS = ("keys", "starts", "rows", "counts", "lengths")
-_KINDS = {
-    "rows": ("u4", 1),
-    "scales": ("f4", 2),
-    "mean": ("f4", 2),
-    "words.keys": ("u8", 1),
-    "words.starts": ("i8", 1),
-    "words.rows": ("u2", 1),
-    "words.lengths": ("f4", 1),
-}
-"""The type and the number of dimensions of each array but the counts."""
-
-
-def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise ValueError unless arrays have the types and shapes of a segment's."""
-    offsets = arrays["rows"]
-    for name, array in arrays.items():
-        kind = re.sub(r"\.\d+", "", name)
-        dtype, dimensions = _KINDS.get(kind, (array.dtype, 1))
-        each = kind in ("scales", "mean", "words.lengths")  # one for each passage
-        if (
-            (array.dtype, array.ndim) != (dtype, dimensions)
-            or (each and len(array) != len(offsets))
-            or (kind == "scales" and not are_finite(array, least=0))
-        ):
-            raise ValueError(f"{name}: {array.dtype} of shape {array.shape} is not of a segment")
-    steps = np.diff(offsets.astype(np.int64))
-    if not 0 < len(offsets) <= MOST_ROWS or offsets[0] or (steps <= 0).any():
-        raise ValueError("rows: expected numbers that ascend from 0")
-
-
-def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of safetensors, which, unlike those that `load` returns, share memory."""
-    end = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-    header, body, arrays = json.loads(raw[8:end].tobytes()), raw[end:], {}
-    for name, entry in header.items():
-        kind, bits = entry["dtype"][0].lower(), int(entry["dtype"][1:])
-        content = body[slice(*entry["data_offsets"])].view(f"<{kind}{bits // 8}")
-        arrays[name] = content.reshape(entry["shape"])
-    return arrays
 
 
 class Texts:
@@ -236,37 +58,6 @@ class Texts:
         """Return which positions match a filter."""
         condition = parse(filter)
         return np.array([matches(condition, p) for p in self._passages], dtype=bool)
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A segment in a state: its first row, and the mask of its passages that were not removed.
-
-    Attributes
-    ----------
-    alive : array of bool, shape (m,), or None
-        None if none was removed.
-    """
-
-    first: int
-    name: str
-    segment: Segment
-    alive: NDArray[np.bool_] | None = None
-
-    @property
-    def last(self) -> int:
-        """Its last row."""
-        return self.first + int(self.segment.offsets[-1])
-
-    @property
-    def kept(self) -> NDArray[np.bool_]:
-        """The mask of the passages that were not removed."""
-        return np.ones(len(self.segment), dtype=bool) if self.alive is None else self.alive
-
-    @property
-    def count(self) -> int:
-        """The number of passages that were not removed."""
-        return len(self.segment) if self.alive is None else int(np.count_nonzero(self.alive))
 
 
 @dataclass(frozen=True, eq=False)
@@ -583,7 +374,7 @@ class View(Searched):
                 continue
             product, errors[:, place] = self._multiply(block, number, scan)
             found.append(product)
-            require_finite(found[-1:], _LARGEST_PRODUCT)
+            require_finite(found[-1:], LARGEST_PRODUCT)
 
         def compute(place: int, row: int, columns: NDArray[np.int64]) -> FloatArray:
             positions, query = self.positions(columns), cast(FloatArray, blocks[place])[row]
@@ -595,7 +386,7 @@ class View(Searched):
                     # Not a matrix product, whose sums may differ between equal rows. With the order
                     # of einsum's sums, those in float32 would be further off.
                     exact[some][places] = np.einsum("ij,j->i", means, query, dtype=np.float64)
-            require_finite([exact], _LARGEST_PRODUCT)
+            require_finite([exact], LARGEST_PRODUCT)
             return exact
 
         return Compared(found, errors, compute)

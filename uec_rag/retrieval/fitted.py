@@ -1,0 +1,322 @@
+"""The index that learns: it fits its ensemble, without labels, and is calibrated with labels."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any, Self
+
+from uec_rag.base.checks import check_k, check_share, check_type
+from uec_rag.base.files import as_path
+from uec_rag.encoders.black_box import EncoderFailed
+from uec_rag.encoders.loading import EncoderLike
+from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval import learn, save
+from uec_rag.retrieval.fitting import FitMode, OwnFit, one_at_a_time
+from uec_rag.retrieval.index import Index
+from uec_rag.retrieval.labelled import check_labels
+from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.candidates import CandidateStore, saved_store
+from uec_rag.stores.local import LocalStore
+from uec_rag.stores.source import SourceStore
+
+_AGAIN = 60.0  # seconds after which a fit that failed is tried again
+_log = logging.getLogger("uec_rag")
+
+
+class FittedIndex(Index):
+    """An index whose ensemble is fitted to its passages, once, when it is first searched."""
+
+    @property
+    def _is_unfitted(self) -> bool:
+        """True if confidence comes from neither a fit nor a calibration."""
+        return self.calibration is None and self.uec.fitted.confidence_model is None
+
+    def calibrate(
+        self,
+        queries: Sequence[str],
+        relevant_ids: Sequence[Collection[str]],
+        *,
+        unanswerable_rate: float = 0.1,
+        k: int = 10,
+    ) -> Self:
+        """Fit relevance and confidence to labelled queries of this corpus.
+
+        Parameters
+        ----------
+        queries : sequence of str
+            Typical queries of users, ideally a few hundred, including some that the corpus does not
+            answer.
+        relevant_ids : sequence of collection of str
+            Ids of the passages that answer each query; empty if none does.
+        unanswerable_rate : float
+            Share of the users' queries that the corpus does not answer. It is used if all labelled
+            queries have an answer; unanswerable ones are then made by hiding answers.
+        k : int
+            A query counts as answered if one of its first k hits is relevant.
+
+        Returns
+        -------
+        self
+            With `calibration` and `report` set.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there is not one collection of ids per query, if an id is not in the index, if no
+            query has any ids, or if there are too few queries.
+        """
+        k = check_k(k)
+        check_share(unanswerable_rate, "unanswerable_rate", "a share in [0, 1)")
+        self._fit_once()
+        store = self.store.snapshot()
+        wanted = check_labels(queries, relevant_ids, store)
+        self.calibration = learn.calibrate_with_labels(
+            self.uec, store, queries, wanted, unanswerable_rate=unanswerable_rate, k=k
+        )
+        if not self._home.read_only and not self._is_snapshot:
+            self._home.change_settings({"calibration": self.calibration.metadata()})
+            self._settings = self._home.settings
+        return self
+
+    def fit_from(
+        self, passages: Sequence[Passage] | None = None, *, show_progress: bool | None = None
+    ) -> Self:
+        """Fit the ensemble on questions made of passages, without labels, in a copy of its own.
+
+        The questions, 148 at most, are headings and the first sentences of passages, which the rest
+        of these answers. Each is embedded once, as is what answers it; the passages of the index
+        are not embedded again. The first search does the same by itself unless ``fit=False``, once,
+        if there are 64 passages or more that can be listed.
+
+        Parameters
+        ----------
+        passages : sequence of Passage, optional
+            Passages like those of the index; by default its own, which a source of candidates may
+            not be able to list.
+        show_progress : bool, optional
+            Whether to show progress; by default on a terminal, after two seconds.
+
+        Returns
+        -------
+        self
+            With another `uec`. A calibration or a gate must be made again.
+
+        Raises
+        ------
+        TypeError
+            If one is not a passage.
+        ValueError
+            If fewer than 32 questions can be made, or no model is the ensemble's whose vectors can
+            be fitted as they are: one with the identity as last layer.
+        PermissionError
+            If the index is only read.
+        """
+        given = learn.sample_passages(self.store) if passages is None else [*passages]
+        instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
+        for passage in given:
+            check_type(passage, Passage, "passages", "Passage objects", instead)
+        before = self.uec
+        self._use_fit(learn.fit_without_labels(before, given, show_progress=show_progress), given)
+        if isinstance(self.store, SourceStore) and passages is not None:
+            learn.remember(before, self.store, self.uec.fitted)
+        return self
+
+    def _fit_is_due(self) -> bool:
+        """Return whether to fit the ensemble now."""
+        own = self._own_fit
+        if not own.is_due or self._is_snapshot or time.monotonic() < own.not_before:
+            return False
+        if self.uec.is_fitted or (self._is_large_enough and self._must_stay):
+            own.is_due = False
+        return own.is_due and self._is_large_enough
+
+    @property
+    def _is_large_enough(self) -> bool:
+        """False if there may be more passages later, to fit the ensemble on."""
+        return not isinstance(self.store, LocalStore) or len(self) >= learn.ENOUGH
+
+    def _fit_once(self) -> bool:
+        """Fit an ensemble without a fit at the first search, for which others of this index wait.
+
+        Returns whether it is fitted beside searches now.
+        """
+        if not self._fit_is_due():
+            return False
+        beside = self._own_fit.mode == "background"
+        running = self._own_fit.begin(self._fit, here=not beside)
+        if beside:
+            return not running.done()
+        running.result()
+        return False
+
+    async def afit_once(self) -> None:
+        """Wait for the fit that the first search makes, in a thread that no event loop needs."""
+        own = self._own_fit
+        if not own.is_due or self._is_snapshot or own.mode == "background":
+            return
+
+        def begin() -> Future[None] | None:
+            return own.begin(self._fit, here=False) if self._fit_is_due() else None
+
+        if (running := await asyncio.to_thread(begin)) is not None:
+            await asyncio.wrap_future(running)
+
+    def _fit(self) -> None:
+        """Fit the ensemble; if a service fails, or in the background, it is tried again later."""
+        own = self._own_fit
+        try:
+            with one_at_a_time(learn.key_of(self.uec, self.store)):
+                if (found := learn.fit_own(self.uec, self.store)) is not None:
+                    self._use_fit(*found)
+        except Exception as error:
+            own.not_before = time.monotonic() + _AGAIN
+            if not isinstance(error, EncoderFailed) and own.mode != "background":
+                raise
+            _log.warning("uec_rag: not fitted, which is tried again later: %s", error)
+            return
+        own.is_due = False
+
+    @property
+    def _must_stay(self) -> bool:
+        """True if something was made with the ensemble as it is."""
+        gate = self.gate
+        is_engine = isinstance(self.store, CandidateStore) and not isinstance(
+            self.store, SourceStore
+        )
+        has_own_gate = gate is not None and gate.max_wrong is None
+        is_calibrated = self.calibration is not None or has_own_gate or bool(self.labels)
+        return is_engine or self._home.read_only or is_calibrated
+
+    def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
+        """Take another fit of the ensemble, with which all passages are scored from now on."""
+        home, before = self._home, self.uec
+        with ExitStack() as until_swapped:
+            if isinstance(self.store, SourceStore):  # it encodes what it finds
+                source = self.store.with_ensemble(made)
+                if passages:
+                    source.learn_words(passages)
+                until_swapped.enter_context(self._own_fit.swapping)
+                save.record(home, source, made, self.calibration)
+                self.store = source
+            else:
+                with self.changing():
+                    view = self.store.snapshot()
+                    self._written.delete([passage.id for passage in view.passages()])
+                    self._written.bind(made.fingerprint)
+                    for some, gaussians in learn.refit(view, before, made):
+                        self._written.add(some, gaussians)
+                    save.record_ensemble(home, made)
+                    until_swapped.enter_context(self._own_fit.swapping)  # before others see it
+            self.uec, self._posteriors = made, made.fitted.posteriors
+            self._settings = home.settings
+
+    @property
+    def report(self) -> str:
+        """The description of how relevance and confidence were learned, and of limitations."""
+        if self.calibration is not None:
+            return str(self.calibration)
+        if self._is_unfitted:
+            return (
+                "The ensemble is not fitted, so confidence is unreliable: it comes from a model "
+                "that was learned on other ensembles' similarities, standardised over the corpus. "
+                "Call fit_from(passages), which needs 32 questions made of them and no labels, or "
+                "calibrate."
+            )
+        fit = self.uec.report
+        made = f"The ensemble is {fit.source}. " if fit is not None and fit.source else ""
+        return (
+            f"{made}Confidence was learned on other collections and may be off on this one; with "
+            "labels, calibrate corrects it."
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        uec: UEC | None = None,
+        *,
+        read_only: bool = False,
+        encoders: Mapping[str, EncoderLike] | None = None,
+        store: Store | None = None,
+        trust: bool = False,
+        fit: FitMode = True,
+    ) -> Self:
+        """Open a saved index; what is changed is on disk when the call returns.
+
+        Other processes may write at the same time; a search sees what they have written. `check`
+        verifies all checksums, of which opening reads few.
+
+        Parameters
+        ----------
+        path : path
+            The folder; a gate in it, "gate.json", decides in every search.
+        uec : UEC, optional
+            The ensemble that the index was made with; by default, the saved one is loaded.
+        read_only : bool
+            Whether the folder is only read, as where nothing can be written.
+        encoders : mapping, optional
+            As in `UEC.load`, for encoders that cannot be loaded by name.
+        store : Store, optional
+            The store of an index in an engine, which is never opened from the saved folder alone.
+        trust : bool
+            Whether to trust the folder and download the models that it names, as in `UEC.load`.
+        fit : bool or "background"
+            Whether the first search may fit an ensemble that has no fit; never if it is only read.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no saved index.
+        IndexCorrupted
+            If the saved index is damaged.
+        FingerprintMismatch
+            If `uec` or one of its encoders is not the one that the index was made with.
+        PermissionError
+            If nothing can be written there, and `read_only` is false.
+        ValueError
+            If an encoder or the store must be passed, or if a model needs to be downloaded without
+            `trust`.
+        """
+        check_type(uec, UEC | None, "uec", "a UEC or None")
+        home = save.open_home(as_path(path), read_only=read_only)
+        own = uec or partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
+        try:
+            retriever = save.read_whole(home, partial(cls._open, home, own, store))
+        except BaseException:
+            home.close()
+            raise
+        retriever._own_fit = OwnFit(fit)
+        with suppress(OSError, ValueError):  # a damaged gate is reported when it is to decide
+            _ = retriever.gate
+        return retriever
+
+    @classmethod
+    def _open(
+        cls,
+        home: LocalStore,
+        uec: UEC | Callable[[Mapping[str, Any]], UEC],
+        store: Store | None,
+        settings: Mapping[str, Any],
+    ) -> Self:
+        """Open an index with these settings; `uec`: the ensemble, or what loads it."""
+        elsewhere = saved_store(settings, store)
+        load, own = (None, uec) if isinstance(uec, UEC) else (uec, uec(settings))
+        have_other_stems = save.check_made_with(home, settings, own)
+        if isinstance(elsewhere, SourceStore):
+            elsewhere = elsewhere.with_ensemble(own)
+        retriever = cls(own)
+        retriever.store = home if elsewhere is None else elsewhere
+        if len(retriever.store) and not have_other_stems:
+            retriever._written.bind(own.fingerprint)
+        retriever._home, retriever._settings, retriever._reload = home, settings, load
+        retriever.calibration = save.read_calibration(home, settings)
+        if have_other_stems:
+            retriever._use_fit(own, learn.passages_to_count(own, retriever.store, home))
+        return retriever

@@ -1,0 +1,376 @@
+"""What an index holds: its passages in SQLite, its segments, and what of both is remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
+from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
+from uec_rag.base.unlocked import Living, cached_property
+from uec_rag.stores import filters
+from uec_rag.stores.base import (
+    Checked,
+    Filter,
+    Passage,
+    dates_of,
+    restore_dates,
+)
+from uec_rag.stores.local.database import Database
+from uec_rag.stores.local.segments import (
+    SegmentFolder,
+)
+from uec_rag.stores.local.view import State, Texts, View
+
+Mask: TypeAlias = NDArray[np.bool_]
+Record: TypeAlias = tuple[int, str, int, str, str | None, str]
+"""A row of the table of passages: the `COLUMNS`."""
+
+COLUMNS = "row, id, sum, metadata, dates, text"
+INSERT = f"INSERT INTO passages ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)"
+_AT_ONCE = 500  # passages in one statement
+_MOST_COLUMNS = 64  # metadata keys of filters whose values are kept; requests may name any number
+_READ = 10_000  # rows whose metadata are read at a time
+_REMEMBERED, _LONG = 4096, 4096  # passages that are remembered, and characters of one too long
+_METADATA = msgspec.json.Decoder(dict[str, Any])
+_VALUES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+to_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def sum_of(*texts: str | bytes | None) -> int:
+    """Return a checksum of what is stored of a passage or a setting."""
+    stored = list[bytes]()
+    for text in texts:  # a comprehension would be one more call for each hit
+        stored.append(text if isinstance(text, bytes) else (text or "").encode())
+    return zlib.crc32(b"\0".join(stored))
+
+
+def record_of(row: int, passage: Passage) -> Record:
+    """Return the columns of a passage."""
+    dates = dates_of(passage.metadata)
+    texts = to_json(passage.metadata), to_json(dates) if dates else None, passage.text
+    return row, passage.id, sum_of(passage.id, *texts), *texts
+
+
+def passage_of(record: Record, path: Path) -> Passage:
+    """Make a passage of its columns, after checking their sum."""
+    row, id_, sum_, metadata, dates, text = record
+    try:
+        if sum_ != sum_of(id_, metadata, dates, text):
+            raise ValueError("its checksum differs")
+        if not (isinstance(id_, str) and isinstance(text, str)):
+            raise TypeError("its id or its text is no text")
+        passage = Passage(id_, text, Checked(_METADATA.decode(metadata)))
+        if dates:
+            restore_dates(passage.metadata, json.loads(dates))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise corruption(
+            path, f"does not hold a passage in row {row} ({error}); build the index again."
+        ) from error
+    return passage
+
+
+def _runs_python(condition: filters.Condition) -> bool:
+    return any(map(callable, filters.leaves(condition)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """The values that the passages of an index have under a key of their metadata.
+
+    They are read at the first filter on the key, and each different one is kept once. Rows never
+    change, so later filters read the new rows only. A comparison is made once for each value.
+
+    Attributes
+    ----------
+    values : list of dict
+        The different values, each in metadata of its own; the first is that of no value.
+    numbers : dict
+        The position of each among them, by its JSON and whether it is a date.
+    codes : int array, shape (rows,)
+        The position of each row's value.
+    """
+
+    values: list[dict[str, Any]] = field(default_factory=lambda: [{}])
+    numbers: dict[tuple[bytes, bool], int] = field(default_factory=dict)
+    codes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+
+    @cached_property
+    def _index(self) -> dict[Hashable, list[int]]:
+        """The positions of the values with a name, see `names_of`."""
+        return _positions(map(filters.names_of, self._bare))
+
+    @cached_property
+    def _items(self) -> dict[Hashable, list[int]]:
+        """The positions of the lists with an item."""
+        lists = (value if isinstance(value, list) else () for value in self._bare)
+        return _positions({*map(filters.name_of, items)} for items in lists)
+
+    @cached_property
+    def _texts(self) -> list[tuple[int, str]]:
+        """The values that are texts, with their positions."""
+        return [(at, one) for at, one in enumerate(self._bare) if isinstance(one, str)]
+
+    @cached_property
+    def _floats(self) -> NDArray[np.float64]:
+        """The values that are numbers, and NaN for others."""
+        return np.array(
+            [np.nan if type(one) not in (int, float) else one for one in self._bare], np.float64
+        )
+
+    @property
+    def _bare(self) -> Iterator[Any]:
+        return (value for one in self.values for value in (one.values() or (_NONE,)))
+
+    def fits(self, condition: filters.Compare) -> Mask:
+        """Return which of the values satisfy a condition on the key."""
+        found = np.zeros(len(self.values), dtype=bool)
+        match condition:
+            case filters.Compare((_,), "$eq" | "$in"):
+                found[[at for name in condition.names for at in self._index.get(name, ())]] = True
+            case filters.Compare((_,), "$contains", asked):
+                found[self._items.get(filters.name_of(asked), [])] = True
+                if isinstance(asked, str):
+                    found[[at for at, text in self._texts if asked in text]] = True
+            case filters.Compare((_,), operator, int() | float() as asked) if (
+                operator in filters.ORDERS and not isinstance(asked, bool)
+            ):
+                found = filters.ORDERS[operator](self._floats, asked)
+            case _:
+                found[:] = [filters.holds(condition, value) for value in self.values]
+        return found
+
+    def extend(self, key: str, rows: int, database: Database) -> _Column:
+        """Return the column of the first `rows` rows of an index."""
+        values, numbers, codes = [*self.values], dict(self.numbers), np.zeros(rows, dtype=np.int32)
+        codes[: len(self.codes)] = self.codes
+        sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
+        for start in range(len(self.codes), rows, _READ):
+            for row, metadata, dates in database.ask(sql, [start, min(rows, start + _READ)]):
+                if (value := _VALUES.decode(metadata).get(key)) is None:
+                    continue
+                name = bytes(value), bool(dates) and key in json.loads(dates)
+                if name not in numbers:
+                    numbers[name] = len(values)
+                    values.append({key: msgspec.json.decode(value)})
+                    restore_dates(values[-1], [key] * name[1])
+                codes[row] = numbers[name]
+        return _Column(values, numbers, codes)
+
+
+_NONE = object()
+
+
+def _positions(names: Iterable[Iterable[Hashable]]) -> dict[Hashable, list[int]]:
+    found: dict[Hashable, list[int]] = {}
+    for position, some in enumerate(names):
+        for name in some:
+            found.setdefault(name, []).append(position)
+    return found
+
+
+class Contents(Texts):
+    """The contents of an index: its database, its segments, and passages that were read."""
+
+    def __init__(self, folder: Path | None, *, read_only: bool, create: bool = True) -> None:
+        self.database = Database(folder, read_only=read_only, create=create)
+        self.segments = SegmentFolder(folder)
+        self._known = dict[int, Passage]()  # by row, which never changes
+        self._columns = dict[str, _Column]()  # of the metadata that filters asked for
+        self.states = Living[State]()  # that views of this process may have
+        self._gone = dict[int, Record]()  # what these read, and the files have not any more
+        self._gone_in = 0  # the version that removed the last of them
+        all_contents.add(self)
+
+    def read(self, rows: Sequence[int]) -> list[Passage]:
+        """See `Texts`."""
+        known, path = self._known, self.database.path
+        found = {row: known[row] for row in rows if row in known}
+        if gone := self._gone.copy():
+            found |= {row: passage_of(gone[row], path) for row in rows if row in gone}
+            if all(state.version >= self._gone_in for state in self.states):
+                for row in gone:  # the views that needed them are gone, too
+                    self._gone.pop(row, None)
+        is_kept = not self.database.is_writing
+        for block in self.records([row for row in rows if row not in found]):
+            for record in block:
+                found[record[0]] = passage = passage_of(record, path)
+                if is_kept and len(passage.text) <= _LONG:
+                    known[record[0]] = passage
+        if len(known) > _REMEMBERED:
+            self._known = {}
+        if len(found) < len({*rows}):
+            raise IndexCorrupted(
+                "store: a passage is missing whose vector is there. If it was deleted since this "
+                "view was made, make a new view; else build the index again."
+            )
+        return [found[row] for row in rows]
+
+    def keep(self, gone: Mapping[int, Record], version: int) -> None:
+        """Keep passages in memory that a version removes from files, while views may read them."""
+        self._gone_in = version  # first, for threads that copy `_gone` meanwhile
+        self._gone.update(gone)
+
+    def records(self, rows: Sequence[int]) -> Iterator[list[Record]]:
+        """Read the columns of rows that there are, in ascending order, without parsing them.
+
+        Yields those of up to `_AT_ONCE` rows at a time.
+        """
+        for start in range(0, len(rows), _AT_ONCE):
+            some = ",".join(map(str, rows[start : start + _AT_ONCE]))
+            sql = f"SELECT {COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
+            yield self.database.ask(sql)
+
+    def rows_of(self, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """See `Texts`."""
+        # Escaped, since SQLite takes no lone surrogate.
+        sql = "SELECT id, row FROM passages WHERE id IN (SELECT value FROM json_each(?))"
+        asked = [id_ for id_ in {*ids} if isinstance(id_, str)]
+        return self.database.ask(sql, [json.dumps(asked)])
+
+    def select(self, view: View, filter: Filter) -> Mask:
+        """See `Texts`."""
+
+        def mask(condition: filters.Condition, among: Mask) -> Mask:
+            """Return which of some positions satisfy a condition."""
+            found = np.zeros_like(among)
+            match condition:
+                case filters.Compare(keys):
+                    column = self._column(keys[0], view.state.next_row)
+                    found = column.fits(condition)[column.codes[view.state.rows]]
+                case filters.HasId(ids):
+                    found[[*view.find(ids).values()]] = True
+                case filters.Join("and", conditions):
+                    found = among
+                    for one in sorted(conditions, key=_runs_python):  # last, over what is left
+                        found = mask(one, found)
+                case filters.Join(kind, conditions):
+                    for one in sorted(conditions, key=_runs_python):
+                        found |= mask(one, among & ~found)
+                    found = ~found if kind == "not" else found
+                case _:
+                    positions = np.flatnonzero(among)
+                    passages = View(view.state, view.texts, positions).passages()
+                    found[positions] = [bool(condition(passage)) for passage in passages]
+            return among & found
+
+        return mask(filters.parse(filter), view.mask)
+
+    def _column(self, key: str, rows: int) -> _Column:
+        """Return the column of a key, which is read as far as it is not known."""
+        column = self._columns.get(key, _Column())
+        if len(column.codes) < rows:  # several threads may read them: they read the same
+            with as_corrupted(self.database.path):
+                column = column.extend(key, rows, self.database)
+            if not self.database.is_writing:  # else it may be undone
+                for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
+                    self._columns.pop(oldest, None)
+                self._columns[key] = column
+        return column
+
+    def check(self, rows: NDArray[np.int64]) -> tuple[int, int]:
+        """Verify the checksums of all segments, and of the passages of some rows.
+
+        Returns the number of passages of these rows, and that of all.
+        """
+        self.database.check()
+        path = self.database.path
+        named = "SELECT name, sha256 FROM segments"
+        for name, digest in () if self.database.in_memory else self.database.ask(named):
+            file = self.segments.path(name)
+            try:
+                with open_regular(file) as content:
+                    found = hashlib.file_digest(content, "sha256").hexdigest()
+            except FileNotFoundError:
+                if (name, digest) in self.database.ask(named):
+                    raise
+                continue  # another process has merged it since
+            if found != digest:
+                raise corruption(
+                    file,
+                    f"has other contents than were written (its sha256 is {found}, expected "
+                    f"{digest}); build the index again.",
+                )
+        every = chain.from_iterable(self.records(rows.tolist()))
+        read = sum(bool(passage_of(record, path)) for record in every)
+        living = "SELECT count(*) FROM passages WHERE row NOT IN (SELECT row FROM dead)"
+        [(there,)] = self.database.ask(living)
+        return read, there
+
+
+all_contents = Living[Contents]()
+"""Those of all indexes that are open in this process."""
+
+
+@dataclass
+class Transaction:
+    """The changes of the thread that writes, before others see them.
+
+    Attributes
+    ----------
+    version : int
+        That of the state after it.
+    after : list of callable
+        What to do once it is on disk: remove the files that it names no more.
+    """
+
+    state: State
+    settings: dict[str, Any]
+    version: int
+    after: list[Callable[[], object]] = field(default_factory=list)
+
+
+def put_settings(connection: sqlite3.Connection, settings: Mapping[str, Any]) -> None:
+    """Record settings, each with its checksum."""
+    for key, value in settings.items():
+        text = value if isinstance(value, bytes) else to_json(value)
+        insert = "INSERT OR REPLACE INTO settings (key, value, sum) VALUES (?, ?, ?)"
+        connection.execute(insert, [key, text, sum_of(key, text)])
+
+
+def select_rows(
+    connection: sqlite3.Connection, sql: str, parameters: Sequence[int]
+) -> NDArray[np.int64]:
+    """Return the rows that a statement selects, ascending."""
+    found = [*connection.execute(f"{sql} ORDER BY row", parameters)]
+    return np.array(found, dtype=np.int64).ravel()
+
+
+def mark_dead(connection: sqlite3.Connection, rows: Sequence[int], version: int) -> None:
+    """Record that rows were deleted by the transaction of a version."""
+    now = time.time()
+    connection.executemany(
+        "INSERT INTO dead (row, at, version) VALUES (?, ?, ?)",
+        [(row, now, version) for row in rows],
+    )
+
+
+def check_folder(folder: Path, *, read_only: bool) -> None:
+    """Raise FileNotFoundError or FileExistsError unless an index is, or can be, in a folder."""
+    if os.path.lexists(folder / DATABASE):  # or something in its place
+        return
+    refuse_outdated(folder)
+    if read_only:
+        raise FileNotFoundError(
+            f"path: no saved index at {str(folder)!r}; expected {DATABASE} there."
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(
+            f"path: {str(folder)!r} exists and is not a saved index; choose another path or remove "
+            "it."
+        )
+    folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,340 @@
+"""The segments of an index: vectors and word counts of some passages, in memory or in files.
+
+A segment is arrays that never change. Each encoder's queries are multiplied with that encoder's
+block of the means alone, which is fastest if its rows are contiguous. In a file, the arrays are in
+the format of safetensors, and are mapped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy as safetensors
+from numpy.typing import NDArray
+
+from uec_rag.base.checks import are_finite
+from uec_rag.base.counts import MOST_ROWS, Counts
+from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
+from uec_rag.base.files import open_regular, to_disk
+from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.unlocked import cached_property
+from uec_rag.stores.base import (
+    Schema,
+)
+from uec_rag.stores.local.scan import Scan
+
+SEGMENTS = "segments"
+"""The name of the folder of the segments in that of an index."""
+
+_RUN, _FACTOR = 8, 4  # segments of a size that are merged, and the factor between two sizes
+_DEAD = 0.5  # share of deleted passages above which a segment is written again
+_NAME = re.compile(r"[0-9a-f]{32}")
+_SUFFIX = ".safetensors"
+_COUNTS = ("keys", "starts", "rows", "counts", "lengths")
+_KINDS = {
+    "rows": ("u4", 1),
+    "scales": ("f4", 2),
+    "mean": ("f4", 2),
+    "words.keys": ("u8", 1),
+    "words.starts": ("i8", 1),
+    "words.rows": ("u2", 1),
+    "words.lengths": ("f4", 1),
+}
+"""The type and the number of dimensions of each array but the counts."""
+LARGEST_PRODUCT = 1e18
+"""The largest product of a stored mean and a query's; its square does not overflow float32."""
+
+
+def require_finite(numbers: Sequence[FloatArray], most: float = math.inf) -> None:
+    """Check that stored numbers, or results computed from them, are finite.
+
+    Opening an index reads as little of its means as possible, so damage is only detected here.
+
+    IndexCorrupted if a number is NaN or infinite, or its absolute value exceeds `most`.
+    """
+    for some in numbers:
+        if not are_finite(some, least=-most, most=most):
+            raise IndexCorrupted(
+                "store: a stored vector gives NaN or infinity: it is damaged, or longer than "
+                "float32 can multiply. Run `uec-rag check`, and build the index again."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The vectors and word counts of up to `MOST_ROWS` passages.
+
+    Attributes
+    ----------
+    offsets : uint32 array, shape (m,)
+        The rows of the passages, ascending from 0, relative to the first.
+    means : sequence of array, shape (m, d_k)
+    scales : array, shape (m, r)
+        The factors of the variances.
+    words : sequence of Counts
+        One for each sparse block.
+    path : Path
+        The file, for messages.
+    """
+
+    offsets: NDArray[np.uint32]
+    means: Sequence[FloatArray]
+    scales: FloatArray
+    words: Sequence[Counts]
+    path: Path = Path()
+
+    @classmethod
+    def from_gaussians(cls, gaussians: Gaussian) -> Segment:
+        """Make a segment of consecutive rows."""
+        edges = np.cumsum([0, *gaussians.widths]).tolist()
+        means = [
+            np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
+        ]
+        words = [Counts.from_terms(terms) for terms in gaussians.terms]
+        offsets = np.arange(len(gaussians), dtype=np.uint32)
+        return cls(offsets, means, np.array(gaussians.scales), words)
+
+    @classmethod
+    def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
+        """Join segments, given their first rows and masks of the rows to keep, at least one.
+
+        Returns the first row and the segment.
+        """
+        one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
+        rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
+        means = [
+            np.concatenate([part.means[k][keep] for part, keep in kept])
+            for k in range(len(one.means))
+        ]
+        scales = np.concatenate([part.scales[keep] for part, keep in kept])
+        words = [
+            Counts.join([(part.words[k], keep) for part, keep in kept])
+            for k in range(len(one.words))
+        ]
+        return int(rows[0]), cls((rows - rows[0]).astype(np.uint32), means, scales, words)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @cached_property
+    def longest(self) -> float:
+        """An upper bound of the norms of the means."""
+        squares = (np.linalg.norm(mean, axis=1).max(initial=0.0) ** 2 for mean in self.means)
+        return float(np.sqrt(sum(squares, np.float64()))) * (1 + 1e-5)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The dimensions d_k of the blocks."""
+        return tuple(mean.shape[1] for mean in self.means)
+
+    @cached_property
+    def scans(self) -> list[Scan]:
+        """The means in bytes, made at the first search of many passages, which reads all of them.
+
+        They are not in the file, so that opening an index reads nothing of them.
+        """
+        require_finite(self.means, LARGEST_PRODUCT)
+        return [*map(Scan.from_means, self.means)]
+
+    @cached_property
+    def checked_words(self) -> Sequence[Counts]:
+        """The word counts, checked at the first use, since that reads all of them."""
+        for counts in self.words:
+            with as_corrupted(self.path):
+                counts.check()
+        return self.words
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name, as they are written."""
+        arrays: dict[str, NDArray[Any]] = {"rows": self.offsets, "scales": self.scales}
+        arrays |= {f"mean.{k}": mean for k, mean in enumerate(self.means)}
+        for k, counts in enumerate(self.words):
+            arrays |= {f"words.{k}.{name}": getattr(counts, name) for name in _COUNTS}
+        # safetensors ignores strides, and would write a transposed array in the wrong order.
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+    @classmethod
+    def read(cls, raw: NDArray[np.uint8], path: Path) -> Segment:
+        """Make a segment of the content of its file, with which it shares memory.
+
+        IndexCorrupted, which names `path`, if it is not that of a segment.
+        """
+        with as_corrupted(path):
+            arrays = _unpack(raw)
+            _check_arrays(arrays)
+            means = [
+                arrays[f"mean.{k}"] for k in range(sum(name.startswith("mean.") for name in arrays))
+            ]
+            words = [
+                Counts(*(arrays[f"words.{k}.{name}"] for name in _COUNTS))
+                for k in range(sum(name.endswith(".keys") for name in arrays))
+            ]
+            return cls(arrays["rows"], means, arrays["scales"], words, path)
+
+
+def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless arrays have the types and shapes of a segment's."""
+    offsets = arrays["rows"]
+    for name, array in arrays.items():
+        kind = re.sub(r"\.\d+", "", name)
+        dtype, dimensions = _KINDS.get(kind, (array.dtype, 1))
+        each = kind in ("scales", "mean", "words.lengths")  # one for each passage
+        if (
+            (array.dtype, array.ndim) != (dtype, dimensions)
+            or (each and len(array) != len(offsets))
+            or (kind == "scales" and not are_finite(array, least=0))
+        ):
+            raise ValueError(f"{name}: {array.dtype} of shape {array.shape} is not of a segment")
+    steps = np.diff(offsets.astype(np.int64))
+    if not 0 < len(offsets) <= MOST_ROWS or offsets[0] or (steps <= 0).any():
+        raise ValueError("rows: expected numbers that ascend from 0")
+
+
+def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of safetensors, which, unlike those that `load` returns, share memory."""
+    end = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+    header, body, arrays = json.loads(raw[8:end].tobytes()), raw[end:], {}
+    for name, entry in header.items():
+        kind, bits = entry["dtype"][0].lower(), int(entry["dtype"][1:])
+        content = body[slice(*entry["data_offsets"])].view(f"<{kind}{bits // 8}")
+        arrays[name] = content.reshape(entry["shape"])
+    return arrays
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A segment in a state: its first row, and the mask of its passages that were not removed.
+
+    Attributes
+    ----------
+    alive : array of bool, shape (m,), or None
+        None if none was removed.
+    """
+
+    first: int
+    name: str
+    segment: Segment
+    alive: NDArray[np.bool_] | None = None
+
+    @property
+    def last(self) -> int:
+        """Its last row."""
+        return self.first + int(self.segment.offsets[-1])
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """The mask of the passages that were not removed."""
+        return np.ones(len(self.segment), dtype=bool) if self.alive is None else self.alive
+
+    @property
+    def count(self) -> int:
+        """The number of passages that were not removed."""
+        return len(self.segment) if self.alive is None else int(np.count_nonzero(self.alive))
+
+
+class SegmentFolder:
+    """The segments of an index, in files of its folder or in memory."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = None if folder is None else folder / SEGMENTS
+        self._held: dict[str, Segment] = {}  # all in memory, or those that are open
+
+    def path(self, name: str) -> Path:
+        """Return the file of a segment."""
+        return (self.folder or Path(":memory:")) / (name + _SUFFIX)
+
+    def write(self, segment: Segment) -> tuple[str, str]:
+        """Keep a segment; return its name and hash."""
+        name = secrets.token_hex(16)
+        if self.folder is None:
+            self._held[name] = segment
+            return name, ""
+        content = safetensors.save(segment.arrays())
+        self.folder.mkdir(exist_ok=True)
+        self.path(name).write_bytes(content)
+        to_disk(self.path(name))
+        to_disk(self.folder)
+        return name, hashlib.sha256(content).hexdigest()
+
+    def open(self, name: str) -> Segment:
+        """Return a segment; IndexCorrupted if it is missing or damaged."""
+        if name not in self._held:
+            path = self.path(name)
+            if not _NAME.fullmatch(name):
+                raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
+            with as_corrupted(path):
+                with open_regular(path) as file:
+                    # Copy-on-write, since torch does not accept read-only arrays.
+                    content = np.memmap(file, np.uint8, "c")
+                # As a plain array, whose slices are four times as fast.
+                self._held[name] = Segment.read(np.asarray(content), path)
+        return self._held[name]
+
+    def forget(self, named: Iterable[str]) -> None:
+        """Let go of open segments that are not named any more."""
+        for name in self._held.keys() - named:
+            self._held.pop(name, None)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove segments that nothing names any more."""
+        for name in names:
+            self._held.pop(name, None)
+            if self.folder is not None:
+                with suppress(OSError):  # it may be open elsewhere, on Windows
+                    self.path(name).unlink(missing_ok=True)
+
+    def sweep(self, named: set[str]) -> None:
+        """Remove the files that a killed writer left; the caller has the turn to write."""
+        if self.folder is not None and self.folder.is_dir():
+            self.remove({file.stem for file in self.folder.glob(f"*{_SUFFIX}")} - named)
+
+
+def bury(part: Part, dead: NDArray[np.int64]) -> Part:
+    """Return a part without some rows, of which others may be none of its own."""
+    own = dead[(dead >= part.first) & (dead <= part.last)] - part.first
+    if not len(own):
+        return part
+    alive = part.kept.copy()
+    offsets = part.segment.offsets
+    at = np.minimum(np.searchsorted(offsets, own.astype(np.uint32)), len(offsets) - 1)
+    alive[at[offsets[at] == own]] = False
+    return replace(part, alive=alive)
+
+
+def check_alike(parts: Sequence[Part], schema: Schema) -> None:
+    """Raise ValueError unless segments fit what they share."""
+    for segment in (part.segment for part in parts):
+        own = segment.scales.shape[1], segment.widths, len(segment.words)
+        expected = schema.scales, schema.widths, len(schema.words)
+        if own != expected:
+            raise ValueError(f"a segment has vectors of {own}, expected {expected}")
+
+
+def to_merge(parts: Sequence[Part]) -> Sequence[Part]:
+    """Return neighbouring segments to join, if there are some."""
+    for part in parts:
+        if part.count < len(part.segment) * (1 - _DEAD):
+            return [part]
+    run = list(parts[-_RUN:])
+    if len(run) < _RUN or max(_level(part.count) for part in run) > _level(run[-1].count):
+        return []  # the last is smaller than others, and waits for more of its size
+    while sum(part.count for part in run) > MOST_ROWS:
+        run = run[1:]
+    is_full = 2 * sum(part.count for part in run) > MOST_ROWS
+    return run if len(run) == _RUN or (is_full and len(run) > 1) else []
+
+
+def _level(size: int) -> int:
+    """Return the level of a segment; sizes of one level differ by less than a factor."""
+    return int(math.log(max(1, size), _FACTOR))
