@@ -44,7 +44,7 @@ from benchmarks.quality.proof import MOST
 from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, sampled, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import level_of
+from uec_rag.confidence.fit_view import level_of
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders import CachedEncoder
 from uec_rag.encoders.black_box import BlackBoxEncoder

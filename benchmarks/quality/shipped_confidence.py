@@ -34,11 +34,10 @@ from benchmarks.quality.shared import Data, Sets, fit_calibrator, index_collecti
 from benchmarks.tables import print_table
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import weighted_sum
+from uec_rag.confidence.fit_view import FitView, fit_temperature
 from uec_rag.confidence.model import (
     ConfidenceModel,
     Examples,
-    FitView,
-    fit_temperature,
     shipped_model,
 )
 from uec_rag.encoders.lexical import ENGLISH

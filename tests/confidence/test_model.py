@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
+from uec_rag.confidence.fit_view import FitView, fit_temperature, level_of, with_level
 from uec_rag.confidence.model import (
     JUDGED,
     NEAREST,
@@ -14,14 +15,10 @@ from uec_rag.confidence.model import (
     ConfidenceModel,
     Examples,
     Features,
-    FitView,
     features,
-    fit_temperature,
-    level_of,
     shift_prior,
     shipped_model,
     sigmoid,
-    with_level,
 )
 from uec_rag.confidence.risk import reliability
 from uec_rag.ensemble.fit import corpus_views

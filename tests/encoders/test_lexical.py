@@ -108,28 +108,3 @@ def test_queries_carry_readable_words_and_weights():
     assert terms.labels == [{lexical.key_of("network"): "networks"}]
     assert sorted(terms.weights.tolist()) == [0.5, 2.0]
     assert Lexical().encode(["Networks"], "passage").terms.labels is None
-
-
-# In what a text is written: scripts by their letters, English by its small words.
-
-
-@pytest.mark.parametrize("row", rows_of("writing.csv"), ids=lambda row: row["text"])
-def test_a_text_is_written_in_what_most_of_its_letters_are(row):
-    assert lexical.writing_of(row["text"]) == row["written"]
-    assert lexical.letters_in(row["text"]) == lexical.letters_of(row["written"])
-
-
-def test_a_name_in_other_letters_does_not_change_what_a_question_is_written_in():
-    assert lexical.writing_of("Who was Фёдор of Russia?") == lexical.LATIN
-
-
-@pytest.mark.parametrize("text", ["", "42 + 1 = 43", "?!"])
-def test_a_text_without_letters_is_written_in_nothing(text):
-    assert lexical.writing_of(text) is None
-
-
-def test_texts_are_written_in_what_enough_of_them_are_in_the_most_frequent_first():
-    texts = ["这座桥"] * 5 + ["the bridge"] * 94 + ["мост"]
-    assert lexical.writings(texts) == (lexical.LATIN, "Chinese or Japanese characters")
-    assert lexical.writings(texts, least=0.5) == (lexical.LATIN,)
-    assert lexical.writings(["1984"]) == ()

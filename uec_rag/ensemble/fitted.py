@@ -14,7 +14,7 @@ from uec_rag.base.records import Record
 from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayer, Role
-from uec_rag.encoders.lexical import letters_in, letters_of, writing_of, writings
+from uec_rag.encoders.writing import letters_in, letters_of, writing_of, writings
 from uec_rag.ensemble import convolution
 from uec_rag.ensemble.convolution import Rule, Space
 from uec_rag.laplace.likelihood import Likelihood

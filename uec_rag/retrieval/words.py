@@ -16,6 +16,7 @@ from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.counterevidence import learned_ratios, log_likelihood_ratio
 from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.encoders import lexical
+from uec_rag.encoders.writing import LATIN, letters_in
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.siblings import Siblings, siblings
@@ -120,8 +121,8 @@ class Words:
         They are NaN, not known, if no encoder counts words, if the question is in another script
         than the first hit and not in Latin letters, or if it has no content word.
         """
-        script, rarity = lexical.letters_in(self.asked.text), self.content
-        is_foreign = script not in (lexical.LATIN, lexical.letters_in(self.hits[0].with_source))
+        script, rarity = letters_in(self.asked.text), self.content
+        is_foreign = script not in (LATIN, letters_in(self.hits[0].with_source))
         if not self.are_counted or not rarity or is_foreign:
             return np.nan, np.nan
         named = self.names if len(rarity) > 1 else rarity.keys()

@@ -1,0 +1,28 @@
+"""In what a text is written: scripts by their letters, English by its small words."""
+
+import pytest
+
+from tests.helpers import rows_of
+from uec_rag.encoders import writing
+
+
+@pytest.mark.parametrize("row", rows_of("writing.csv"), ids=lambda row: row["text"])
+def test_a_text_is_written_in_what_most_of_its_letters_are(row):
+    assert writing.writing_of(row["text"]) == row["written"]
+    assert writing.letters_in(row["text"]) == writing.letters_of(row["written"])
+
+
+def test_a_name_in_other_letters_does_not_change_what_a_question_is_written_in():
+    assert writing.writing_of("Who was Фёдор of Russia?") == writing.LATIN
+
+
+@pytest.mark.parametrize("text", ["", "42 + 1 = 43", "?!"])
+def test_a_text_without_letters_is_written_in_nothing(text):
+    assert writing.writing_of(text) is None
+
+
+def test_texts_are_written_in_what_enough_of_them_are_in_the_most_frequent_first():
+    texts = ["这座桥"] * 5 + ["the bridge"] * 94 + ["мост"]
+    assert writing.writings(texts) == (writing.LATIN, "Chinese or Japanese characters")
+    assert writing.writings(texts, least=0.5) == (writing.LATIN,)
+    assert writing.writings(["1984"]) == ()
