@@ -28,6 +28,9 @@ _READ = re.compile(
     r"(?:document|body|p|r|t|tbl|tr|tc|sdt|sdtContent|hyperlink|ins|moveTo|smartTag|customXml|hdr"
     r"|ftr|footnotes?|endnotes?)"
 )
+# What stands between runs, and which of their properties show.
+_MARKS = [f"{W}{name}" for name in ("proofErr", "bookmarkEnd", "lastRenderedPageBreak")]
+_LOOKS = {f"{W}{name}" for name in ("b", "i", "strike", "vertAlign", "rStyle", "caps", "smallCaps")}
 # What mammoth says of elements that hold nothing to read.
 _NOTHING = re.compile(
     r"w:(?:perm(?:Start|End)|(?:continuationS|s)eparator|tblPrEx|ffData|pgNum|sdtPr|sdtEndPr"
@@ -119,6 +122,7 @@ def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> N
         name = element.tag.rpartition("}")[2]
         if not _READ.fullmatch(name) and next(element.iter(f"{W}t"), None) is not None:
             unwrap(element)
+    _join_runs(root)
 
 
 def _replace(root: Element) -> None:
@@ -140,6 +144,28 @@ def _replace(root: Element) -> None:
         chosen = entries[int(at.get(f"{W}val", 0)) if at is not None else 0 :][:1]
         field = listed.getparent().getparent().getparent()
         field.addprevious(_run("".join(entry.get(f"{W}val") for entry in chosen)))
+
+
+def _join_runs(root: Element) -> None:
+    """Make one run of those of a paragraph that look alike to a reader of words.
+
+    Word begins another at each edit and each word that it does not know, and mammoth is slow.
+    """
+    for mark in [*root.iter(*_MARKS)]:
+        mark.getparent().remove(mark)
+    last, known = None, ""
+    for run in [*root.iter(f"{W}r")]:
+        looks, own = run.find(f"{W}rPr"), ""
+        for one in [] if looks is None else looks.findall("*"):
+            if one.tag in _LOOKS:
+                own += str(etree.tostring(one))
+            else:
+                looks.remove(one)
+        if last is not None and run.getprevious() is last and own == known:
+            last.extend([each for each in run if each is not looks])
+            run.getparent().remove(run)
+        else:
+            last, known = run, own
 
 
 def _hoist(root: Element, drawn: dict[str, str]) -> None:
