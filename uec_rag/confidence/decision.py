@@ -138,10 +138,19 @@ class Decision(Record):
     caveat: str = field(default="", compare=False)
 
     @classmethod
-    def empty(cls, basis: str = "", language: str = ENGLISH, code: Code = "nothing_found") -> Self:
+    def empty(
+        cls,
+        basis: str = "",
+        language: str = ENGLISH,
+        code: Code = "nothing_found",
+        caveat: str = "",
+    ) -> Self:
         """Create the decision to abstain if nothing was found."""
         reason = sentence(code, language)
-        return cls("abstain", reason, basis=basis, in_corpus=0.0, code=code, language=language)
+        if caveat:
+            reason = sentence("note", language, reason=reason, note=caveat)
+        told: dict[str, Any] = {"code": code, "language": language, "caveat": caveat}
+        return cls("abstain", reason, basis=basis, in_corpus=0.0, **told)
 
     def __post_init__(self) -> None:
         # Comparisons with NaN are all false: a gate would abstain, while user code such as
@@ -211,7 +220,8 @@ class Decision(Record):
         search = told.pop("search", {})
         known = told | cast(dict[str, Any], search if isinstance(search, Mapping) else {})
         known = {own: known.pop(name) for own, name in _NAMES.items() if name in known} | known
-        if known.get("threshold", 0.5) is None:  # JSON has no infinity
+        is_never = known.get("threshold", 0.5) is None  # JSON has no infinity
+        if is_never:
             del known["threshold"]
         made = super().restore(known)
         lines = {
@@ -221,7 +231,7 @@ class Decision(Record):
         language = made.language if "language" in known else language_of(made.reason)
         fields: dict[str, Any] = lines | {"readings": tuple(titled)}
         fields["language"] = check_language(language) or ENGLISH
-        if "threshold" not in known and isinstance(search, Mapping) and "threshold" in search:
+        if is_never:
             fields["threshold"] = math.inf
         return replace(made, **fields)
 

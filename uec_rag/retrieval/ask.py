@@ -151,9 +151,7 @@ def _nothing(method: Method, query: Query, code: Code) -> Result:
     names, language = method.fitted.names, method.language or query.language
     equal = np.full(len(names), 1 / len(names), dtype=np.float32)
     told: Code = code if query.text.strip() else "no_question"
-    decision = Decision.empty(method.basis, language, told)
-    if caveat := method.caveat_in(language):
-        decision = replace(with_note(decision, caveat), unfamiliar="", caveat=caveat)
+    decision = Decision.empty(method.basis, language, told, method.caveat_in(language))
     return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
 
 
