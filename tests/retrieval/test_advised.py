@@ -15,6 +15,7 @@ from uec_rag.retrieval.advised import advised_thresholds
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import pending_on_results
+from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Passage
 
 YES = Opinion(0.97, unclear=0.03, verdict="answer")
@@ -40,7 +41,7 @@ class Question(NamedTuple):
 
 def searched_for(questions):
     result, relevant = SearchResult([one.found for one in questions]), [frozenset(["right"])]
-    return LabelledSearch(result, relevant * len(questions), 1, lambda _: result, "", (), ())
+    return LabelledSearch(result, relevant * len(questions), 1, lambda _: result, Stamp())
 
 
 def thresholds(questions, share, **options):
