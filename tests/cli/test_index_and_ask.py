@@ -223,6 +223,19 @@ class TestUpdating:
             assert len(Retriever.load(tmp_path / "idx")) == before
         assert "1 new, 0 changed, 0 removed" in run(*made, "--update").stdout
 
+    @pytest.mark.parametrize("rewritten", ["# Hives\n\nHoney.", None], ids=["changed", "removed"])
+    def test_what_a_file_said_before_is_in_no_file_of_the_index(
+        self, run, folder, words, tmp_path, rewritten
+    ):
+        made, file = ("index", folder, "--out", tmp_path / "idx"), folder / "quirinus.md"
+        file.write_text("# Accounts\n\nThe account of Zwolle is overdrawn.")
+        run(*made, "--model", words, "--model", "bm25")
+        file.unlink() if rewritten is None else file.write_text(rewritten)
+        run(*made, "--update")
+        kept = b"".join(one.read_bytes() for one in (tmp_path / "idx").rglob("*") if one.is_file())
+        assert b"bees.md" in kept
+        assert (b"Zwolle" in kept, b"quirinus.md" in kept) == (False, rewritten is not None)
+
     def test_a_folder_of_other_files_is_refused(self, run, index, few):
         for said in (
             "4 files (bees.md, boats.md, bread.md, ...) would be removed",
