@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import as_list, check_k, check_share, check_text, check_type
-from uec_rag.base.errors import FingerprintMismatch, warn
+from uec_rag.base.errors import FingerprintMismatch, warn, warn_once
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.replies import Within
@@ -43,7 +43,7 @@ from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, 
 from uec_rag.stores.candidates import CandidateStore, saved_store
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.local import LocalStore
-from uec_rag.stores.source import SourceStore, warn_once
+from uec_rag.stores.source import SourceStore
 
 T = TypeVar("T")
 
