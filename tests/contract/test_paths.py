@@ -107,6 +107,21 @@ def test_words_are_looked_for_where_a_filter_looks(theirs):
     assert len(found.ids[0]) == 4
 
 
+def test_a_later_retriever_over_a_store_does_not_list_it_again(monkeypatch):
+    theirs = test_over.LangChainInChroma()
+    store = theirs.store(theirs.Member())
+    index = theirs.over(store, fit=False).index
+    expected = index.search(QUESTIONS).confidence
+    monkeypatch.setattr(store, "get", lambda **options: _get(store, **options))
+    found = theirs.over(store, fit=False).index.search(QUESTIONS)
+    np.testing.assert_allclose(found.confidence, expected)
+
+
+def _get(store, **options):
+    assert "limit" not in options, "it is listed"
+    return type(store).get(store, **options)
+
+
 class Twin(Embeddings):
     """A model that makes of the probes what a shipped model does, and of other texts anything."""
 

@@ -79,7 +79,8 @@ def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     given = sample_passages(store)
     if not uec.dimension:
         return None
-    if _are_plain(uec.encoders[:1], PROBES[0]) and (twin := fit_of_twin(uec.encoders, uec.fitted)):
+    twin = fit_of_twin(uec.encoders, uec.fitted)
+    if twin is not None and _are_plain(uec.encoders[:1], PROBES[0]):
         made = uec.with_cache()
         made.fitted = twin
         _log.info("uec_rag: %s is a model that comes with a fit.", uec.names[0])

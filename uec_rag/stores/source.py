@@ -9,6 +9,7 @@ lists its passages, words find candidates, too, and are as rare as in all of the
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -46,6 +47,7 @@ _MANY = 1000  # candidates that are filtered here if the store cannot run a filt
 _FEW = 3  # stored vectors that are compared for a gate
 _MOST_LISTED = 20_000  # passages whose words are counted
 
+_LISTED = deque[tuple[object, list[str], Listed]](maxlen=8)  # stores, with the words of late
 _OfOwn: TypeAlias = tuple[tuple[tuple[float, ...], ...], bool]
 
 
@@ -329,12 +331,20 @@ class SourceStore(CandidateStore):
 
     @property
     def _listed(self) -> Listed | None:
-        """The words of its passages, counted once for all views; None if it cannot list any."""
+        """The words of its passages, counted once for all views and later retrievers over it.
+
+        None if it cannot list any. Of passages that it gets later, words are not known.
+        """
         if not self._counted:
-            has_words = any(isinstance(one, TermEncoder) for one in self.uec.encoders)
-            some = self.examples(_MOST_LISTED) if self.can_look_up and has_words else []
-            kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
-            self._counted.append(Listed.count(kept, self.uec.encoders) if kept else None)
+            own = [one.revision for one in self.uec.encoders if isinstance(one, TermEncoder)]
+            theirs = self.source.theirs
+            known = [made for of, by, made in _LISTED if of is theirs is not None and by == own]
+            if not known and own and self.can_look_up:
+                some = self.examples(_MOST_LISTED)
+                kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
+                known = [Listed.count(kept, self.uec.encoders)] if kept else []
+                _LISTED.extend((theirs, own, made) for made in known)
+            self._counted.append(known[-1] if known else None)
         return self._counted[0]
 
     def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
