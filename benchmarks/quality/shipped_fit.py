@@ -8,8 +8,10 @@ collections (see `benchmarks.paper.data`), or set UEC_DATA.
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import patch
 
 import typer
@@ -18,8 +20,10 @@ from benchmarks.paper.data import load_collection
 from benchmarks.quality.shared import Data, unfitted
 from uec_rag import UEC
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
+from uec_rag.encoders import Encoder
+from uec_rag.encoders.base import LEAST_SAME, Role, probe
 from uec_rag.encoders.packages import PRESETS
-from uec_rag.ensemble.save import SHIPPED_FITS, save_ensemble
+from uec_rag.ensemble.save import PROBED, SHIPPED_FITS, save_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
 
@@ -47,6 +51,19 @@ def save_fit(preset: str, uec: UEC, model: ConfidenceModel, pairs: str) -> None:
     )
     folder.mkdir(parents=True, exist_ok=True)
     save_ensemble(folder, uec.encoders, fitted)
+    save_probes(folder, uec.encoders[0])
+
+
+def save_probes(folder: Path, model: Encoder) -> None:
+    """Write the vectors of a few texts, by which the model is known under another name.
+
+    In another precision, they differ as much as two models do not.
+    """
+    roles: tuple[Role, ...] = ("passage", "query")
+    known = {
+        role: [*(round(one, 4) for one in probe(model, role)[:-1]), LEAST_SAME] for role in roles
+    }
+    (folder / PROBED).write_text(f"{json.dumps(known)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

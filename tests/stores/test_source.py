@@ -83,7 +83,7 @@ def test_texts_without_a_vector_are_encoded(with_words, known):
     def vectors(ids):
         return {id_: small([TEXTS[int(id_[1:])]])[0] for id_ in ids[:known]}
 
-    with pytest.warns(UserWarning, match=f"missing for {10 - known} of 10 candidates. Their texts"):
+    with pytest.warns(UserWarning, match=f"missing for {14 - known} of 14 candidates. Their texts"):
         found = over(with_words, 10, vectors=vectors).search(QUERIES)
     assert_alike(found, over(with_words, 10).search(QUERIES), rtol=1e-4)
 

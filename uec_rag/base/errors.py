@@ -57,6 +57,13 @@ def warn(message: str) -> None:
     warnings.warn(message, UECWarning, stacklevel=ours[-1] + 2)
 
 
+def warn_once(said: set[object], kind: object, message: str) -> None:
+    """Warn unless it was done for something of its kind."""
+    if kind not in said:
+        said.add(kind)
+        warn(message)
+
+
 def missing_extra(package: str, extra: str) -> str:
     """Return the message of the ImportError to raise if an optional package is absent.
 

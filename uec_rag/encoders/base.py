@@ -346,7 +346,7 @@ PROBES = ("The loan of a laptop lasts two weeks.", "How do I restore a backup?",
 _SAME = 0.999  # the least cosine of two vectors of a text by one model, which may be rounded
 # Of a model in int8 with dynamic ranges, a text has .9925 to .998 to itself, by its batch; other
 # models of the same width are far below the least that is taken for one model.
-_LEAST, _MARGIN = 0.98, 3.0
+LEAST_SAME, _MARGIN = 0.98, 3.0
 
 
 def least_same(encoder: Encoder, texts: Sequence[str]) -> float:
@@ -358,10 +358,12 @@ def least_same(encoder: Encoder, texts: Sequence[str]) -> float:
     return _least_same(encoder, texts, encoder.encode(texts, "passage").embedding)
 
 
-def _least_same(encoder: Encoder, texts: Sequence[str], together: Float32Array) -> float:
-    alone = np.concatenate([encoder.encode([text], "passage").embedding for text in texts])
+def _least_same(
+    encoder: Encoder, texts: Sequence[str], together: Float32Array, role: Role = "passage"
+) -> float:
+    alone = np.concatenate([encoder.encode([text], role).embedding for text in texts])
     spread = 1 - float((together * alone).sum(axis=1).min())
-    return max(_LEAST, min(_SAME, 1 - _MARGIN * spread))
+    return max(LEAST_SAME, min(_SAME, 1 - _MARGIN * spread))
 
 
 def are_same(
@@ -372,10 +374,10 @@ def are_same(
     `texts`: those to learn from how much its vectors of a text differ, if that is needed.
     """
     least = float((made * stored).sum(axis=1).min())
-    return least >= _SAME or (least >= _LEAST and least >= least_same(encoder, texts))
+    return least >= _SAME or (least >= LEAST_SAME and least >= least_same(encoder, texts))
 
 
-def probe(encoder: Encoder) -> tuple[float, ...]:
+def probe(encoder: Encoder, role: Role = "passage") -> tuple[float, ...]:
     """Return a model's vectors of `PROBES`, and how alike its vectors of a text are; () for words.
 
     The latter is what `least_same` returns.
@@ -384,8 +386,8 @@ def probe(encoder: Encoder) -> tuple[float, ...]:
         return ()
     try:
         encoder = getattr(encoder, "uncached", encoder)
-        made = encoder.encode(PROBES, "passage").embedding
-        least = round(_least_same(encoder, PROBES, made), 4)
+        made = encoder.encode(PROBES, role).embedding
+        least = round(_least_same(encoder, PROBES, made, role), 4)
         return *made.ravel().round(4).tolist(), least
     except NoDirection:  # it does not know the texts
         return ()
@@ -396,4 +398,4 @@ def are_of_one_model(probe: Sequence[float], other: Sequence[float]) -> bool:
     if len(probe) != len(other) or not probe:
         return len(probe) == len(other)
     one, two = (np.reshape(each[:-1], (len(PROBES), -1)) for each in (probe, other))
-    return bool(((one * two).sum(axis=1) >= max(_LEAST, min(probe[-1], other[-1]))).all())
+    return bool(((one * two).sum(axis=1) >= max(LEAST_SAME, min(probe[-1], other[-1]))).all())

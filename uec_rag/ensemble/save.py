@@ -69,7 +69,7 @@ class SavedModel(Record):
     options: Mapping[str, str] = field(default_factory=dict)
     probe: tuple[float, ...] = ()
 
-    def is_like(self, other: Encoder) -> bool:
+    def is_like(self, other: Encoder | SavedModel) -> bool:
         """Return whether a fit of this encoder suits another: words may have other stems."""
         length = RULES if self.spec == BM25 else None
         return self.revision[:length] == other.revision[:length]
@@ -286,7 +286,7 @@ one that differs from a multiple of the identity in 64 directions.
 """
 
 
-def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
+def shipped_fit(encoders: Sequence[Encoder | SavedModel], unfitted: Fitted) -> Fitted | None:
     """Return the shipped fit for these encoders and options; None if there is none.
 
     Its confidence model is the shipped one, which was learned from many collections, at the
@@ -310,6 +310,9 @@ def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
             )
             return None
         assert fitted.confidence_model is not None
+        assert fitted.report is not None
+        summaries = [fitted.report.encoders[name] for name in fitted.names]
+        of_names = dict(zip(unfitted.names, summaries, strict=True))
         shipped = shipped_model("multilingual" if preset == "multilingual" else "words")
         model = replace(shipped, temperature=fitted.confidence_model.temperature)
         return replace(
@@ -318,5 +321,26 @@ def shipped_fit(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
             options=options,
             rule=fitted.rule if unfitted.rule.name == "adaptive" else unfitted.rule,
             confidence_model=model,
+            report=replace(fitted.report, encoders=of_names),
         )
+    return None
+
+
+PROBED = "probes.json"
+"""The file of a shipped fit with the vectors of a few texts, by role, of the model beside words."""
+
+
+def fit_of_twin(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
+    """Return the shipped fit of a model and words, if the model has another name here; else None.
+
+    The model is known by its vectors of a few passages and questions, also in another precision.
+    """
+    model, *others = encoders
+    for preset in PRESETS:
+        known, *words = read_fit(SHIPPED_FITS / preset)[0].encoders
+        if model.dimension != known.dimension or len(others) != len(words):
+            continue
+        probes = json.loads((SHIPPED_FITS / preset / PROBED).read_text(encoding="utf-8"))
+        if all(are_of_one_model(of_role, probe(model, role)) for role, of_role in probes.items()):
+            return shipped_fit([known, *others], unfitted)
     return None

@@ -23,11 +23,11 @@ from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, tran
 from uec_rag.stores.source import (
     Search,
     Source,
-    Vectors,
     comparable,
     matching,
     source_of_retriever,
 )
+from uec_rag.stores.stored import Vectors
 
 
 class _Store(NamedTuple):

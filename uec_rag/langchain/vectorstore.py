@@ -41,7 +41,7 @@ from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of
-from uec_rag.stores.source import Vectors
+from uec_rag.stores.stored import Vectors
 
 _KIND = "langchain_core.documents.Document"
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
@@ -541,18 +541,19 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         theirs : VectorStore or BaseRetriever
             What finds the candidates, such as a Chroma store or an `EnsembleRetriever`.
         embedding : UEC or Embeddings, optional
-            The ensemble, or the store's embedding (default), beside which words are compared. If it
-            is the store's, its vectors are read from Chroma, FAISS, Qdrant and
-            `InMemoryVectorStore`, and only questions are embedded.
+            The ensemble, or the store's embedding (default), beside which words are compared. If
+            the vectors in Chroma, FAISS, Qdrant or `InMemoryVectorStore` are what it makes of the
+            texts, they are read, and only questions are embedded.
         k : int
         words : bool
             Whether words are compared beside an `Embeddings`.
         fit : bool
             Whether the first search may fit the ensemble.
         candidates : int
-            Number of documents to request from a vector store for each question; at least k.
+            Number of documents to request from a vector store for each question; at least k. As
+            many are looked up by their words in those stores, which list up to 20,000 for this.
         vectors : callable(list of id) -> mapping of id to vector, optional
-            How to get the vectors that the first encoder made from another store.
+            How to get the vectors that the encoders made from another store.
         **kwargs
             Other parameters of the class. Filters are applied by the stores above and by PGVector
             where they can be, and to the candidates of others.

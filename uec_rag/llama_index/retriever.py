@@ -42,7 +42,8 @@ from uec_rag.retrieval.calls import either
 from uec_rag.retrieval.fitting import FitMode
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of
-from uec_rag.stores.source import Search, Source, Vectors, source_of_retriever
+from uec_rag.stores.source import Search, Source, source_of_retriever
+from uec_rag.stores.stored import Vectors
 
 _ESCAPING = ("SimpleVectorStore", "ChromaVectorStore", "QdrantVectorStore")
 """The stores that are known not to write texts of filters into SQL."""
@@ -314,7 +315,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
             What finds the candidates, such as a `QueryFusionRetriever`.
         embedding : UEC or BaseEmbedding, optional
             The ensemble, or an embedding, by default the index's, beside which words are compared.
-            If it is the index's, vectors are read from its store, and only questions are embedded.
+            If the vectors in the index's store are what it makes of the texts, they are read, and
+            only questions are embedded.
         similarity_top_k : int
         words : bool
             Whether words are compared beside an embedding.
@@ -322,9 +324,9 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
             Whether the first search may fit the ensemble.
         candidates : int
             Number of nodes to request from an index for each question; at least
-            `similarity_top_k`.
+            `similarity_top_k`. As many are looked up by their words, if it can list its nodes.
         vectors : callable(list of id) -> mapping of id to vector, optional
-            How to get the vectors that the first encoder made from another store.
+            How to get the vectors that the encoders made from another store.
         **kwargs
             The class's other parameters. `filters` are handed over to an index, and applied to the
             nodes of a retriever.
@@ -407,7 +409,8 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     def find_by_vector(vector: Sequence[float], filter: Filter | None) -> Sequence[Passage]:
         return find(QueryBundle("", embedding=[*vector]), filter)
 
-    held, sample, vectors = theirs.docstore, None, None
+    held, sample = theirs.docstore, None
+    vectors: Vectors | None = None
     nodes_of: Callable[..., Sequence[BaseNode]] = either(store.get_nodes, store.aget_nodes)
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
@@ -420,6 +423,10 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     if held.docs and isinstance(store, SimpleVectorStore):
         kept = store.data.embedding_dict
         vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
+    if kind == "ChromaVectorStore":  # its own nodes come without vectors
+        vectors, listed = _in_chroma(store.client)
+        if sample is None:
+            sample = lambda most: passages_of(nodes_of(ids)) if (ids := listed(most)) else []  # noqa: E731
     return Source(
         f"{count} candidates of {kind}{named}",
         find,
@@ -428,6 +435,16 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         sample,
         find_by_vector if store.is_embedding_query else None,
     )
+
+
+def _in_chroma(collection: Any) -> tuple[Vectors, Callable[[int], list[str]]]:  # noqa: ANN401
+    """Return what reads the vectors of a collection, and what lists its ids."""
+
+    def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
+        found = collection.get(ids=[*ids], include=["embeddings"])
+        return dict(zip(found["ids"], found["embeddings"], strict=True))
+
+    return vectors, lambda most: [*collection.get(limit=most, include=[])["ids"]]
 
 
 def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:

@@ -26,7 +26,8 @@ from uec_rag.retrieval.metadata import KEY, PARTS, hits_in, surest_decision
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store
-from uec_rag.stores.source import Source, SourceStore, Vectors
+from uec_rag.stores.source import Source, SourceStore
+from uec_rag.stores.stored import Vectors
 
 _T = TypeVar("_T")
 
@@ -229,9 +230,10 @@ def index_over(
     embedding : UEC, embedding or None
         Makes the ensemble; by default the source's own.
     own, theirs : object
-        The source's embedding or None, used for its vectors if it is the first encoder; the store.
+        The source's embedding or None, which embeds each question once if it is the first encoder,
+        and has made the source's vectors then; the store.
     vectors : Vectors, optional
-        Returns vectors that the first encoder made, in place of the source's own.
+        Returns vectors that the encoders made, in place of the source's own.
     words, fit : bool
         As in `as_index`.
 

@@ -24,9 +24,10 @@ from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
-from uec_rag.encoders.base import Encoded, Encoder, TermEncoder
+from uec_rag.encoders.base import PROBES, Encoded, Encoder, TermEncoder
 from uec_rag.ensemble.convolution import blocks
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.save import fit_of_twin
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
@@ -70,12 +71,21 @@ def key_of(uec: UEC, store: Searched) -> tuple[int, ...]:
 def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     """Return a fit of an ensemble on the passages of its store, and these; None without one.
 
-    If a fit over the same store is known, it is taken without passages.
+    If a fit over the same store is known, it is taken without passages; and for a model that comes
+    with a fit, under whichever name, that one, as `UEC()` has it.
     """
     if isinstance(store, SourceStore) and (known := _known_over(uec, store)):
         return known, ()
     given = sample_passages(store)
-    if len(given) < ENOUGH or not uec.dimension:
+    if not uec.dimension:
+        return None
+    twin = fit_of_twin(uec.encoders, uec.fitted)
+    if twin is not None and _are_plain(uec.encoders[:1], PROBES[0]):
+        made = uec.with_cache()
+        made.fitted = twin
+        _log.info("uec_rag: %s is a model that comes with a fit.", uec.names[0])
+        return made, given
+    if len(given) < ENOUGH:
         return None
     if isinstance(store, SourceStore):
         store.encode(given[:1])  # vectors of another model are refused before the work

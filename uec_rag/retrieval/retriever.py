@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import warn, warn_once
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.ensemble.convolution import make_rule
@@ -29,7 +29,7 @@ from uec_rag.retrieval.stamp import Stamp, probes_of
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of, parse
-from uec_rag.stores.source import SourceStore, warn_once
+from uec_rag.stores.source import SourceStore
 
 T = TypeVar("T")
 

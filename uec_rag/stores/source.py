@@ -2,34 +2,33 @@
 
 Nothing is written to the store. Its candidates for a question are the corpus that is searched: the
 ensemble ranks and judges them as it would passages of its own. If the store gives the vectors that
-it has, the first encoder, which made them, encodes nothing but the question.
+it has, and they are those of the ensemble's models, these encode nothing but the question. If it
+lists its passages, words find candidates, too, and are as rare as in all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import compress
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeAlias, cast
+from typing import Any, NoReturn, Self, TypeAlias
 
 import numpy as np
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.errors import as_corrupted, warn
+from uec_rag.base.errors import as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import (
     PROBES,
-    Encoded,
     Encoder,
     NoDirection,
-    SilentEncoder,
     TermEncoder,
     are_same,
     check_vectors,
@@ -40,15 +39,16 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, normalise
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
+from uec_rag.stores.listed import Listed, encode_words
 from uec_rag.stores.local import View
+from uec_rag.stores.stored import StoredVectors, Vectors
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _FEW = 3  # stored vectors that are compared for a gate
-_COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
+_MOST_LISTED = 20_000  # passages whose words are counted
 
+_LISTED = deque[tuple[object, list[str], Listed]](maxlen=8)  # stores, with the words of late
 _OfOwn: TypeAlias = tuple[tuple[tuple[float, ...], ...], bool]
-Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
-"""A function from ids to the stored vectors, by id; of some there may be none."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,17 @@ class Source:
         The candidates for a question, best first. It may apply the filter, which is None if there
         is none, or ignore it: candidates are filtered once more. See `Search`.
     vectors : Vectors or None
-        Returns the vectors that the first encoder made.
+        Returns the vectors that the encoders made, see `StoredVectors`.
     get : callable(ids) -> sequence of Passage, or None
         Returns the passages with some ids, leaving out unknown ones.
     sample : callable(count) -> sequence of Passage, or None
-        Returns up to `count` passages, to fit the ensemble on.
+        Returns up to `count` passages, to fit the ensemble on and to count their words.
     find_by_vector : callable(vector, filter) -> sequence of Passage, or None
         As `find`, for a question's vector by the source's own embedding.
     own : embedding or None
         The source's own embedding.
     stored : Vectors or None
-        Returns the vectors that this embedding made, to compare.
+        Returns the vectors that are there: of this embedding, and perhaps of the encoders.
     theirs : object
         The store or retriever itself, by which a fit over it is found again.
     """
@@ -228,13 +228,6 @@ def _with_text(
     return found
 
 
-def warn_once(said: set[object], kind: object, message: str) -> None:
-    """Warn unless it was done for something of its kind."""
-    if kind not in said:
-        said.add(kind)
-        warn(message)
-
-
 def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
     """Return the passages that match, each once, whose metadata may be of any types."""
     return [
@@ -294,9 +287,12 @@ class SourceStore(CandidateStore):
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._condition = parse({})
-        # The passage whose vectors were compared, what was said, and passages that are left out;
-        # shared by views, as is what is known of the source's own embedding.
-        self._compared, self._said, self._unusable = list[str](), set[object](), set[str]()
+        # What was said, and passages that are left out; shared by views, as is what is known of the
+        # source's words, of its vectors, and of its own embedding.
+        self._said, self._unusable = set[object](), set[str]()
+        self._counted: list[Listed | None] = []
+        stored, are_ours = source.vectors or source.stored, source.vectors is not None
+        self._stored = stored and StoredVectors(source.name, stored, self._said, are_ours=are_ours)
         self._known_of_own: list[_OfOwn] = []
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
         self.is_incomplete = False  # whether the last candidates were
@@ -309,10 +305,17 @@ class SourceStore(CandidateStore):
         return 0
 
     def fetch(self, question: str, query: Gaussian, count: int) -> View:
-        """Return the candidates for a question, each once, that match the filter."""
-        get, ids = self.source.get, _ids_of(self._condition)
+        """Return the candidates for a question, each once, that match the filter.
+
+        They are those of the source and, if it can list its passages, as many by their words.
+        """
+        get, ids, listed = self.source.get, _ids_of(self._condition), self._listed
         found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
         self.is_incomplete = isinstance(found, Incomplete)
+        if get is not None and listed is not None and not ids:
+            known = {passage.id for passage in found}
+            more = listed.nearest(query, len(found), self._filter, known)
+            found = [*found, *get(more)] if more else found
         stored = {p.id: p for p in found if p.text.strip() and p.id not in self._unusable}
         if self._seen is not None:
             self._seen |= stored
@@ -323,7 +326,26 @@ class SourceStore(CandidateStore):
         if not passages:
             return View.empty()
         gaussians = self.uec.fitted.combine_as(parts, "passage")
-        return View.from_passages(passages, gaussians, self.frequencies)
+        frequencies = self.frequencies if listed is None else listed.frequencies
+        return View.from_passages(passages, gaussians, frequencies)
+
+    @property
+    def _listed(self) -> Listed | None:
+        """The words of its passages, counted once for all views and later retrievers over it.
+
+        None if it cannot list any. Of passages that it gets later, words are not known.
+        """
+        if not self._counted:
+            own = [one.revision for one in self.uec.encoders if isinstance(one, TermEncoder)]
+            theirs = self.source.theirs
+            known = [made for of, by, made in _LISTED if of is theirs is not None and by == own]
+            if not known and own and self.can_look_up:
+                some = self.examples(_MOST_LISTED)
+                kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
+                known = [Listed.count(kept, self.uec.encoders)] if kept else []
+                _LISTED.extend((theirs, own, made) for made in known)
+            self._counted.append(known[-1] if known else None)
+        return self._counted[0]
 
     def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
         """Encode the passages whose vector has a direction; NoDirection if of several none has."""
@@ -358,71 +380,24 @@ class SourceStore(CandidateStore):
         TypeError, ValueError
             If the source's vectors are not those of the first encoder.
         """
-        texts = [passage.text for passage in passages]
-        words = [passage.with_source for passage in passages]
-        encoded = []
-        for position, encoder in enumerate(self.uec.with_cache().encoders):
-            has_failed = isinstance(encoder, SilentEncoder)
-            if isinstance(encoder, TermEncoder):
-                encoded.append(encoder.encode(words, "passage"))
-            elif position == 0 and self.source.vectors is not None and not has_failed:
-                encoded.append(self._known(encoder, passages, self.source.vectors))
-            else:
-                encoded.append(encoder.encode(texts, "passage"))
+        texts, encoders = [passage.text for passage in passages], self.uec.with_cache().encoders
+        known = self._stored.read(encoders, passages) if self._stored else {}
+        words = self._listed.encoded_before(passages) if self._listed else []
+        of_words = iter(words or encode_words(encoders, passages))
+        encoded = [
+            next(of_words)
+            if isinstance(encoder, TermEncoder)
+            else known.get(position) or encoder.encode(texts, "passage")
+            for position, encoder in enumerate(encoders)
+        ]
         return self.uec.fitted.gaussians(encoded)
-
-    def _known(self, encoder: Encoder, passages: Sequence[Passage], vectors: Vectors) -> Encoded:
-        """Return what an encoder made of passages, from their vectors, which may have any length.
-
-        Texts without a vector are encoded. The first vector ever is compared with what the encoder
-        makes of its text.
-        """
-        trouble = ""
-        try:
-            stored = vectors([passage.id for passage in passages])
-        except Exception as error:
-            stored, trouble = {}, f" ({type(error).__name__}: {str(error).strip():.100})"
-        is_known = np.array([stored.get(passage.id) is not None for passage in passages])
-        known = [*compress(passages, is_known)]
-        others = [passage.text for passage in compress(passages, ~is_known)]
-        if others:
-            what = f"vectors are missing for {len(others)} of {len(passages)} candidates{trouble}"
-            what = f"{self.source.name}: {what}. Their texts are encoded, and remembered."
-            warn_once(self._said, "vectors", what)
-        if not known:
-            return encoder.encode(others, "passage")
-        rows = [cast(Sequence[float], stored[passage.id]) for passage in known]
-        if (widths := {len(row) for row in rows}) != {encoder.dimension}:
-            raise ValueError(
-                f"vectors: expected {encoder.dimension} numbers each, as {encoder.name!r} makes, "
-                f"got {sorted(widths)}."
-            )
-        matrix = np.empty((len(passages), encoder.dimension), dtype=np.float32)
-        matrix[is_known] = check_vectors(rows, rows=len(rows), encoder=encoder.name)
-        if not self._compared:
-            own, first = encoder.encode([known[0].text], "passage"), matrix[is_known][:1]
-            some = [passage.text for passage in known[:_COMPARED]]
-            is_same = are_same(self.uec.encoders[0], some, own.embedding, first)
-            if not is_same or not np.array_equal(own.embedding, own.features):
-                raise ValueError(
-                    f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
-                    f"another model in the store (for {known[0].text[:40]!r}), or of one whose "
-                    "last layer is not the identity. Embed the store's texts again, pass the "
-                    "embedding that made them, or vectors=lambda ids: {} to encode its texts."
-                )
-            self._compared.append(known[0].id)
-        if others:
-            matrix[~is_known] = encoder.encode(others, "passage").embedding
-        return Encoded(matrix, matrix)
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
-        texts = [passage.with_source for passage in passages]
         self.frequencies = [
             Frequencies.from_terms(block)
-            for encoder in self.uec.encoders
-            if isinstance(encoder, TermEncoder)
-            for block in encoder.encode(texts, "passage").blocks
+            for encoded in encode_words(self.uec.encoders, passages)
+            for block in encoded.blocks
         ]
 
     def with_ensemble(self, uec: UEC) -> SourceStore:
