@@ -4,9 +4,10 @@ from uec_rag.base.errors import require
 
 require("langchain", "langchain-core")
 
+from uec_rag.langchain.embeddings import UECEmbeddings  # noqa: E402
 from uec_rag.langchain.gate import UECGate, chat_advisor  # noqa: E402
 from uec_rag.langchain.gated import Gated, retrieval_node, retriever_tool  # noqa: E402
-from uec_rag.langchain.vectorstore import UECEmbeddings, UECRetriever, UECVectorStore  # noqa: E402
+from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore  # noqa: E402
 
 __all__ = [
     "Gated",

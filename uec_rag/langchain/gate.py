@@ -43,7 +43,8 @@ from uec_rag.langchain.documents import (
     with_uncertainty,
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
-from uec_rag.langchain.vectorstore import CallOptions, UECRetriever, UECVectorStore
+from uec_rag.langchain.options import CallOptions
+from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate

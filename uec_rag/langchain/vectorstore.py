@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack
+from typing import Annotated, Any, Self, TypeAlias, Unpack
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForRetrieverRun,
@@ -21,7 +21,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict
 
-from uec_rag.base.checks import as_list, check_documents, check_k, check_text, check_type
+from uec_rag.base.checks import as_list, check_documents, check_k
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
@@ -34,7 +34,9 @@ from uec_rag.langchain.documents import (
     with_uncertainty,
     without_text,
 )
+from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gated import AsTool
+from uec_rag.langchain.options import CallOptions, Indexed, Kept, Loaded, Parameters, Shown
 from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.fitting import FitMode
@@ -46,98 +48,6 @@ from uec_rag.stores.stored import Vectors
 _KIND = "langchain_core.documents.Document"
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
-
-
-class _Shown(TypedDict, total=False):
-    """The parameters of a `UECRetriever` besides its store and k."""
-
-    filter: Filter | None
-    tenant: Filter | None
-    details: bool
-    search_type: str
-    search_kwargs: dict[str, Any]
-    tags: list[str] | None
-    metadata: dict[str, Any] | None
-    name: str | None
-
-
-class _Parameters(_Shown, total=False):
-    k: int
-
-
-class _Kept(TypedDict, total=False):
-    store: Store | None
-    words: bool
-    fit: FitMode
-
-
-class _Indexed(_Kept, _Parameters, total=False):
-    pass
-
-
-class _Loaded(_Parameters, total=False):
-    candidates: int
-    vectors: Vectors | None
-    words: bool
-
-
-class CallOptions(TypedDict, total=False):
-    """The options of a call of a retriever or a gate; see `UECRetriever`."""
-
-    k: int | None
-    filter: Filter | None
-    tenant: Filter | None
-    history: object
-    within: Within | None
-    fetch_k: int
-    lambda_mult: float
-    score_threshold: float | None
-
-
-class UECEmbeddings(Embeddings):
-    """The mean vectors of an ensemble as a LangChain `Embeddings`.
-
-    Vectors carry no variance: to search with uncertainty, use `UECVectorStore` or `UECRetriever`.
-    Vectors of passages have length 1. Vectors of queries may not, if the encoders' weights depend
-    on the query; then use the inner product (a cosine gives the same order).
-
-    Parameters
-    ----------
-    uec : UEC, optional
-        `UEC()` by default.
-
-    Raises
-    ------
-    TypeError
-        If uec is not a UEC.
-
-    Examples
-    --------
-    Set up, with a function as the model; ``UEC()`` has one of its own:
-
-    >>> def letters(texts):
-    ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
-    >>> embeddings = UECEmbeddings(uec=UEC([letters]))
-
-    Embed:
-
-    >>> [round(number, 3) for number in embeddings.embed_query("aba")]
-    [0.802, 0.535, 0.267]
-    """
-
-    def __init__(self, uec: UEC | None = None) -> None:
-        check_type(uec, UEC | None, "uec", "a UEC", "; make one with UEC([encoder, ...])")
-        self.uec = UEC() if uec is None else uec
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed passages."""
-        vectors: list[list[float]] = self.uec.embed(texts, "passage").mean.tolist()
-        return vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        """Embed one query."""
-        vector: list[float] = self.uec.embed([check_text(text, "text")], "query").mean[0].tolist()
-        return vector
 
 
 # LangChain's methods take any keyword; these refuse one that is misspelt.
@@ -215,7 +125,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Unpack[_Kept],
+        **kwargs: Unpack[Kept],
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
         made = cls(embedding, **kwargs)
@@ -370,7 +280,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         """Search for one query, and keep the copies of each hit."""
         return self.index.search([query], k, filter=filter).with_copies(k)
 
-    def as_retriever(self, **kwargs: Unpack[_Parameters]) -> UECRetriever:  # type: ignore[override]
+    def as_retriever(self, **kwargs: Unpack[Parameters]) -> UECRetriever:  # type: ignore[override]
         """Return a retriever over this store, whose documents have their uncertainty.
 
         Parameters
@@ -475,7 +385,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         store: Store | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Unpack[_Parameters],
+        **kwargs: Unpack[Parameters],
     ) -> Self:
         """Index texts and return a retriever over them.
 
@@ -500,7 +410,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         documents: Iterable[Document],
         embedding: Embedding = None,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Unpack[_Indexed],
+        **kwargs: Unpack[Indexed],
     ) -> Self:
         """Index documents and return a retriever over them; parameters as in `from_texts`.
 
@@ -514,7 +424,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     afrom_documents = framework.made_in_thread(from_documents)
 
     @classmethod
-    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Unpack[_Parameters]) -> Self:
+    def from_store(cls, vectorstore: UECVectorStore, **kwargs: Unpack[Parameters]) -> Self:
         """Return a retriever over an existing store."""
         return cls(vectorstore=vectorstore, **kwargs)
 
@@ -529,7 +439,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         vectors: Vectors | None = None,
         words: bool = True,
         fit: FitMode = True,
-        **kwargs: Unpack[_Shown],
+        **kwargs: Unpack[Shown],
     ) -> Self:
         """Return a retriever over another vector store or retriever, whose documents are ranked.
 
@@ -598,7 +508,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         store: Store | None = None,
         trust: bool = False,
         fit: FitMode = True,
-        **kwargs: Unpack[_Loaded],
+        **kwargs: Unpack[Loaded],
     ) -> Self:
         """Load a retriever from a folder that `save`, here or of another class, has written.
 
