@@ -1,14 +1,11 @@
 """The explorer's page in a real browser: by mouse and keyboard, wide and narrow, light and dark."""
 
-import shutil
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from tests.helpers import DATA, VAGUE, namesakes
+from tests.helpers import AXE, DATA, VAGUE, namesakes
 from tests.server.conftest import running
 from tests.server.explore.conftest import LABELS, QUESTIONS, give_labels
 from uec_rag import Gate, Retriever
@@ -17,21 +14,7 @@ from uec_rag.server import create_app
 pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect
 
-AXE = Path(sys.prefix, "axe.min.js")
-OF_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
-NAMES = ("chromium", "chromium-browser", "google-chrome", OF_A_MAC)
 VIEWS = ("ask", "tune", "index")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None or not AXE.is_file():
-        pytest.fail("These tests need Chromium and axe-core: `make test-ui` installs both.")
-    with sync_playwright() as playwright:
-        # Containers give no rights for a sandbox and little shared memory.
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
-        yield playwright.chromium.launch(executable_path=found, args=arguments)
 
 
 def served(index, token=None, *, write=True):
@@ -291,7 +274,7 @@ def test_several_hits_of_one_section_are_told_to_be(browser, index):
 
 def test_the_tune_view_says_what_it_needs_until_there_are_a_hundred_labels(page, index):
     go(page, "tune")
-    expect(page.locator("#needs")).to_contain_text("No question is labelled yet.")
+    expect(page.locator("#needs")).to_contain_text("There are none yet.")
     expect(page.locator("#needs")).to_contain_text("uec-rag gate INDEX questions.csv")
     expect(page.locator("#tune form")).to_be_hidden()
     for given, is_needed in ((3, True), (len(LABELS), False)):

@@ -392,9 +392,9 @@ function showNeeds(given) {
   $("#needs").hidden = given >= ENOUGH;
   $("#given").textContent = given
     ? `${count(given, "question")} labelled, of about ${ENOUGH}. Search them to see what they allow so far.`
-    : "No question is labelled yet.";
+    : `This needs about ${ENOUGH} labelled questions. There are none yet.`;
   $("#threshold").textContent = facts.gate
-    ? `The saved gate decides: ${promised(facts.gate)}.` : "Until then, confidence above 50 % is answered, without a guarantee.";
+    ? `The saved gate decides: ${promised(facts.gate)}.` : "Without a gate, confidence above 50 % is answered, and nothing is guaranteed.";
 }
 
 function drawCurve(now) {
