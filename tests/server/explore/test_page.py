@@ -149,7 +149,7 @@ def test_markdown_is_shown_as_nodes_and_what_is_hostile_in_it_as_text(browser, i
         shown = text.inner_text()
         for part in (
             "needs a clerk or",
-            "* alone * and\nsnake_case_names, 2*3*4",
+            "* alone * and snake_case_names, 2*3*4",
             "*args, **kwargs",
             '<b onclick="alert(2)">',
         ):

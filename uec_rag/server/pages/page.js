@@ -138,11 +138,13 @@ function inline(text, words) {
   return [...nodes, ...marked(text.slice(at), words)];
 }
 const FENCE = /^ {0,3}(?:```|~~~).*$/m, BLOCKS = /^( {0,3}(?:```|~~~).*(?:\n(?! {0,3}(?:```|~~~)).*)*(?:\n.*)?|(?:\|.*\|[ \t]*(?:\n|$))+)/m;
+// The end of a long line that goes on below: not before a list, a heading, code or a row's first "name: value".
+const WRAPPED = /(?<=[^\n]{60})\n {0,3}(?=\S)(?![-*+•>|#]|\d+[.)] |[^:\n]{1,40}: )/g;
 const cells = (row) => row.trim().slice(1, -1).split("|").map((cell) => cell.trim());
 function markdown(text, words) {
   return text.split(BLOCKS).map((block, at) => {
     if (at % 2 === 0) {
-      const shaped = block.replace(/^#{1,6} +(.*)$/gm, "**$1**").replace(/^([ \t]*)[-*+] /gm, "$1• ");
+      const shaped = block.replace(WRAPPED, " ").replace(/^#{1,6} +(.*)$/gm, "**$1**").replace(/^([ \t]*)[-*+] /gm, "$1• ");
       return shaped.trim() ? h("p", {}, inline(shaped.replace(/^\n+|\n+$/g, ""), words)) : "";
     }
     if (FENCE.test(block)) return h("pre", {}, marked(block.split("\n").filter((line) => !FENCE.test(line)).join("\n"), words));
