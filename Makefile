@@ -54,9 +54,9 @@ test-kernels: $(READY)
 	    || exit 1; \
 	done
 
-# The explorer's page in a browser, headless; where there is none, tests/server/explore/browser.sh installs it.
+# The explorer's page and the site's in a browser, headless; where there is none, tests/server/explore/browser.sh installs it.
 test-ui: $(READY) $(BROWSER)
-	$(BIN)/python -m pytest -q -m ui tests/server/explore
+	$(BIN)/python -m pytest -q -m ui tests/server/explore tests/test_site.py
 
 # The tests of the stores, also on the server that QDRANT_URL names: examples/compose.yaml
 # starts one.

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.helpers import LinearHead, bag_of_words, index_of, pairs
+from tests.helpers import AXE, LinearHead, bag_of_words, index_of, pairs
 from tests.survival.scale import LONG
 
 collect_ignore_glob = ["data/*"]  # scripts there need tools that tests do without
@@ -34,6 +35,24 @@ def pytest_collection_finish():
     """Have the garbage collector leave out the million objects that imports have made."""
     gc.collect()
     gc.freeze()
+
+
+OF_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", OF_A_MAC)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser without a window; for tests marked "ui"."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None or not AXE.is_file():
+        pytest.fail("These tests need Chromium and axe-core: `make test-ui` installs both.")
+    with sync_playwright() as playwright:
+        # Containers give no rights for a sandbox and little shared memory.
+        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
+        yield playwright.chromium.launch(executable_path=found, args=arguments)
 
 
 @pytest.fixture(scope="session")

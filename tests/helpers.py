@@ -100,6 +100,9 @@ def pairs(count=200, seed=0):
     return out
 
 
+AXE = Path(sys.prefix, "axe.min.js")
+"""The rules of accessibility, which `make test-ui` installs beside the browser."""
+
 SUBJECTS = ("Home loan", "Car loan", "Student loan", "Credit card", "Boat loan", "Bridge loan")
 """Titles of as many passages that answer `VAGUE` for one subject each."""
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from langchain_core.embeddings import Embeddings
 
 from docs import command_line
 from tests.helpers import data_of
 from tests.markdown import PAGES, ROOT, assert_prints, examples
-from uec_rag.langchain import UECRetriever
+from uec_rag.langchain import UECEmbeddings, UECRetriever
 
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -159,10 +160,24 @@ def test_what_a_command_needs_is_installed_in_a_command_above_it(name):
                 assert {NEEDS.get(command)} <= {*installed, None}, line
 
 
+class LocalEmbeddings(Embeddings):
+    """In the place of an embedding of OpenAI: a local model, by the same methods."""
+
+    def __init__(self, *, model: str) -> None:
+        self.model, self._local = model, UECEmbeddings()
+
+    def embed_documents(self, texts):
+        return self._local.embed_documents(texts)
+
+    def embed_query(self, text):
+        return self._local.embed_query(text)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if examples(text)])
 def test_the_code_runs_and_prints_what_follows_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("langchain_openai.OpenAIEmbeddings", LocalEmbeddings)
     names: dict[str, object] = {}
     for example in examples(TEXTS[name]):
         # Lines before it are left empty, so that a failure names the line of the page.

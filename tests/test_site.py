@@ -48,3 +48,21 @@ def test_pictures_are_described_and_nothing_is_loaded_from_elsewhere(site):
         loaded = re.findall(r'<(?:script|img)[^>]*src="([^"]+)"|<link[^>]*stylesheet[^>]*', text)
         assert [url for url in loaded if url.startswith(("http:", "https:", "//"))] == []
         assert 'data-md-component="source"' not in text  # its script asks GitHub for stars
+
+
+@pytest.mark.ui
+@pytest.mark.parametrize("width", [1280, 390])
+def test_tables_are_whole_beside_the_lists_of_a_page_and_scroll_on_a_telephone(
+    site, browser, width
+):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    for name in ("index.html", "your-retriever/index.html", "reference/index.html"):
+        page.goto(f"file://{site / name}")
+        tables = page.locator(".md-typeset__scrollwrap")
+        tables.first.wait_for()
+        wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+        assert not (width == 1280 and tables.evaluate_all(wide)), name
+        scrolls = "all => all.every((one) => getComputedStyle(one).overflowX === 'auto')"
+        assert tables.evaluate_all(scrolls)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+    page.close()

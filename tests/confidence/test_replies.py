@@ -9,6 +9,7 @@ from uec_rag.confidence.replies import (
     UnknownReading,
     choose_label,
     chosen_ids,
+    clarifying_list,
     clarifying_question,
     extract_clarifying_question,
     extract_labels,
@@ -50,7 +51,7 @@ def test_an_answer_that_is_one_question_is_a_clarifying_question(row):
 
 @pytest.mark.parametrize(("labels", "asked"), data_of("clarifying_questions.json"))
 def test_one_question_offers_all_readings_and_its_labels_can_be_had_back(labels, asked):
-    assert clarifying_question(readings(*labels)) == asked
+    assert clarifying_list(readings(*labels)) == asked
     assert extract_labels(asked) == ([*labels] if len(labels) > 1 else [])
 
 
@@ -73,6 +74,8 @@ def test_no_list_is_read_from_another_question_or_one_too_long():
     asked = "Do you mean a or b?"
     assert extract_clarifying_question(asked) == asked
     assert extract_clarifying_question(asked + " " * LONGEST_ASKED) is None
+    endless = "What exactly do you mean?" + "\n- a long title of a section" * 50
+    assert extract_labels(endless) == extract_labels("What exactly do you mean?\n- a") == []
 
 
 def test_the_ids_of_a_chosen_reading_in_every_form():

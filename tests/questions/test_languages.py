@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import rows_of
 from uec_rag.confidence.decision import decide_again, decide_one, with_note
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import extract_clarifying_question, extract_labels
+from uec_rag.confidence.replies import choose_label, extract_clarifying_question, extract_labels
 from uec_rag.questions.answers import accepts
 from uec_rag.questions.courtesies import is_courtesy
 from uec_rag.questions.languages import (
@@ -22,6 +22,14 @@ from uec_rag.questions.languages import (
 )
 
 THREE = tuple(Reading(label, (label,), 0.3) for label in ("git add", "rsync", "tar"))
+LONG = tuple(
+    Reading(label, (label,), 0.3)
+    for label in (
+        "git --verbose --patch --interactive",
+        "rsync --archive, --compress --delete",
+        "tar --xz …",
+    )
+)
 OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
 
 KINDS = {"courtesies", "ordinals", "all", "none", "accepts", "declines"}
@@ -70,12 +78,14 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
 
 
 @pytest.mark.parametrize("language", languages())
-@pytest.mark.parametrize("count", [2, 3])
-def test_a_clarifying_question_of_any_language_is_understood(language, count):
-    asked = decide_one(0.9, 0.9, THREE[:count], language=language).clarifying_question
-    offered = [reading.title for reading in THREE[:count]]
+@pytest.mark.parametrize("readings", [THREE[:2], THREE, LONG], ids=["two", "three", "long"])
+def test_a_clarifying_question_of_any_language_is_understood(language, readings):
+    asked = decide_one(0.9, 0.9, readings, language=language).clarifying_question
+    offered = [reading.title for reading in readings]
+    assert ("\n1. " in asked) == (readings is LONG)
     assert asked != sentence("unclear", language)
     assert extract_labels(asked) == offered
+    assert choose_label(asked, "2.") == choose_label(asked, "rsync") == offered[1]
     assert extract_clarifying_question(asked) == asked
     assert extract_clarifying_question(f"OK. **{asked}**") == asked
     assert language_of(asked) == language

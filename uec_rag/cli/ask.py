@@ -17,7 +17,7 @@ from uec_rag.questions.languages import sentence
 if TYPE_CHECKING:
     from uec_rag.retrieval.hits import Result
 
-_MOST_IN_LINE = 2  # readings; more are a list
+_MOST_IN_LINE = 2  # readings; more, or long ones, are a list
 LEGEND = (
     "relevant: probability that the passage answers; score: similarity, reduced where uncertain; "
     "variance: how uncertain; confidence: probability that one of the first passages answers; "
@@ -64,7 +64,7 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
     out.print(f"[bold]{plain(result.query)}[/]")
     readings = decision.readings if decision.action == "clarify" else ()
-    many = len(readings) > _MOST_IN_LINE
+    many = len(readings) > _MOST_IN_LINE or "\n" in decision.clarifying_question
     reason = sentence("unclear", decision.language) if many else decision.reason
     out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(reason)}")
     for reading in readings if many else ():

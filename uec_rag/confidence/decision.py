@@ -13,7 +13,11 @@ from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
 from uec_rag.confidence.readings import ASK, Reading
-from uec_rag.confidence.replies import clarifying_question, is_clarifying_question
+from uec_rag.confidence.replies import (
+    clarifying_list,
+    clarifying_question,
+    is_clarifying_question,
+)
 from uec_rag.questions.languages import (
     ENGLISH,
     TRANSLATIONS,
@@ -171,12 +175,15 @@ class Decision(Record):
 
     @property
     def clarifying_question(self) -> str:
-        """The question to the user, "Do you mean A or B?"; "" unless the action is "clarify"."""
+        """The question to the user, "Do you mean A or B?"; "" unless the action is "clarify".
+
+        Long titles are a numbered list in it, a row for each.
+        """
         if self.action != "clarify":
             return ""
         # A decision restored from serialised hits has the sentence, but not the readings.
         written = not self.readings and is_clarifying_question(self.reason)
-        return self.reason if written else clarifying_question(self.readings, self.language)
+        return self.reason if written else clarifying_list(self.readings, self.language)
 
     @property
     def suggestions(self) -> tuple[Reading, ...]:

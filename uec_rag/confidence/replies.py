@@ -17,6 +17,8 @@ from uec_rag.questions.courtesies import is_courtesy, without_courtesies
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
 _LONGEST_LIST = MOST_READINGS * (LONGEST_LABEL + 10)
+_LINE = 80  # characters up to which a clarifying question is read as one sentence
+_ROW = regex.compile(r"^[ \t]*+(?:\d{1,2}[.)]|[-*•])[ \t]++(.*\S)", regex.MULTILINE)
 
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
 """A chosen reading: the object itself, a mapping with its "ids" (from JSON), its ids, or its label.
@@ -68,8 +70,26 @@ def clarifying_question(readings: Sequence[Reading], language: str = languages.E
     return f"{before}{comma.join(others)}{between}{last}{after}"
 
 
+def clarifying_list(readings: Sequence[Reading], language: str = languages.ENGLISH) -> str:
+    """Ask which reading is meant as `clarifying_question` does, with long titles as a list.
+
+    Examples
+    --------
+    >>> titles = "How a lost card is replaced abroad", "How a card that was found is returned to us"
+    >>> print(clarifying_list([Reading(title, (title,), 0.3) for title in titles]))
+    What exactly do you mean?
+    1. How a lost card is replaced abroad
+    2. How a card that was found is returned to us
+    """
+    asked = clarifying_question(readings, language)
+    if len(asked) <= _LINE:
+        return asked
+    rows = (f"{place}. {reading.title}" for place, reading in enumerate(readings, start=1))
+    return "\n".join([languages.sentence("unclear", language), *rows])
+
+
 def is_clarifying_question(text: str) -> bool:
-    """Return whether a text is a question of `clarifying_question`, or begins with one."""
+    """Return whether a text is a question of `clarifying_list`, or begins with one."""
     begins = tuple(
         each
         for one, texts in languages.TRANSLATIONS.items()
@@ -82,8 +102,8 @@ def is_clarifying_question(text: str) -> bool:
 def extract_clarifying_question(answer: str) -> str | None:
     """Return the clarifying question in an answer; None if it does not ask one.
 
-    A language model may have put a question of `clarifying_question` in quotation marks or behind a
-    few words. Another answer is one if it is a single question, unless that only offers further
+    A language model may have put a question of `clarifying_list` in quotation marks or behind a few
+    words. Another answer is one if it is a single question, unless that only offers further
     help.
 
     Examples
@@ -99,6 +119,10 @@ def extract_clarifying_question(answer: str) -> str | None:
             rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
         ):
             return before + repeated[0].partition(before)[2]
+    for unclear in (texts["unclear"] for texts in languages.TRANSLATIONS.values()):
+        before, found, rest = answer.partition(unclear)
+        if found and len(before) <= 200 and "?" not in before and len(_rows(rest)) > 1:
+            return unclear + rest.rstrip('*"”» \n')
     asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
     return f"{languages.SENTENCES['unclear']} {answer.strip()}" if asks else None
 
@@ -112,6 +136,8 @@ def extract_labels(asked: str) -> list[str]:
     ['Forms, files', 'git add', 'tar']
     """
     text = asked.lstrip()
+    if text.startswith(tuple(texts["unclear"] for texts in languages.TRANSLATIONS.values())):
+        return _rows(text)
     for before, between, after, comma in map(languages.template, languages.TRANSLATIONS):
         if text.startswith(before):
             rest = text.removeprefix(before)
@@ -120,6 +146,12 @@ def extract_labels(asked: str) -> list[str]:
                 apart = rf"(?:{regex.escape(between)}|{regex.escape(comma)})(?![^“]*”)"
                 return [label.strip("“”") for label in regex.split(apart, named)]
     return []
+
+
+def _rows(text: str) -> list[str]:
+    """List what the rows of a list in a text say; [] if there are not several, or too many."""
+    rows = [row.strip("“”") for row in _ROW.findall(text)]
+    return rows if len(rows) > 1 and sum(map(len, rows)) <= _LONGEST_LIST else []
 
 
 @skip_long_texts(None)

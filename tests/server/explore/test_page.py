@@ -1,14 +1,11 @@
 """The explorer's page in a real browser: by mouse and keyboard, wide and narrow, light and dark."""
 
-import shutil
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from tests.helpers import DATA, VAGUE, namesakes
+from tests.helpers import AXE, DATA, VAGUE, namesakes
 from tests.server.conftest import running
 from tests.server.explore.conftest import LABELS, QUESTIONS, give_labels
 from uec_rag import Gate, Retriever
@@ -17,21 +14,7 @@ from uec_rag.server import create_app
 pytestmark = pytest.mark.ui
 expect.set_options(timeout=60_000)  # a busy machine is no defect
 
-AXE = Path(sys.prefix, "axe.min.js")
-OF_A_MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
-NAMES = ("chromium", "chromium-browser", "google-chrome", OF_A_MAC)
 VIEWS = ("ask", "tune", "index")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None or not AXE.is_file():
-        pytest.fail("These tests need Chromium and axe-core: `make test-ui` installs both.")
-    with sync_playwright() as playwright:
-        # Containers give no rights for a sandbox and little shared memory.
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]
-        yield playwright.chromium.launch(executable_path=found, args=arguments)
 
 
 def served(index, token=None, *, write=True):
@@ -166,7 +149,7 @@ def test_markdown_is_shown_as_nodes_and_what_is_hostile_in_it_as_text(browser, i
         shown = text.inner_text()
         for part in (
             "needs a clerk or",
-            "* alone * and\nsnake_case_names, 2*3*4",
+            "* alone * and snake_case_names, 2*3*4",
             "*args, **kwargs",
             '<b onclick="alert(2)">',
         ):
@@ -264,14 +247,42 @@ def with_headings(index):
 def test_the_first_view_has_questions_to_begin_with(with_headings, page):
     expect(page.locator("#ask input[name=question]")).to_be_focused()
     expect(page.locator("#answer .choices a")).to_have_count(6)
+    expect(page.locator("#labels button")).to_be_visible()
+    expect(page.locator("#labels li")).to_have_count(0)  # not the same six again
     question = page.locator("#answer .choices a").first.inner_text()
     page.locator("#answer .choices a").first.click()
     expect(page.locator("#answer .decision h3")).to_have_text(question)
+    expect(page.locator("#labels li")).to_have_count(5)
+    expect(page.locator("#history li")).to_have_count(1)
     page.click("#answer .decision h3")
     page.keyboard.press("/")
     expect(page.locator("#ask input[name=question]")).to_be_focused()
     page.keyboard.type("honey")
     expect(page.locator("#ask input[name=question]")).to_have_value("honey")
+
+
+def test_several_hits_of_one_section_are_told_to_be(browser, index):
+    about = {"title": "Lending a scale", "source": "scales.md"}
+    texts = [f"Lending a scale\n\nLending takes {n} days." for n in range(3)]
+    Retriever.load(index).add(texts, metadatas=[about, about, about | {"title": "Another"}])
+    with served(index) as address, opened(browser, address) as page:
+        ask(page, "lending a scale")
+        heads = page.locator(".hits h3", has_text="Lending a scale").all_inner_texts()
+        [first] = [head for head in heads if "more of" not in head]
+        assert ["more of " + first[0] in head for head in heads] == [False, True]
+
+
+def test_the_tune_view_says_what_it_needs_until_there_are_a_hundred_labels(page, index):
+    go(page, "tune")
+    expect(page.locator("#needs")).to_contain_text("There are none yet.")
+    expect(page.locator("#needs")).to_contain_text("uec-rag gate INDEX questions.csv")
+    expect(page.locator("#tune form")).to_be_hidden()
+    for given, is_needed in ((3, True), (len(LABELS), False)):
+        give_labels(index, {one: LABELS[one] for one in [*LABELS][:given]})
+        page.reload()
+        expect(page.locator("#tune form")).to_be_visible()
+        expect(page.locator("#given")).to_contain_text(f"{given} questions labelled")
+        expect(page.locator("#needs")).to_be_visible(visible=is_needed)
 
 
 def test_a_question_is_in_the_address_and_those_before_lead_back(browser, page):
@@ -304,6 +315,22 @@ def test_a_reading_is_asked_among(page, index):
     page.locator("#answer .choices a").first.click()
     expect(page.locator("#answer .decision")).to_contain_text("Asked among the passages of")
     expect(page.locator("ol.hits > li")).to_have_count(min(4, len(readings[0].ids)))
+
+
+def test_long_readings_are_a_list_below_a_short_question(browser, index):
+    texts, about = namesakes()
+    for one in about:
+        one["title"] = f"How those who keep the {one['title']} repay their loans"
+    Retriever.load(index).add(texts, metadatas=about)
+    [decision] = Retriever.load(index).search([VAGUE], 4).decisions
+    assert decision.action == "clarify"
+    with served(index) as address, opened(browser, address) as page:
+        ask(page, VAGUE)
+        said = page.locator("#answer .decision p").first
+        expect(said).to_have_text("Ask back What exactly do you mean?")
+        rows = page.locator(".choices.rows a").all_inner_texts()
+        assert len(rows) == len(decision.readings)
+        assert all(map(str.startswith, rows, [one.title for one in decision.readings]))
 
 
 def test_all_views_work_by_keyboard_alone(page, index):

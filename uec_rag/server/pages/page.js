@@ -83,6 +83,7 @@ function show() {
   scrollTo(0, 0);
   if (view === "ask") showAsk(given);
   if (view === "index") attempt($("#index"), showFacts);
+  if (view === "tune" && facts) attempt($("#tune"), showLabels); // others may have labelled meanwhile
 }
 const to = (view, pairs) => `#${view}?${new URLSearchParams(pairs)}`;
 
@@ -108,6 +109,8 @@ const LONG = 1500, MOST = 20000; // characters that are shown at once, and at al
 const PLACES = ["page", "slide", "sheet"];
 const where = ({ metadata, id }) =>
   [metadata.source ?? id, ...PLACES.filter((name) => name in metadata).map((name) => `${name} ${metadata[name]}`)].join(", ");
+
+const sectionOf = (hit) => JSON.stringify([hit.metadata.title || hit.id, where(hit)]);
 
 // A text with the words of the question marked: whole ones, also with another ending, if there are blanks between words.
 const UNSPACED = /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}]/u, ENDING = /(?<=.{3})(?:ies|es|ed|ing|s|e|y)$/u;
@@ -135,11 +138,13 @@ function inline(text, words) {
   return [...nodes, ...marked(text.slice(at), words)];
 }
 const FENCE = /^ {0,3}(?:```|~~~).*$/m, BLOCKS = /^( {0,3}(?:```|~~~).*(?:\n(?! {0,3}(?:```|~~~)).*)*(?:\n.*)?|(?:\|.*\|[ \t]*(?:\n|$))+)/m;
+// The end of a long line that goes on below: not before a list, a heading, code or a row's first "name: value".
+const WRAPPED = /(?<=[^\n]{60})\n {0,3}(?=\S)(?![-*+•>|#]|\d+[.)] |[^:\n]{1,40}: )/g;
 const cells = (row) => row.trim().slice(1, -1).split("|").map((cell) => cell.trim());
 function markdown(text, words) {
   return text.split(BLOCKS).map((block, at) => {
     if (at % 2 === 0) {
-      const shaped = block.replace(/^#{1,6} +(.*)$/gm, "**$1**").replace(/^([ \t]*)[-*+] /gm, "$1• ");
+      const shaped = block.replace(WRAPPED, " ").replace(/^#{1,6} +(.*)$/gm, "**$1**").replace(/^([ \t]*)[-*+] /gm, "$1• ");
       return shaped.trim() ? h("p", {}, inline(shaped.replace(/^\n+|\n+$/g, ""), words)) : "";
     }
     if (FENCE.test(block)) return h("pre", {}, marked(block.split("\n").filter((line) => !FENCE.test(line)).join("\n"), words));
@@ -239,7 +244,11 @@ async function showLabels() {
   labels = await call("labels");
   const all = Object.values(labels), none = all.filter((ids) => !ids.length).length;
   const some = all.length ? `: ${count(all.length, "question")}, ${none} without an answer` : "";
-  const next = (teaching ?? [...new Set([...questions(), ...facts.examples])]).filter((one) => !(one in labels)).slice(0, 6);
+  // What the page shows beside it, examples to begin with or what was asked, is not listed again.
+  const beside = [...questions(), ...(isAsked() ? [] : facts.examples)];
+  const next = (teaching ?? facts.examples.filter((one) => !beside.includes(one))).filter((one) => !(one in labels)).slice(0, 6);
+  showNeeds(all.length);
+  showHistory();
   $("#labels").replaceChildren(
     h("h3", {}, "Labels"),
     h("p", {}, `“Answers” and “Nothing answers” label a question${some}. A hundred make a gate, in `,
@@ -252,12 +261,12 @@ async function showLabels() {
     }) }, "Find what teaches most"));
 }
 
-function showHit(hit, rank, low, high, question, isCandidate) {
+function showHit(hit, rank, low, high, question, isCandidate, before) {
   const members = Object.entries(hit.encoders).map(([name, own]) =>
     [name, fixed(own.similarity), own.rank === null ? "–" : String(own.rank), percent(own.share)]);
   return h("li", {},
     h("h3", {}, `${rank + 1}. `, hit.metadata.title || where(hit), " ", dim(hit.metadata.title ? where(hit) : ""),
-      isCandidate ? dim(" – may be meant") : ""),
+      before < 0 ? "" : dim(` – more of ${before + 1}`), isCandidate ? dim(" – may be meant") : ""),
     passage(hit),
     question ? mark("Answers", question, hit.id) : "",
     h("details", { class: "numbers" },
@@ -279,8 +288,8 @@ function showAnswer(found, question, k, title) {
   $("#answer").replaceChildren(
     h("div", { class: `decision ${level(found)}` },
       h("h3", { dir: "auto" }, question),
-      h("p", {}, h("strong", {}, DO[level(found)]), " ", h("span", { lang: found.language, dir: "auto" }, found.reason)),
-      found.readings.length ? h("ul", { class: "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
+      h("p", {}, h("strong", {}, DO[level(found)]), " ", h("span", { lang: found.language, dir: "auto" }, found.clarifying_question.split("\n")[0] || found.reason)),
+      found.readings.length ? h("ul", { class: found.clarifying_question.includes("\n") ? "choices rows" : "choices", "aria-label": "Ask again among" }, found.readings.map((reading) =>
         h("li", {}, h("a", { href: asking(question, k, reading) }, reading.title, dim(` ${percent(reading.probability)}`))))) : "",
       title ? h("p", {}, "Asked among the passages of ", h("b", {}, title), ". ", h("a", { href: asking(question, k) }, "Ask among all")) : "",
       h("p", { class: "dim" }, "Confidence ", h("b", { id: "confidence" }, percent(found.confidence)),
@@ -292,12 +301,13 @@ function showAnswer(found, question, k, title) {
       h("p", { class: "dim" }, `Weights: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       labelled ? mark("Nothing answers", labelled, null) : ""),
     h("ol", { class: "hits" }, found.passages.map((hit, rank) =>
-      showHit(hit, rank, low, high, labelled, found.candidates.includes(hit.id)))));
+      showHit(hit, rank, low, high, labelled, found.candidates.includes(hit.id), found.passages.slice(0, rank).findIndex((one) => sectionOf(one) === sectionOf(hit))))));
   showMarks(labelled);
 }
 
+const isAsked = () => new URLSearchParams(location.hash.split("?")[1]).has("q");
 function showWelcome() {
-  if (!facts || new URLSearchParams(location.hash.split("?")[1]).has("q")) return;
+  if (!facts || isAsked()) return;
   $("#answer").replaceChildren(
     h("h3", {}, facts.examples.length ? "To begin with" : ""),
     h("ul", { class: "choices" }, facts.examples.map((example) => h("li", {}, h("a", { href: asking(example, 4) }, example)))));
@@ -305,7 +315,8 @@ function showWelcome() {
 
 function showHistory() {
   const items = asked.slice(0, 20).map(({ question, decision }) =>
-    h("li", {}, h("a", { href: asking(question, 4) }, question), " ", badge(decision)));
+    h("li", {}, h("a", { href: asking(question, 4) }, question), " ", badge(decision),
+      question in labels ? dim(" labelled") : ""));
   $("#history").replaceChildren(...(items.length ? [h("h3", {}, "Asked before"), h("ul", {}, items)] : []));
 }
 
@@ -318,6 +329,7 @@ async function showAsk(given) {
   if (!question) {
     showWelcome();
     form.elements.question.focus();
+    if (facts) await attempt(section, showLabels);
     return;
   }
   form.elements.k.value = k;
@@ -327,8 +339,8 @@ async function showAsk(given) {
     if (!title) remember(question, level(found));
     showAnswer(found, question, k, title);
     say($(".message", section), `${DO[level(found)]}: ${count(found.passages.length, "passage")} found.`, false, true);
-    showHistory();
-    if (facts) await showLabels();
+    if (facts?.write) await showLabels();
+    else showHistory();
   });
 }
 
@@ -375,6 +387,17 @@ function axes(label, below, beside, most, ...inner) {
 }
 
 let tuned = null; // what was found for the labelled questions
+
+const ENOUGH = 100; // labels
+function showNeeds(given) {
+  $("#tune form").hidden = !given;
+  $("#needs").hidden = given >= ENOUGH;
+  $("#given").textContent = given
+    ? `${count(given, "question")} labelled, of about ${ENOUGH}. Search them to see what they allow so far.`
+    : `This needs about ${ENOUGH} labelled questions. There are none yet.`;
+  $("#threshold").textContent = facts.gate
+    ? `The saved gate decides: ${promised(facts.gate)}.` : "Without a gate, confidence above 50 % is answered, and nothing is guaranteed.";
+}
 
 function drawCurve(now) {
   const most = Math.max(0.05, ...tuned.curve.map(([, risk]) => risk));
