@@ -90,6 +90,11 @@ TABLES = {"manuals": SOURCES, "unseen": UNSEEN}
 PYTHON = "python"
 
 
+def names(table: str = "manuals") -> list[str]:
+    """The folders of the manuals."""
+    return list(dict.fromkeys(manual for manual, *_ in TABLES[table].values()))
+
+
 def frozen(table: str = "manuals") -> list[tuple[str, str, str]]:
     """Source, path in the manual and SHA-256 of each file; last `PYTHON`, its version and texts."""
     with Path(__file__).with_name(f"{table}.csv").open(encoding="utf-8", newline="") as file:
