@@ -46,6 +46,42 @@ def bars(
     _save(figure, path)
 
 
+def stacked(
+    path: Path,
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    colours: Mapping[str, str],
+    label: str,
+) -> None:
+    """Horizontal bars of parts, from left to right, with their numbers written in.
+
+    Parameters
+    ----------
+    path : path
+        PNG to write.
+    groups : sequence of str
+        The bars, from top to bottom.
+    series : mapping of name -> one number per group
+    colours : mapping of name -> colour
+    label : str
+        Of the horizontal axis.
+    """
+    figure, axes = _report_figure(9.0, 1.3 + 0.42 * len(groups))
+    left = np.zeros(len(groups))
+    for name, values in series.items():
+        widths = np.asarray(values, dtype=float)
+        bar = axes.barh(range(len(groups)), widths, left=left, color=colours[name], label=name)
+        axes.bar_label(bar, [f"{w:g}" if w else "" for w in widths], label_type="center", size=8)
+        left += widths
+    axes.set_yticks(range(len(groups)), list(groups))
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    axes.set_xlim(0, left.max())
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(fontsize=8, ncols=4, loc="outside upper center")
+    _save(figure, path)
+
+
 def heatmap(path: Path, matrix: ArrayLike, rows: Sequence[str], columns: Sequence[str]) -> None:
     """Heatmap with its numbers written in (paper figure 4).
 

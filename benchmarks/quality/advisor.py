@@ -50,11 +50,13 @@ def right(row: dict[str, str], result: Result) -> bool:
     return action == KINDS[row["kind"]] and (action != "answer" or is_found(row, result))
 
 
-def read_replies() -> dict[str, Advice]:
+def read_replies(table: str = "replies") -> dict[str, Advice]:
     """The replies by question."""
-    rows = json.loads((TABLES / "replies.json").read_text(encoding="utf-8"))
+    rows = json.loads((TABLES / f"{table}.json").read_text(encoding="utf-8"))
     return {
-        row["question"]: Advice(row["verdict"], tuple(row["options"]), row["rewrite"])
+        row["question"]: Advice(
+            row["verdict"], tuple(row["options"]), row["rewrite"], row.get("passage", 0)
+        )
         for row in rows
     }
 

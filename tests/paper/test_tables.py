@@ -72,3 +72,11 @@ def test_the_same_figure_is_the_same_bytes(tmp_path):
 def test_a_curve_with_a_zero_fits_on_a_logarithmic_axis(tmp_path):
     plots.curves(tmp_path / "c.png", [0, 0.1, 1], {"y": [1, 2, float("nan")]}, ("x", "y"))
     assert (tmp_path / "c.png").stat().st_size > 1000
+
+
+def test_stacked_bars_have_a_colour_for_each_part(tmp_path):
+    parts, colours = {"right": [60, 0], "wrong": [40, 100]}, {"right": "green", "wrong": "red"}
+    plots.stacked(tmp_path / "s.png", ["ours", "theirs"], parts, colours, "questions")
+    assert (tmp_path / "s.png").stat().st_size > 1000
+    with pytest.raises(KeyError, match="wrong"):
+        plots.stacked(tmp_path / "t.png", ["ours"], {"wrong": [1]}, {}, "questions")
