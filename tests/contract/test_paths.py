@@ -107,6 +107,19 @@ def test_words_are_looked_for_where_a_filter_looks(theirs):
     assert len(found.ids[0]) == 4
 
 
+def test_words_of_passages_that_a_store_gets_later_are_found():
+    theirs = test_over.LangChainInChroma()
+    named = [f"{text} zq{place:03}x" for place, text in enumerate(LONG)]
+    store = theirs.store(theirs.Member(), [])
+    index = theirs.over(store, candidates=3, fit=False).index
+    for start, end in ((0, 0), (0, 4), (4, len(named))):
+        if end:
+            store.add_texts(named[start:end], ids=IDS[start:end])
+        wanted = [place for place in (2, 31, 64) if place < end]
+        found = [index.search([f"What is zq{place:03}x?"], 10).ids[0] for place in wanted]
+        assert all(IDS[place] in ids for place, ids in zip(wanted, found, strict=True))
+
+
 def test_a_later_retriever_over_a_store_does_not_list_it_again(monkeypatch):
     theirs = test_over.LangChainInChroma()
     store = theirs.store(theirs.Member())

@@ -290,7 +290,7 @@ class SourceStore(CandidateStore):
         # What was said, and passages that are left out; shared by views, as is what is known of the
         # source's words, of its vectors, and of its own embedding.
         self._said, self._unusable = set[object](), set[str]()
-        self._counted: list[Listed | None] = []
+        self._counted, self._new = list[Listed](), set[str]()
         stored, are_ours = source.vectors or source.stored, source.vectors is not None
         self._stored = stored and StoredVectors(source.name, stored, self._said, are_ours=are_ours)
         self._known_of_own: list[_OfOwn] = []
@@ -309,9 +309,10 @@ class SourceStore(CandidateStore):
 
         They are those of the source and, if it can list its passages, as many by their words.
         """
-        get, ids, listed = self.source.get, _ids_of(self._condition), self._listed
+        get, ids = self.source.get, _ids_of(self._condition)
         found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
         self.is_incomplete = isinstance(found, Incomplete)
+        listed = self._listed_with(found)
         if get is not None and listed is not None and not ids:
             known = {passage.id for passage in found}
             more = listed.nearest(query, len(found), self._filter, known)
@@ -331,21 +332,42 @@ class SourceStore(CandidateStore):
 
     @property
     def _listed(self) -> Listed | None:
-        """The words of its passages, counted once for all views and later retrievers over it.
+        """The words of its passages, for all views and later retrievers over it.
 
-        None if it cannot list any. Of passages that it gets later, words are not known.
+        None if it cannot list any.
         """
         if not self._counted:
-            own = [one.revision for one in self.uec.encoders if isinstance(one, TermEncoder)]
-            theirs = self.source.theirs
-            known = [made for of, by, made in _LISTED if of is theirs is not None and by == own]
-            if not known and own and self.can_look_up:
-                some = self.examples(_MOST_LISTED)
-                kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
-                known = [Listed.count(kept, self.uec.encoders)] if kept else []
-                _LISTED.extend((theirs, own, made) for made in known)
-            self._counted.append(known[-1] if known else None)
+            own = self._words_by
+            known = [made for of, by, made in [*_LISTED] if of is self.source.theirs and by == own]
+            if (made := known[-1] if known else self._count()) is None:
+                return None
+            self._counted[:] = [made]
         return self._counted[0]
+
+    @property
+    def _words_by(self) -> list[str]:
+        return [one.revision for one in self.uec.encoders if isinstance(one, TermEncoder)]
+
+    def _count(self) -> Listed | None:
+        some = self.examples(_MOST_LISTED) if self.can_look_up and self._words_by else []
+        if not some:
+            return None
+        kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
+        made = Listed.count(kept, self.uec.encoders)
+        if self.source.theirs is not None:
+            _LISTED.append((self.source.theirs, self._words_by, made))
+        return made
+
+    def _listed_with(self, found: Sequence[Passage]) -> Listed | None:
+        """Return the words of its passages, counted again once a tenth of them is new."""
+        if (listed := self._listed) is None:
+            return None
+        self._new |= {passage.id for passage in found} - listed.rows.keys()
+        if len(listed.rows) < _MOST_LISTED and 10 * len(self._new) > len(listed.rows):
+            self._new.clear()
+            listed = self._count() or listed
+            self._counted[:] = [listed]
+        return listed
 
     def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
         """Encode the passages whose vector has a direction; NoDirection if of several none has."""
