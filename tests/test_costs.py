@@ -163,6 +163,7 @@ def costly(name, pattern, methods):
     return None
 
 
+@pytest.mark.slow
 def test_the_time_of_no_expression_grows_faster_than_a_text():
     found = [*expressions()]
     assert len(found) > 80

@@ -285,6 +285,7 @@ class TestAnUpdateBesideOthers:
         assert len(Retriever.load(index).get(ids)) == 5
 
 
+@pytest.mark.slow
 def test_markdown_and_text_need_no_extra(tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [one for some in project["optional-dependencies"].values() for one in some]
@@ -367,6 +368,7 @@ def test_files_of_other_kinds_are_counted_by_their_suffix(run, few, words, tmp_p
     assert told["other"] == {".py": 2, "": 1, ".pages": 1}
 
 
+@pytest.mark.slow
 def test_markdown_is_shown_as_such(run, words, tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()

@@ -484,6 +484,7 @@ def test_filters_are_applied_in_the_store(theirs):
         assert {*found.ids[0]} == {IDS[50], IDS[51]}
 
 
+@pytest.mark.slow
 def test_a_gate_over_a_store_is_saved_with_its_fit_and_without_passages(tmp_path):
     store = LangChainInChroma().store(LangChain.Member(), LONG)
     over = langchain.UECRetriever.over(store)

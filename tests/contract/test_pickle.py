@@ -101,6 +101,7 @@ def told_elsewhere(pickled):
     return {kind: told(kind, pickle.loads(content)) for kind, content in pickled.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", INDEXES.values(), ids=INDEXES)
 def test_it_does_the_same_in_a_process_that_starts_anew(make, tmp_path):
     index = make(tmp_path)

@@ -166,6 +166,7 @@ def test_files_of_nothing_but_a_front_matter_are_said_in_one_line(tmp_path, recw
     assert re.fullmatch(r"left out 9 files \(0\.md, .*, \.\.\.\), without a text to index", said)
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_too_long_or_crashes_is_named_and_the_others_are_read(tmp_path):
     (tmp_path / "a.html").write_text("<p>" + "<b>x</b>" * 400_000)
     (tmp_path / "b.txt").write_text(PROSE)
@@ -178,6 +179,7 @@ SPANS = "<td rowspan=65000 colspan=1000>x" * 1000
 PARTS = "".join(f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n" for n in range(3000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "ends"),
     [
@@ -401,6 +403,7 @@ def test_a_folder_that_may_not_be_entered_is_named_and_the_others_are_hashed(fol
     )
 
 
+@pytest.mark.slow
 def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(tmp_path):
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Stock")

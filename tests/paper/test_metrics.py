@@ -32,6 +32,7 @@ def test_true_variances_have_a_small_var_ece():
     assert var_ece(error, 3 * variance, np.zeros(20_000)) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_nauc_is_mtebs_own_function_on_random_queries(seed):
     from mteb._evaluators.retrieval_metrics import nauc as mteb_nauc

@@ -20,6 +20,8 @@ from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
 from uec_rag.retrieval.labelled import FEWEST
 
+pytestmark = pytest.mark.slow
+
 IDS = [f"p{i}" for i in range(150)]
 
 

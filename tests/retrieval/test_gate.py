@@ -53,6 +53,7 @@ def test_it_answers_only_above_its_threshold(gate, full, texts):
     assert gate.decide(result) == result.decide(gate.threshold)
 
 
+@pytest.mark.slow
 def test_on_other_queries_it_is_rarely_wrong_though_answering_all_would_be(gate, full, texts):
     queries, relevant = labelled(texts, 3000, seed=2, unanswerable_rate=0.2)
     result = full.search(queries, gate.k)
@@ -100,6 +101,7 @@ def test_a_filter_written_in_another_order_is_the_same_filter(full):
         assert basis(full, one) == basis(full, other) != basis(full)
 
 
+@pytest.mark.slow
 def test_it_is_calibrated_on_what_a_filter_leaves(full, texts):
     asked = labelled(texts, 400)
     odd = Gate.from_labels(full, *asked, max_risk=0.65, filter={"even": False})

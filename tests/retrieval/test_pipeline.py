@@ -120,6 +120,7 @@ def test_confidence_and_decision_are_the_same_from_every_store(copied, texts):
     assert found.exact
 
 
+@pytest.mark.slow
 def test_shown_relevance_adds_up_to_the_confidence_where_readings_take_the_place_of_hits():
     passages = passages_of(gather_corpus(400))
     index = index_of(UEC(), [p.text for p in passages], metadatas=[p.metadata for p in passages])

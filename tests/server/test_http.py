@@ -169,6 +169,7 @@ def test_what_is_not_the_clients_fault_is_told_without_where_things_are(
     assert "me:hunter2" not in lines
 
 
+@pytest.mark.slow
 def test_what_a_passage_holds_is_data_and_too_much_of_it_is_refused_alone(index):
     long = "zebra " + "x" * 10_000_000
     make(TEXTS | {"long": long, "longer": f"{long} ibex"}).save(index)

@@ -1,10 +1,13 @@
 """The example of an agent: langchain-mcp-adapters reaches the server over stdio."""
 
+import pytest
+
 from examples import mcp_agent
 from tests.helpers import index_of
 from uec_rag import UEC
 
 
+@pytest.mark.slow
 async def test_an_agent_of_langchain_does_what_the_decision_says(index):
     assert await mcp_agent.ask(str(index), "who may park in the yard") == (
         "Staff may park in the yard behind the mill. (from parking.md)"

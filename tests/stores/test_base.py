@@ -26,6 +26,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(texts, values))
 def test_what_json_brings_back_is_kept_as_it_is(metadata):
     assert json.loads(json.dumps(normalise(metadata, "metadata"))) == metadata

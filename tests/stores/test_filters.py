@@ -103,6 +103,7 @@ def has(held, asked):
     return all(isinstance(text, str) for text in texts) and texts[1] in texts[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(held=st.lists(VALUES, min_size=1, max_size=8), asked=st.lists(VALUES, max_size=8))
 def test_lists_of_values_select_what_comparing_one_by_one_does(held, asked):

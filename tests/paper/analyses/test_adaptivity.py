@@ -7,6 +7,8 @@ from benchmarks.paper.systems.lineup import Lineup
 from benchmarks.paper.tasks import Retrieval
 from tests.paper.bags import BAGS, Bag
 
+pytestmark = pytest.mark.slow
+
 PAIRS = [
     (f"who is {name}?", f"{name} is a person of note") for name in (f"n{i}" for i in range(60))
 ]
