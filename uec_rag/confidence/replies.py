@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import regex
 
-from uec_rag.base.text import HAS_SPACELESS, WORD, skip_long_texts, stems
+from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
 from uec_rag.questions.courtesies import is_courtesy, without_courtesies
@@ -136,6 +136,8 @@ def extract_labels(asked: str) -> list[str]:
     ['Forms, files', 'git add', 'tar']
     """
     text = asked.lstrip()
+    if len(text) > LONGEST_ASKED:  # which is asked for its labels at each turn behind it
+        return []
     if text.startswith(tuple(texts["unclear"] for texts in languages.TRANSLATIONS.values())):
         return _rows(text)
     for before, between, after, comma in map(languages.template, languages.TRANSLATIONS):
