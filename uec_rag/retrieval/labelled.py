@@ -32,8 +32,11 @@ _MOST_KEPT = 32  # passages by which a gate notices that its index has others
 class Searchable(Protocol):
     """What is searched for a gate: `uec_rag.Retriever`."""
 
-    store: Searched
     usual_filter: Filter | None
+
+    @property
+    def store(self) -> Searched:
+        """What has its passages."""
 
     def stamp(
         self, filter: Filter | None = None, of: Stamp | None = None, *, again: bool = True
