@@ -33,7 +33,7 @@ _EVEN = 0.5  # what is probable: a verdict is taken at its word, whatever the co
 
 @dataclass(frozen=True)
 class Opinion:
-    """What an advisor says of a question and its hits; what it does not say is None or empty.
+    """An advisor's view of a question and its hits; a part that it does not give is None or empty.
 
     Attributes
     ----------

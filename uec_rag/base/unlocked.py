@@ -1,4 +1,4 @@
-"""What threads share without a lock, for which a process that is forked could wait for ever.
+"""Objects that threads share without a lock, for which a forked process could wait for ever.
 
 Before Python 3.12, `functools.cached_property` has one lock for all objects of a class. A
 `weakref.WeakSet` cannot be iterated over while other threads add to it.

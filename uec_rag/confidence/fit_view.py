@@ -1,4 +1,4 @@
-"""What a fit without labels says of confidence: its temperature, its profile, not its level."""
+"""The part of confidence that a fit without labels learns: temperature and profile, no level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question may mean: the parts of an outline of its hits among which it does not choose.
+"""The readings of a question: parts of an outline of its hits among which it does not choose.
 
 Each hit has a path in its corpus: site, folders, document, heading above, title. The paths of the
 hits of a question are a small tree, its `Outline`. The posterior over the hits puts mass on the

@@ -90,12 +90,14 @@ def clarifying_list(readings: Sequence[Reading], language: str = languages.ENGLI
 
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_list`, or begins with one."""
-    begins = tuple(
-        each
-        for one, texts in languages.TRANSLATIONS.items()
-        for each in (languages.template(one)[0], texts["unclear"])
-    )
-    return text.lstrip().startswith(begins)
+    befores = (languages.template(one)[0] for one in languages.TRANSLATIONS)
+    return text.lstrip().startswith((*befores, *_unclear()))
+
+
+def _unclear() -> tuple[str, ...]:
+    """Return the question that names no readings, or has them as a list, in each language."""
+    # Not remembered, since users may phrase sentences anew.
+    return tuple(texts["unclear"] for texts in languages.TRANSLATIONS.values())
 
 
 @skip_long_texts(None)
@@ -119,7 +121,7 @@ def extract_clarifying_question(answer: str) -> str | None:
             rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
         ):
             return before + repeated[0].partition(before)[2]
-    for unclear in (texts["unclear"] for texts in languages.TRANSLATIONS.values()):
+    for unclear in _unclear():
         before, found, rest = answer.partition(unclear)
         if found and len(before) <= 200 and "?" not in before and len(_rows(rest)) > 1:
             return unclear + rest.rstrip('*"”» \n')
@@ -138,7 +140,7 @@ def extract_labels(asked: str) -> list[str]:
     text = asked.lstrip()
     if len(text) > LONGEST_ASKED:  # which is asked for its labels at each turn behind it
         return []
-    if text.startswith(tuple(texts["unclear"] for texts in languages.TRANSLATIONS.values())):
+    if text.startswith(_unclear()):
         return _rows(text)
     for before, between, after, comma in map(languages.template, languages.TRANSLATIONS):
         if text.startswith(before):

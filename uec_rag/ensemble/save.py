@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -336,11 +336,12 @@ def fit_of_twin(encoders: Sequence[Encoder], unfitted: Fitted) -> Fitted | None:
     The model is known by its vectors of a few passages and questions, also in another precision.
     """
     model, *others = encoders
+    of_model = cache(partial(probe, model))  # presets may have the same dimension
     for preset in PRESETS:
         known, *words = read_fit(SHIPPED_FITS / preset)[0].encoders
         if model.dimension != known.dimension or len(others) != len(words):
             continue
         probes = json.loads((SHIPPED_FITS / preset / PROBED).read_text(encoding="utf-8"))
-        if all(are_of_one_model(of_role, probe(model, role)) for role, of_role in probes.items()):
+        if all(are_of_one_model(of_role, of_model(role)) for role, of_role in probes.items()):
             return shipped_fit([known, *others], unfitted)
     return None

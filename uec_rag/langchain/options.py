@@ -30,7 +30,7 @@ class Parameters(Shown, total=False):
 
 
 class Kept(TypedDict, total=False):
-    """How an index is made, besides its embedding."""
+    """The options of making an index, besides its embedding."""
 
     store: Store | None
     words: bool

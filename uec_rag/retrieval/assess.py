@@ -1,4 +1,4 @@
-"""What is said of one phrasing of a question: what it may mean, and the decision.
+"""The assessment of one phrasing of a question: its readings, and the decision.
 
 assess        estimates P(underspecified) of what was found: an `Assessment`
 decide        decides, and makes the `Result` of a question

@@ -30,18 +30,18 @@ _MOST_KEPT = 32  # passages by which a gate notices that its index has others
 
 
 class Searchable(Protocol):
-    """What is searched for a gate: `uec_rag.Retriever`."""
+    """The index that is searched for a gate: `uec_rag.Retriever`."""
 
     usual_filter: Filter | None
 
     @property
     def store(self) -> Searched:
-        """What has its passages."""
+        """The store, or the view, with its passages."""
 
     def stamp(
         self, filter: Filter | None = None, of: Stamp | None = None, *, again: bool = True
     ) -> Stamp:
-        """What its confidence depends on."""
+        """The stamp of everything that its confidence depends on."""
 
     def passages(self, filter: Filter | None = None) -> Iterable[Passage]:
         """Iterate over its passages."""

@@ -1,4 +1,4 @@
-"""What a search adds to the metadata of a hit, under keys that are reserved for it."""
+"""The metadata that a search adds to a hit, under keys that are reserved for it."""
 
 from __future__ import annotations
 
