@@ -188,6 +188,16 @@ NUMERIC = ("scores", "mu", "sigma2", "relevance", "coefficients", "confidence")
 """The arrays of a search result."""
 
 
+def empty_chroma():
+    """Chroma's client in memory, emptied: a process has one, and only for equal settings."""
+    import chromadb
+
+    client = chromadb.EphemeralClient()
+    for collection in client.list_collections():
+        client.delete_collection(collection.name)
+    return client
+
+
 def assert_same_bits(one, other):
     """Two searches by one code in one memory found the same, to the last bit."""
     assert (one.ids, one.decisions) == (other.ids, other.decisions)

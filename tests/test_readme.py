@@ -12,7 +12,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from docs import command_line
-from tests.helpers import data_of
+from tests.helpers import data_of, empty_chroma
 from tests.markdown import PAGES, ROOT, assert_prints, examples
 from uec_rag.langchain import UECEmbeddings, UECRetriever
 
@@ -178,6 +178,7 @@ class LocalEmbeddings(Embeddings):
 def test_the_code_runs_and_prints_what_follows_it(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("langchain_openai.OpenAIEmbeddings", LocalEmbeddings)
+    empty_chroma()  # pages name a collection in memory, which others may have filled
     names: dict[str, object] = {}
     for example in examples(TEXTS[name]):
         # Lines before it are left empty, so that a failure names the line of the page.

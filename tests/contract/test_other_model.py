@@ -2,7 +2,6 @@
 
 import zlib
 
-import chromadb
 import numpy as np
 import pytest
 from langchain_chroma import Chroma
@@ -12,6 +11,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import TextNode
 
 from tests.contract.test_over import IDS, LONG, METADATAS
+from tests.helpers import empty_chroma
 from uec_rag import UEC, FingerprintMismatch, Gate, Retriever, langchain, llama_index
 
 ASKED = [text.split(".")[0] for text in LONG[:24]]
@@ -66,9 +66,7 @@ class HostedNodes(BaseEmbedding):
 
 def chroma(model, texts=LONG):
     """A store of one name, which is filled again with the vectors of a model."""
-    client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
-    client.reset()
-    store = Chroma("manual", Hosted(model), client=client)
+    store = Chroma("manual", Hosted(model), client=empty_chroma())
     store.add_texts(texts, [dict(one) for one in METADATAS], ids=IDS)
     return store
 

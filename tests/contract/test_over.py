@@ -5,7 +5,6 @@ import warnings
 from collections import deque
 from dataclasses import replace
 
-import chromadb
 import numpy as np
 import pytest
 from langchain_chroma import Chroma
@@ -27,7 +26,7 @@ from llama_index.vector_stores.qdrant import QdrantVectorStore as LlamaIndexQdra
 from qdrant_client import QdrantClient, models
 
 from tests.contract.postgres import address
-from tests.helpers import Remembering, bag_of_words, index_of, pairs, passages
+from tests.helpers import Remembering, bag_of_words, empty_chroma, index_of, pairs, passages
 from uec_rag import UEC, FingerprintMismatch, langchain, llama_index
 from uec_rag.confidence.model import NEAREST
 from uec_rag.documents.questions import MOST_PAIRS
@@ -90,8 +89,7 @@ class LangChain:
 
 class LangChainInChroma(LangChain):
     def store(self, embedding, texts=TEXTS):
-        client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
-        client.reset()
+        client = empty_chroma()
         cosine = {"hnsw": {"space": "cosine"}}
         store = Chroma("texts", embedding, client=client, collection_configuration=cosine)
         return self.filled(store, texts)
@@ -181,8 +179,7 @@ class LlamaIndexInChroma(LlamaIndex):
     """Whose nodes cannot be listed."""
 
     def store(self, embedding, texts=TEXTS):
-        client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
-        client.reset()
+        client = empty_chroma()
         store = ChromaVectorStore(chroma_collection=client.create_collection("nodes"))
         storage = StorageContext.from_defaults(vector_store=store)
         return super().store(embedding, texts, storage_context=storage)
@@ -466,9 +463,7 @@ def test_a_fusion_of_retrievers_is_fitted_on_documents_that_are_given(make):
 
 
 def test_a_chroma_without_metadata_is_fitted_and_searched():
-    client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
-    client.reset()
-    store = Chroma("plain", LangChain.Member(), client=client)
+    store = Chroma("plain", LangChain.Member(), client=empty_chroma())
     store.add_texts(LONG)
     over = langchain.UECRetriever.over(store, LangChain.Member(), k=1)
     [found] = over.invoke(LONG[3])

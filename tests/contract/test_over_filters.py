@@ -5,7 +5,6 @@ The table is stores times filters; of a filter that a store cannot run, it is sa
 
 import warnings
 
-import chromadb
 import faiss
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ from qdrant_client import QdrantClient, models
 from sqlalchemy.engine import make_url
 
 from tests.contract.postgres import address
-from tests.helpers import bag_of_words, index_of, passages
+from tests.helpers import bag_of_words, empty_chroma, index_of, passages
 from uec_rag import UEC, langchain, llama_index
 
 TEXTS = list(dict.fromkeys(passages(90)))[:80]
@@ -143,12 +142,6 @@ class Node(BaseEmbedding):
         return self._get_text_embedding(query)
 
 
-def chroma():
-    client = chromadb.EphemeralClient(settings=chromadb.Settings(allow_reset=True))
-    client.reset()
-    return client
-
-
 def in_faiss(index):
     index.train(np.float32(small(TEXTS)))
     return FAISS(Member(), index, InMemoryDocstore(), {})
@@ -177,7 +170,7 @@ def ivf():
 
 LANGCHAIN = {
     "InMemory": (nested, lambda: InMemoryVectorStore(Member())),
-    "Chroma": (deep, lambda: Chroma("texts", Member(), client=chroma())),
+    "Chroma": (deep, lambda: Chroma("texts", Member(), client=empty_chroma())),
     "Qdrant": (nested, lambda: QdrantVectorStore(qdrant(), "texts", Member())),
     "Qdrant with whole ids": (nested, with_whole_ids),
     "FAISS": (nested, lambda: in_faiss(faiss.IndexFlatL2(16))),
@@ -207,7 +200,7 @@ LLAMA_INDEX = {
     "SimpleVectorStore": (nested, lambda: None),
     "ChromaVectorStore": (
         flat,
-        lambda: ChromaVectorStore(chroma_collection=chroma().create_collection("texts")),
+        lambda: ChromaVectorStore(chroma_collection=empty_chroma().create_collection("texts")),
     ),
     "QdrantVectorStore": (nested, lambda: LlamaIndexQdrant("n", client=QdrantClient(":memory:"))),
     "LanceDBVectorStore": (flat, lambda folder: LanceDBVectorStore(str(folder), mode="overwrite")),
@@ -328,7 +321,7 @@ def test_passages_are_looked_up_by_the_ids_that_are_found(name, tmp_path):
 
 
 def test_chroma_finds_between_two_fractions_however_far_the_passage_is():
-    store = Chroma("texts", Member(), client=chroma())
+    store = Chroma("texts", Member(), client=empty_chroma())
     texts = [f"{TEXTS[0]} {i}" for i in range(1100)]
     store.add_texts([*texts, TEXTS[-1]], [{"price": i} for i in range(1101)])
     over = langchain.UECRetriever.over(store, fit=False).index
