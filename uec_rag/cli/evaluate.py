@@ -62,8 +62,8 @@ def evaluate(
         return
     asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
-    from uec_rag.evaluation.advisors import describe_log
     from uec_rag.evaluation.evaluate import evaluate as measure
+    from uec_rag.evaluation.runs import describe_log
 
     retriever = open_index(index)
     labels = find_labels(asked, retriever.passages(), questions.name)

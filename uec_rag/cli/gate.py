@@ -1,4 +1,4 @@
-"""`uec-rag gate`: a threshold that keeps wrong answers rare."""
+"""`uec-rag gate` and `uec-rag questions`: a threshold from labels, and what to label next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from uec_rag.base.checks import six_digits
 from uec_rag.cli.console import Index, Json, Logs, open_index, print_json, print_text, say
+from uec_rag.documents.labels import read_questions
 
 
 def gate(
@@ -43,8 +45,8 @@ def gate(
         A log of a gate's advisor, to tell what it is worth on these labels; may be repeated.
     """
     from uec_rag.cli.evaluate import print_advisors
-    from uec_rag.evaluation.advisors import describe_log
     from uec_rag.evaluation.labels import save_gate, search_labels
+    from uec_rag.evaluation.runs import describe_log
     from uec_rag.retrieval.gate import check_target
 
     check_target(max_wrong, max_risk, 0.95)
@@ -60,3 +62,39 @@ def gate(
         if advisors:
             print_advisors(advisors)
         say(f'Saved in {index}. Use it: uec-rag ask {index} "your question"')
+
+
+def questions(
+    index: Index,
+    asked: Annotated[Path | None, typer.Argument(metavar="ASKED")] = None,
+    most: Annotated[int, typer.Option(min=1)] = 10,
+    json: Json = False,
+) -> None:
+    """List the questions to label next: those that a label would teach most.
+
+    These are the questions without a label whose confidence is nearest to the threshold, one for
+    each passage that is found first. Label them on the page of 'uec-rag explore', with
+    `Retriever.label` or POST /labels.
+
+    Example: uec-rag questions idx asked.csv
+
+    Parameters
+    ----------
+    asked
+        A .csv file with a column query; the default is headings of the passages.
+    most
+        List at most so many.
+    """
+    from uec_rag.evaluation.labels import questions_to_ask, questions_to_label
+
+    own = [] if asked is None else [*read_questions(asked, labelled=False)]
+    retriever = open_index(index)
+    own = questions_to_ask(retriever) if asked is None else own
+    rows = [
+        (result.query, result.decision.confidence)
+        for result in questions_to_label(retriever, own, most)
+    ]
+    if json:
+        print_json(six_digits([{"query": query, "confidence": sure} for query, sure in rows]))
+    else:
+        print_text("\n".join(f"{sure:.2f}  {query}" for query, sure in rows))
