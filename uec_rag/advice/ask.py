@@ -13,12 +13,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
 from uec_rag.confidence.readings import shorten
 
-_T = TypeVar("_T")
 _MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
@@ -254,13 +253,3 @@ async def _in_thread(call: Callable[[], object]) -> object:
 
     threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return await asyncio.wrap_future(reply)
-
-
-def run_to_end(task: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine from synchronous code, also if an event loop is running in this thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(task)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, task).result()

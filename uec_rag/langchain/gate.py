@@ -31,6 +31,7 @@ from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validato
 from uec_rag.advice.ask import PROMPT, Advisor, prompt
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
+from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
@@ -46,7 +47,6 @@ from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
 from uec_rag.langchain.options import CallOptions
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
-from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending

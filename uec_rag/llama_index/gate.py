@@ -29,17 +29,10 @@ from pydantic import BeforeValidator, field_serializer
 
 from uec_rag.advice.ask import PROMPT, Advisor, prompt
 from uec_rag.base.checks import check_type, quote
+from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import (
-    Whole,
-    hits,
-    passages_of,
-    plain_hit,
-    turns,
-    with_findings,
-)
-from uec_rag.retrieval.calls import either, from_this_loop
+from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
 from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.metadata import KEY
@@ -333,19 +326,16 @@ class UECQueryEngine(BaseQueryEngine):
                 response = way.query(query_bundle)
             elif way is None and decision.action == "answer":
                 response = self._engine.synthesize(query_bundle, nodes)
-            elif isinstance(way, LLM):
-                text = way.complete(_prompt(query_bundle, decision, nodes)).text
-                response = self._said(text, decision, nodes, is_async=False)
             else:
+                if isinstance(way, LLM):
+                    way = way.complete(_prompt(query_bundle, decision, nodes)).text
                 response = self._said(way, decision, nodes, is_async=False)
             return _note_decision(response, decision, event)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         with self._event(query_bundle) as event:
-            # Not every engine can retrieve asynchronously.
-            find = getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
             with keeping_findings(text_of, _merged) as keep:
-                found = keep(await find(query_bundle))
+                found = keep(await self._engine_aretrieve(query_bundle))
             pending = await asyncio.to_thread(self._pending, query_bundle, found)
             with from_this_loop():
                 [(decision, nodes)] = await pending.afinish()
@@ -354,10 +344,9 @@ class UECQueryEngine(BaseQueryEngine):
                 response = await way.aquery(query_bundle)
             elif way is None and decision.action == "answer":
                 response = await self._engine.asynthesize(query_bundle, nodes)
-            elif isinstance(way, LLM):
-                text = (await way.acomplete(_prompt(query_bundle, decision, nodes))).text
-                response = self._said(text, decision, nodes, is_async=True)
             else:
+                if isinstance(way, LLM):
+                    way = (await way.acomplete(_prompt(query_bundle, decision, nodes))).text
                 response = self._said(way, decision, nodes, is_async=True)
             return _note_decision(response, decision, event)
 
@@ -368,10 +357,12 @@ class UECQueryEngine(BaseQueryEngine):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with keeping_findings(text_of, _merged) as keep:
-            asynchronous = getattr(self._engine, "aretrieve", None) or in_thread(
-                self._engine.retrieve
-            )
-            return keep(either(self._engine.retrieve, asynchronous)(query_bundle))
+            return keep(either(self._engine.retrieve, self._engine_aretrieve)(query_bundle))
+
+    @property
+    def _engine_aretrieve(self) -> Callable[..., Any]:
+        """What retrieves asynchronously, which not every engine can."""
+        return getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
 
     def _pending(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]

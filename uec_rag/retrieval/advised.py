@@ -9,9 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from uec_rag.advice.ask import Advisor, ask_advisor, ask_rewriter, run_to_end
+from uec_rag.advice.ask import Advisor, ask_advisor, ask_rewriter
 from uec_rag.advice.learn import FEWEST, OwnCase
 from uec_rag.advice.opinion import READ, Opinion
+from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.risk import lowest_threshold
 from uec_rag.documents.questions import questions_of
 from uec_rag.retrieval.hits import Result, SearchResult

@@ -193,11 +193,7 @@ class Gate(Policy):
         opinion: OpinionModel | None = None,
     ) -> Gate:
         """Make the gate of `from_labels` from labelled questions that are searched already."""
-        made = cls(
-            k=searched.k,
-            stamp=searched.stamp,
-            confidences=searched.sample,
-        )
+        made = cls(k=searched.k, stamp=searched.stamp, confidences=searched.sample)
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
             return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)

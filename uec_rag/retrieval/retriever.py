@@ -10,13 +10,13 @@ from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import warn, warn_once
+from uec_rag.base.loops import from_this_loop
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
-from uec_rag.retrieval.calls import from_this_loop
 from uec_rag.retrieval.fitted import FittedIndex
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import Result, SearchResult
