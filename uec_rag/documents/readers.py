@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -79,7 +80,7 @@ def read_json_lines(text: str) -> Content:
     names = [*dict.fromkeys(name for row in rows for name in row)]
     table = table_of([names, *([_as_text(row.get(name)) for name in names] for row in rows)])
     listed = ", ".join(map(str, bad[:3])) + ", ..." * (len(bad) > 3)
-    left_out = {f"line not in JSON ({listed})": len(bad)} if bad else {}
+    left_out = {f"line not in JSON ({listed})": len(bad)}
     return Content([Page([table] if table else [])], left_out=left_out)
 
 
@@ -168,4 +169,5 @@ def read_content(name: str, data: bytes) -> Content:
     read = getattr(import_module(f"uec_rag.documents.{module}"), function)
     text, notes = (data, []) if module in _OF_BYTES else decode(data)
     content: Content = read(text, *form)
-    return replace(content, notes=[*content.notes, *notes])
+    left_out = +Counter(content.left_out)  # what is left out no time is not told
+    return replace(content, notes=[*content.notes, *notes], left_out=left_out)
