@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -127,6 +127,13 @@ def prompt(question: str, texts: Sequence[str], template: str = PROMPT) -> str:
     """Write the prompt for a language model, with question and passages as JSON strings."""
     lines = [f"[{position}] {quote(text)}" for position, text in enumerate(texts, start=1)]
     return template.format(question=quote(question), passages="\n".join(lines))
+
+
+def ask_model(
+    call: Callable[[str], Any], template: str, question: str, texts: Sequence[str]
+) -> str:
+    """Ask a language model by what calls it with a prompt, and returns its reply as `text`."""
+    return str(call(prompt(question, texts, template)).text)
 
 
 def read_reply(reply: str) -> Advice | None:

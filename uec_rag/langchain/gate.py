@@ -28,7 +28,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
-from uec_rag.advice.ask import PROMPT, Advisor, prompt
+from uec_rag.advice.ask import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
 from uec_rag.base.loops import either, from_this_loop
@@ -68,11 +68,7 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
     >>> advisor("What purrs?", ["Cats purr."])
     '{"verdict": "answer"}'
     """
-    return partial(_ask, model, template)
-
-
-def _ask(model: BaseChatModel, template: str, question: str, texts: Sequence[str]) -> str:
-    return model.invoke(prompt(question, texts, template)).text
+    return partial(ask_model, model.invoke, template)
 
 
 Way: TypeAlias = str | BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
@@ -27,7 +27,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from llama_index.core.tools import FunctionTool
 from pydantic import BeforeValidator, field_serializer
 
-from uec_rag.advice.ask import PROMPT, Advisor, prompt
+from uec_rag.advice.ask import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type, quote
 from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision
@@ -92,11 +92,7 @@ def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
     >>> llm_advisor(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."])
     'text text'
     """
-    return partial(_ask, llm, template)
-
-
-def _ask(llm: LLM, template: str, question: str, texts: Sequence[str]) -> str:
-    return llm.complete(prompt(question, texts, template)).text
+    return partial(ask_model, llm.complete, template)
 
 
 class UECGatePostprocessor(Whole, BaseNodePostprocessor):
