@@ -67,8 +67,8 @@ class Hit:
         return {self.passage.id, *(copy.id for copy in self.copies)}
 
 
-_SAID = "score mu model_variance disagreement relevance sigma2 encoders matched_terms".split()
-_UNJUDGED = [name for name in _SAID if name != "relevance"]
+_UNJUDGED = "score", "mu", "model_variance", "disagreement", "sigma2", "encoders", "matched_terms"
+_SAID = (*_UNJUDGED, "relevance")
 _SAME = attrgetter("score", "relevance")  # by which parts of one hit are told from other hits
 
 
