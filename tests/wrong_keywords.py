@@ -51,3 +51,4 @@ def alone(index: Retriever) -> None:
     Retriever(UEC(), threshold=0.5)  # type: ignore[call-arg]
     index.search(TEXTS, top_k=3)  # type: ignore[call-arg]
     Gate.from_labels(index, TEXTS, [{"1"}], max_worng=0.1)  # type: ignore[call-arg]
+    Gate().search(index, TEXTS, top_k=3)  # type: ignore[call-arg]

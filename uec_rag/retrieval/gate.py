@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, Unpack, cast
 
 from uec_rag.advice.ask import Advisor
 from uec_rag.advice.learn import fit_opinion
@@ -17,6 +17,7 @@ from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.pending import pending_on_results
 from uec_rag.retrieval.policy import Policy, check_advisor
+from uec_rag.retrieval.query import Options
 from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Filter
 
@@ -29,6 +30,11 @@ class Gated(Searchable, Protocol):
 
     def with_gate(self, gate: Gate | None) -> Self:
         """Return a view in which another gate decides, or none."""
+
+    def search(
+        self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
+    ) -> SearchResult:
+        """Search for questions."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +243,7 @@ class Gate(Policy):
         return replace(self, opinion=fit_opinion(known, self.advisor, cases, self.timeout))
 
     def search(
-        self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Any
+        self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Search, decide, and in doubt ask the advisor.
 
