@@ -25,6 +25,7 @@ def langchain(store: VectorStore, embedding: Embeddings) -> None:
     UECVectorStore.from_texts(TEXTS, embeddings=embedding)  # type: ignore[call-arg]
     UECVectorStore().as_retriever(top_k=1)  # type: ignore[call-arg]
     retriever.invoke("How long?", top_k=1)  # type: ignore[call-arg]
+    retriever.fit_from(progress=True)  # type: ignore[call-arg]
     UECGate(retriever=retriever, threshold=0.5)  # type: ignore[call-arg]
     UECGate(retriever=retriever).invoke("How long?", chat_history=[])  # type: ignore[call-arg]
     UECGate.from_labels(retriever, TEXTS, [{"1"}], max_worng=0.1)  # type: ignore[call-arg]
@@ -50,3 +51,4 @@ def alone(index: Retriever) -> None:
     Retriever(UEC(), threshold=0.5)  # type: ignore[call-arg]
     index.search(TEXTS, top_k=3)  # type: ignore[call-arg]
     Gate.from_labels(index, TEXTS, [{"1"}], max_worng=0.1)  # type: ignore[call-arg]
+    Gate().search(index, TEXTS, top_k=3)  # type: ignore[call-arg]

@@ -28,7 +28,7 @@ from benchmarks.paper.data import Collection, load_collection
 from benchmarks.quality.shared import Data
 from benchmarks.tables import print_table
 from uec_rag import UEC
-from uec_rag.base.text import FUNCTION_WORDS, says_little
+from uec_rag.base.text import FUNCTION_WORDS, telling_words
 from uec_rag.encoders.lexical import key_of, keys_of, near_words, stem_of
 from uec_rag.retrieval.spelling import _SPELLABLE, _UNUSUAL
 from uec_rag.retrieval.words import names_in
@@ -127,7 +127,7 @@ def examples(
                 named = names_in(question, words) if words else set[str]()
                 for word in {*words} - named:
                     typed = mistyped(word.lower(), rng)
-                    pairs = [] if says_little(word, FUNCTION_WORDS) else [(word.lower(), None)]
+                    pairs = [(word.lower(), None)] * len(telling_words([word], FUNCTION_WORDS))
                     if len(typed) > 2 and typed not in FUNCTION_WORDS:
                         pairs.append((typed, word.lower()))
                     some = (

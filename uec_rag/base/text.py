@@ -106,15 +106,15 @@ ADDRESS = regex.compile(
 """A URL or an address of mail, which is in no language."""
 
 
-def says_little(word: str, function_words: Collection[str]) -> bool:
-    """Return whether a word of a question is a function word, and no abbreviation as "IT" is.
+def telling_words(words: Iterable[str], function_words: Collection[str]) -> list[str]:
+    """Return the words of a question that are no function words, or abbreviations as "IT" is.
 
     Examples
     --------
-    >>> says_little("It", {"it"}), says_little("IT", {"it"})
-    (True, False)
+    >>> telling_words(["Is", "it", "for", "IT"], {"is", "it", "for"})
+    ['IT']
     """
-    return word.casefold() in function_words and not is_abbreviation(word)
+    return [w for w in words if w.casefold() not in function_words or is_abbreviation(w)]
 
 
 def is_abbreviation(word: str) -> bool:

@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
+from operator import attrgetter
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -118,6 +120,8 @@ class Outline:
     ----------
     paths : list of m lists of Name
         The names on the path to each hit, outermost first.
+    keys : list of m tuples of str
+        What these names are told apart by.
     titles : list of m str
         The title of each hit, whether it is on the path or not; "" if it has none.
     content : list of str
@@ -149,6 +153,7 @@ class Outline:
         self.rarity = np.array([*self.idf.values()], float) * weight
         self.content = [w for w, no in zip(self.idf, little, strict=True) if not no and w[0] != "-"]
         self.paths, self.titles = _paths(self.described)
+        self.keys = [tuple(map(attrgetter("key"), path)) for path in self.paths]
         names = {name.text for path in self.paths for name in path}
         self.said = _say([*self.idf], {*names, *self.titles})
         self.in_text = np.zeros((len(self.ids), len(self.idf)), bool)
@@ -172,15 +177,15 @@ class Outline:
         while True:
             groups, is_last = dict[object, list[int]](), True
             for row in rows:
-                path = self.paths[row]
-                keys = tuple([name.key for name in path[: depth + 1]]) if path else row
-                groups.setdefault(keys, []).append(row)
-                is_last = is_last and len(path) <= depth + 1
+                keys = self.keys[row]
+                groups.setdefault(keys[: depth + 1] or row, []).append(row)
+                is_last = is_last and len(keys) <= depth + 1
             if (tells := len(groups) > 1 and self._tells([*groups.values()], depth)) or is_last:
                 break
             depth += 1
         tells = tells or bool({self.titles[row] for row in rows} - {""})
-        mass = [float(self.mass[group].sum()) for group in groups.values()]
+        starts = np.cumsum([0, *map(len, groups.values())])[:-1]
+        mass = np.add.reduceat(self.mass[[*chain(*groups.values())]], starts).tolist()
         order = sorted(range(len(mass)), key=mass.__getitem__, reverse=True)
         children = [[*groups.values()][at] for at in order]
         return Node(self, children, [mass[at] / sum(mass) for at in order], depth, tells)
@@ -197,12 +202,12 @@ class Outline:
             return all(titles)
         of = [stems(name.text.replace("_", " ")) for name in names]
         shared = Counter([stem for one in of for stem in one])
-        owned = [[s for s in one if shared[s] == 1 and not s.isdigit()] for one in of]
+        owned = [[f" {s}" for s in one if shared[s] == 1 and not s.isdigit()] for one in of]
         own, other, count = 0, 0, 0
         for number, rows in enumerate(groups):
             for row in rows:
                 text = f" {' '.join(split_words(self.texts[row].casefold()))}"
-                told = [any(f" {stem}" in text for stem in one) for one in owned]
+                told = [any(map(text.__contains__, one)) for one in owned]
                 own, other = own + told[number], other + (sum(told) > told[number])
             count += len(rows)
         return own >= _SAID * count and other * 4 <= own
@@ -356,7 +361,8 @@ def features(question: str, node: Node, turns: Sequence[str] = ()) -> FloatArray
     - "named": how far it says which is meant, see `_names_one`.
     """
     outline, context = node.outline, "\n".join([*turns, question])
-    texts = np.array([outline.in_text[rows].any(axis=0) for rows in node.children])
+    starts = np.cumsum([0, *map(len, node.children)])[:-1]
+    texts = np.logical_or.reduceat(outline.in_text[[*chain(*node.children)]], starts)
     said, square = node.said, outline.rarity**2
     lacks = (said[0] & ~said) * 1.0 + (texts[0] & ~texts)
     shared = ((said[0] & said) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)

@@ -474,8 +474,9 @@ def has_words(text: str, words: Collection[str]) -> bool:
     >>> has_words("Reacting to ReactNode", ["React"]), has_words("Reacting to it", ["React"])
     (True, False)
     """
-    spellings = singular_and_plural(without_accents(word.casefold()) for word in words)
-    return not spellings or all(not _parts_in(text).isdisjoint(forms) for forms in spellings)
+    folded = map(str.casefold, words)
+    plain = [word if word.isascii() else without_accents(word) for word in folded]
+    return not plain or not any(map(_parts_in(text).isdisjoint, singular_and_plural(plain)))
 
 
 def key_of(term: str) -> int:

@@ -213,12 +213,12 @@ class Fitted:
     report: FitReport | None = None
     training_profile: TrainingProfile | None = None
 
-    @property
+    @cached_property
     def is_direct(self) -> bool:
         """True if the Gaussians are side by side in a direct sum."""
         return self.options.space == "direct"
 
-    @property
+    @cached_property
     def block_names(self) -> tuple[str, ...]:
         """The names of the blocks: the encoders', or one for all in the shared space."""
         return self.names if self.is_direct else ("+".join(self.names),)

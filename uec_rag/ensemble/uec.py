@@ -224,9 +224,9 @@ class UEC:
             own = checked if words is None or not isinstance(encoder, TermEncoder) else words
             return encode_texts(encoder, own, role, show_progress)
 
-        waiting = sum(bool(getattr(each, "waits", False)) for each in encoders)
-        models = sum(not isinstance(each, TermEncoder) for each in encoders)
-        if models < 2 or waiting <= (role == "query"):
+        models = [each for each in encoders if not isinstance(each, TermEncoder)]
+        waiting = [each for each in models if getattr(each, "waits", False)]
+        if len(models) < 2 or len(waiting) <= (role == "query"):
             return fitted.gaussians([*map(encode, encoders)])
         with ThreadPoolExecutor(len(encoders)) as pool:
             tasks = [pool.submit(copy_context().run, encode, each) for each in encoders]

@@ -57,13 +57,13 @@ class FitFrom(OverIndex):
 
     _passages: Callable[[Any], list[Passage]]
 
-    def fit_from(self, documents: object = None, **options: Any) -> Self:
+    def fit_from(self, documents: object = None, *, show_progress: bool | None = None) -> Self:
         """Fit the ensemble without labels on documents, nodes, or its own passages.
 
-        `**options`: as in `Retriever.fit_from`.
+        See `Retriever.fit_from`.
         """
         passages = None if documents is None else self._passages(documents)
-        self.index.fit_from(passages, **options)
+        self.index.fit_from(passages, show_progress=show_progress)
         return self
 
 

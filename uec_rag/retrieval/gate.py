@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self, Unpack, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.learn import sample_passages
 from uec_rag.retrieval.pending import case_of, pending_on_results
 from uec_rag.retrieval.policy import DOUBT, Policy, check_advisor
+from uec_rag.retrieval.query import Options
 from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Filter
 
@@ -37,6 +38,11 @@ class Gated(Searchable, Protocol):
 
     def with_gate(self, gate: Gate | None) -> Self:
         """Return a view in which another gate decides, or none."""
+
+    def search(
+        self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
+    ) -> SearchResult:
+        """Search for questions."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +247,7 @@ class Gate(Policy):
         return replace(self, opinion=fit_opinion(known, self.advisor, cases, self.timeout))
 
     def search(
-        self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Any
+        self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Search, decide, and in doubt ask the advisor.
 

@@ -67,8 +67,8 @@ class Hit:
         return {self.passage.id, *(copy.id for copy in self.copies)}
 
 
-_NUMBERS = ("score", "mu", "model_variance", "disagreement", "relevance", "sigma2")
-_DETAILS = ("encoders", "matched_terms")
+_UNJUDGED = "score", "mu", "model_variance", "disagreement", "sigma2", "encoders", "matched_terms"
+_SAID = (*_UNJUDGED, "relevance")
 _SAME = attrgetter("score", "relevance")  # by which parts of one hit are told from other hits
 
 
@@ -275,9 +275,8 @@ class Result:
         `rank`: position of the hit, from 0.
         """
         hit = self.hits[rank]
-        said = {name: value for name in _DETAILS if (value := getattr(hit, name)) is not None}
-        names = [name for name in _NUMBERS if self.judged or name != "relevance"]
-        return {name: getattr(hit, name) for name in names} | said
+        names = _SAID if self.judged else _UNJUDGED
+        return {name: value for name in names if (value := getattr(hit, name)) is not None}
 
 
 @dataclass(frozen=True, eq=False)

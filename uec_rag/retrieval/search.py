@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
-from uec_rag.base.text import FUNCTION_WORDS, says_little
+from uec_rag.base.text import FUNCTION_WORDS, telling_words
 from uec_rag.confidence.counterevidence import counterevidence, learned_ratios
 from uec_rag.confidence.model import (
     NEAREST,
@@ -540,9 +540,7 @@ def member_evidence(block: Block, tables: Sequence[Words], similarities: FloatAr
     by_words = np.array([bool(part.terms) for part in block.parts])
     for row, table in enumerate(tables if by_words.any() else ()):
         if matched := table.matched[0]:
-            says = [
-                value for word, value in matched.items() if not says_little(word, FUNCTION_WORDS)
-            ]
+            says = [matched[word] for word in telling_words(matched, FUNCTION_WORDS)]
             similarities[row, by_words] *= np.float32(sum(says) / sum(matched.values()))
     logits = block.method.fitted.member_logits(block.parts, similarities)
     foreign = np.array([is_foreign for _, is_foreign in block.unfamiliar])

@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 import numpy as np
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, says_little
+from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, telling_words
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.query import Query
@@ -65,7 +65,7 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
         return counts
 
     text, known = query.text, FUNCTION_WORDS | function_words(query.language)
-    words = [word for word in _SPELLABLE.findall(text) if not says_little(word, known)]
+    words = telling_words(_SPELLABLE.findall(text), known)
     labels = lexical.words_by_key(words)
     unknown = {
         word for word, there in zip(labels.values(), count(labels), strict=True) if not there

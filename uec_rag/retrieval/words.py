@@ -11,7 +11,7 @@ import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
-from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, says_little
+from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, telling_words
 from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.counterevidence import learned_ratios, log_likelihood_ratio
 from uec_rag.confidence.model import JUDGED, NEAREST
@@ -73,11 +73,8 @@ class Words:
     def content(self) -> dict[str, float]:
         """The content words of the question with their idf; without those of its turns."""
         without, asked = function_words(self.asked.language), self.asked
-        return {
-            word: rarity
-            for word, rarity in self.idf.items()
-            if not says_little(word, without) and (not asked.turns or word in asked.text)
-        }
+        said = telling_words(self.idf, without)
+        return {w: self.idf[w] for w in said if not asked.turns or w in asked.text}
 
     @cached_property
     def names(self) -> set[str]:
@@ -199,7 +196,7 @@ class Words:
     def share_of(self, half: Words) -> list[float]:
         """Return the share of the content of half of the question that each first hit has."""
         without = function_words(self.asked.language)
-        said = [word for word in half.idf if not says_little(word, without)]
+        said = telling_words(half.idf, without)
         total = max(sum(self.idf.get(word, 0.0) for word in said), 1e-9)
         judged = self.matched[:JUDGED]
         return [sum(self.idf.get(w, 0.0) for w in said if w in has) / total for has in judged]
@@ -227,7 +224,7 @@ def names_in(question: str, words: Collection[str], *, english: bool = True) -> 
     chosen = {word for word in words if word in dotted or _MARKED.search(word)}
     if not english:
         return chosen
-    content = [w for w in words if not says_little(w, FUNCTION_WORDS) and w[:1].isalpha()]
+    content = [w for w in telling_words(words, FUNCTION_WORDS) if w[:1].isalpha()]
     capital = set[str]()
     for before, word in pairwise(question.split()):
         if before[-1] not in _ENDS:

@@ -75,10 +75,11 @@ def copy_passage(passage: Passage) -> Passage:
 def copy_value(value: Any) -> Any:  # noqa: ANN401
     """Copy the dicts and lists of a value; other objects, which JSON does not have, are shared."""
     if isinstance(value, dict):
-        return {
-            key: copy_value(item) if isinstance(item, dict | list) else item
-            for key, item in value.items()
-        }
+        copied = value.copy()
+        for key, item in value.items():
+            if isinstance(item, dict | list):
+                copied[key] = copy_value(item)
+        return copied
     if isinstance(value, list):
         return [*map(copy_value, value)]
     return value

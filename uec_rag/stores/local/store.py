@@ -99,7 +99,7 @@ class LocalStore(Store):
         self._state, self._settings = State(), dict[str, Any]()
         self._transaction: Transaction | None = None
         self._must_write_log = False  # into the file: it has what was deleted, or all
-        self._refresh()
+        self._current()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the path of the folder, or what is in memory."""
@@ -133,13 +133,12 @@ class LocalStore(Store):
         """Return what this thread sees: its own transaction, or the last of any process."""
         if (turn := self._transaction) is not None and self._home.database.is_writing:
             return turn.state, turn.settings
-        self._refresh()
+        if not self._home.database.in_memory:
+            self._refresh()
         return self._state, self._settings
 
     def _refresh(self) -> None:
         """Read the state after the last transaction of any process, if it is new."""
-        if self._home.database.in_memory:
-            return
         if self._home.database.is_replaced:
             self._go_on()
         version = "SELECT value FROM settings WHERE key = 'version'"

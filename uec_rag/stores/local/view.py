@@ -364,9 +364,10 @@ class View(Searched):
         dense = iter(np.flatnonzero(self.state.schema.widths).tolist())
         numbers = [-1 if isinstance(block, Terms) else next(dense, -1) for block in blocks]
         errors = np.zeros((len(blocks[0]), len(blocks)))
-        words, found = iter(self._words if len(self) else ()), list[FloatArray]()
+        size, found = len(self), list[FloatArray]()
+        words = iter(self._words if size else ())
         for place, (block, number) in enumerate(zip(blocks, numbers, strict=True)):
-            if not len(self):
+            if not size:
                 found.append(np.zeros((len(block), 0), dtype=np.float32))
                 continue
             if isinstance(block, Terms):
