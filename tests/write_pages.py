@@ -10,9 +10,7 @@ from pathlib import Path
 
 from tests.markdown import PAGES, ROOT, examples
 
-BEFORE = {
-    "docs/your-store.md": "from langchain_postgres import PGVector; postgres: PGVector",
-}
+BEFORE = {"docs/your-store.md": "from langchain_postgres import PGVector; postgres: PGVector"}
 """What a page takes from its reader, declared in the first line, which is a heading."""
 
 

@@ -57,7 +57,7 @@ from uec_rag.advice.opinion import READ, OpinionModel, odds_of, share_of, shippe
 from uec_rag.confidence import model as models
 from uec_rag.confidence.model import fit_logistic, log_odds
 from uec_rag.documents.questions import questions_of
-from uec_rag.retrieval.advised import own_cases
+from uec_rag.retrieval.gate import own_cases
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.pending import pending_on_results
 from uec_rag.retrieval.policy import DOUBT
@@ -199,7 +199,7 @@ def judged_cases(index: Retriever, name: str) -> list[OwnCase]:
         made = questions_of(passages, len(passages))
         return dict([one for one in made.items() if one[0] in judged][:most])
 
-    with patch("uec_rag.retrieval.advised.questions_of", chosen):
+    with patch("uec_rag.retrieval.gate.questions_of", chosen):
         return own_cases(index, OWN, 4)
 
 

@@ -130,10 +130,7 @@ def test_a_yes_that_is_no_probability_counts_as_not_given(answer, why):
         ({"probabilities": {"1": 7, "2": 0}}, "expected a probability, got 7"),
         ({"probabilities": {"1": True, "2": 0}}, "expected a probability, got True"),
         ({"probabilities": {"1": "1", "2": 0}}, "expected a probability, got '1'"),
-        (
-            {"probabilities": {"1": 0.9, "2": 0.9}},
-            "expected probabilities that sum to 1, got 1.8",
-        ),
+        ({"probabilities": {"1": 0.9, "2": 0.9}}, "expected probabilities that sum to 1, got 1.8"),
         ({"type": "noul"}, "expected the type 'choice', got 'noul'"),
     ],
 )

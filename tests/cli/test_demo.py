@@ -4,13 +4,13 @@ import pytest
 
 from tests.helpers import pairs
 from uec_rag import UEC
-from uec_rag.cli.demo import QUESTIONS
+from uec_rag.cli.ask import QUESTIONS
 
 
 @pytest.fixture
 def tiny_models(monkeypatch, words, other_words):
     uec = UEC([str(words), str(other_words)]).fit(pairs())
-    monkeypatch.setattr("uec_rag.cli.demo.build_ensemble", lambda models: uec)
+    monkeypatch.setattr("uec_rag.cli.ask.build_ensemble", lambda models: uec)
 
 
 @pytest.mark.usefixtures("tiny_models")

@@ -1,4 +1,4 @@
-"""`uec-rag gate`: a threshold from labelled questions, kept in the index."""
+"""`uec-rag gate` and `questions`: a threshold from labels, kept in the index; what to label."""
 
 import csv
 import shutil
@@ -111,3 +111,14 @@ def test_the_labels_of_an_index_make_its_gate_without_a_table(run, index):
         retriever.label(question, [passages[f"{id_.partition('-')[0]}.md"]])
     run("gate", index, "--max-wrong", "0.9")
     assert gate_of(index).guarantee.queries == len(QUESTIONS)
+
+
+def test_the_questions_to_label_next_have_no_label(run, index, tmp_path):
+    table = tmp_path / "asked.csv"
+    table.write_text("query\nhoney in the hive\nanchor and keel\nwho wrote hamlet?\n")
+    shown = run("questions", index, table, "--json", json_output=True)
+    assert {"who wrote hamlet?", "anchor and keel"} <= {one["query"] for one in shown}
+    Retriever.load(index).label("anchor and keel", [])
+    shown = run("questions", index, table, "--json", json_output=True)
+    assert "anchor and keel" not in {one["query"] for one in shown}
+    assert len(run("questions", index, "--most", "3").stdout.splitlines()) <= 3

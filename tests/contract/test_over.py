@@ -41,6 +41,8 @@ TEXTS = list(dict.fromkeys(passages(80)))
 LONG = [f"{' '.join(text.split()[2:7])}. {text} {text}" for text in TEXTS]
 IDS = [f"00000000-0000-0000-0000-{i:012}" for i in range(len(TEXTS))]  # Qdrant takes no other
 QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:6]]
+ASKED = [" ".join(text.split()[2:8]) for text in TEXTS[:24]]
+LABELS = [[id_] for id_ in IDS[:24]]  # what answers these
 METADATAS = [{"place": i, "even": i % 2 == 0} for i in range(len(TEXTS))]
 EVEN = range(0, len(TEXTS), 2)
 EVERY = {"candidates": len(TEXTS)}
@@ -309,12 +311,10 @@ def test_what_cannot_be_done_from_here_is_said(theirs, fitted):
 def test_labels_make_a_gate_and_a_calibration_over_any_store(theirs, fitted):
     store = theirs.store(theirs.Member())
     over = theirs.over(store, fitted, candidates=20)
-    labels = [[IDS[place]] for place in range(24)]
-    asked = [" ".join(TEXTS[place].split()[2:8]) for place in range(24)]
-    gate = Gate.from_labels(over.index, asked, labels, max_wrong=0.2)
+    gate = Gate.from_labels(over.index, ASKED, LABELS, max_wrong=0.2)
     assert gate.guarantee.queries == 24
     assert gate.fits(over.index)
-    over.index.calibrate(asked, labels)
+    over.index.calibrate(ASKED, LABELS)
     assert over.index.search(QUERIES).confidence.max() <= 1
     assert "24 labelled queries" in over.report
     assert not gate.fits(over.index)  # another calibration
@@ -332,9 +332,7 @@ def test_a_gate_knows_the_passages_of_any_store_again(theirs, fitted, tmp_path):
     def over(texts):
         return theirs.over(theirs.store(theirs.Member(), texts), fitted, candidates=20).index
 
-    first, labels = over(TEXTS[:60]), [[IDS[place]] for place in range(24)]
-    asked = [" ".join(TEXTS[place].split()[2:8]) for place in range(24)]
-    Gate.from_labels(first, asked, labels, max_wrong=0.2).save(tmp_path / "gate.json")
+    Gate.from_labels(over(TEXTS[:60]), ASKED, LABELS, max_wrong=0.2).save(tmp_path / "gate.json")
     gate = Gate.load(tmp_path / "gate.json")
     assert 16 <= len(gate.stamp.passages) <= 32
     size = len(gate.stamp.passages)
@@ -368,9 +366,7 @@ def test_a_gate_knows_the_passages_of_any_store_again(theirs, fitted, tmp_path):
 def test_a_gate_does_not_fit_another_filter_which_is_said_once(theirs, fitted, tmp_path):
     store = theirs.store(theirs.Member())
     over = theirs.over(store, fitted, candidates=20)
-    labels = [[IDS[place]] for place in range(24)]
-    asked = [" ".join(TEXTS[place].split()[2:8]) for place in range(24)]
-    over.index.gate = Gate.from_labels(over.index, asked, labels, max_wrong=0.2)
+    over.index.gate = Gate.from_labels(over.index, ASKED, LABELS, max_wrong=0.2)
     over.save(tmp_path)
     known = MetadataFilters(filters=[MetadataFilter(key="place", value=48, operator="<")])
     low = (
@@ -389,7 +385,7 @@ def test_a_gate_does_not_fit_another_filter_which_is_said_once(theirs, fitted, t
     assert not some.index.gate.fits(some.index)
     again = theirs.over(store, fitted, candidates=20, **low)
     assert again.index.gate is None
-    again.index.gate = Gate.from_labels(again.index, asked, labels, max_wrong=0.2)
+    again.index.gate = Gate.from_labels(again.index, ASKED, LABELS, max_wrong=0.2)
     with warnings.catch_warnings(action="error"):
         theirs.hits(again, QUERIES[0])
     assert again.index.gate.fits(again.index)

@@ -11,13 +11,7 @@ from langgraph.graph import END, START, StateGraph
 
 from tests.helpers import FORGED, VAGUE, data_of, passages
 from uec_rag.base.checks import quote
-from uec_rag.langchain import (
-    Gated,
-    UECGate,
-    UECRetriever,
-    UECVectorStore,
-    retrieval_node,
-)
+from uec_rag.langchain import Gated, UECGate, UECRetriever, UECVectorStore, retrieval_node
 
 TEXTS = passages(120)
 WAYS = ("answer", "clarify", "abstain")

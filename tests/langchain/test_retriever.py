@@ -61,10 +61,7 @@ def test_a_hit_is_serialised_as_any_document(store):
     ("wrong", "message"),
     [
         ({"filters": {"a": 1}}, r"filters: .* got \{'a': 1\}; did you mean 'filter'\?"),
-        (
-            {"similarity_top_k": 3},
-            "similarity_top_k: expected no such .* got 3; known are .* k,",
-        ),
+        ({"similarity_top_k": 3}, "similarity_top_k: expected no such .* got 3; known are .* k,"),
     ],
 )
 def test_an_argument_that_it_has_not_is_named_with_those_that_it_has(wrong, message):

@@ -4,10 +4,7 @@ from datetime import datetime
 
 import numpy as np
 import pytest
-from langchain_classic.retrievers import (
-    ParentDocumentRetriever,
-    TimeWeightedVectorStoreRetriever,
-)
+from langchain_classic.retrievers import ParentDocumentRetriever, TimeWeightedVectorStoreRetriever
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.stores import InMemoryStore

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from uec_rag import Gate
 from uec_rag.advice.opinion import Opinion, OpinionModel
 from uec_rag.confidence.decision import decide_one
-from uec_rag.retrieval.advised import advised_thresholds
+from uec_rag.retrieval.gate import advised_thresholds
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import pending_on_results

@@ -147,24 +147,12 @@ RELEVANT = [["p1"]] * FEWEST
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (
-            {"unanswerable_rate": 1.0},
-            ValueError,
-            "unanswerable_rate: expected a share",
-        ),
-        (
-            {"unanswerable_rate": -0.1},
-            ValueError,
-            "unanswerable_rate: expected a share in [0, 1)",
-        ),
+        ({"unanswerable_rate": 1.0}, ValueError, "unanswerable_rate: expected a share"),
+        ({"unanswerable_rate": -0.1}, ValueError, "unanswerable_rate: expected a share in [0, 1)"),
         ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
         ({"relevant_ids": [["?"]] * FEWEST}, ValueError, "1 of 1 ids are not in the index"),
         ({"relevant_ids": [[]] * FEWEST}, ValueError, "no query has a relevant passage"),
-        (
-            {"relevant_ids": ["p1"] * FEWEST},
-            TypeError,
-            "relevant_ids[0]: expected a list",
-        ),
+        ({"relevant_ids": ["p1"] * FEWEST}, TypeError, "relevant_ids[0]: expected a list"),
         ({"relevant_ids": RELEVANT[1:]}, ValueError, "relevant_ids: expected 20 collections"),
         ({"queries": "badero"}, TypeError, "queries: expected a list of strings, got one string"),
         (

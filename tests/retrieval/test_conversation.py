@@ -163,10 +163,7 @@ def test_of_the_answers_those_count_that_ask_one_question():
     assert turns_of([("user", "Who pays?"), ("assistant", turns[1])]) == turns[:2]
 
 
-@pytest.mark.parametrize(
-    "said",
-    ['"{}"', "**{}**", "Sure! {} Let me know."],
-)
+@pytest.mark.parametrize("said", ['"{}"', "**{}**", "Sure! {} Let me know."])
 def test_a_language_model_may_put_a_question_back_into_its_own_words(said):
     turns = turns_of([("user", "How?"), ("assistant", said.format(BACK))])
     assert Query.parse("the second", turns) == Query("How?", [], ("git add",), [], "the second")

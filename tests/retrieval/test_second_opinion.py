@@ -263,10 +263,7 @@ def test_in_langchain_one_decides_and_a_chat_model_rewrites():
     )
     chat = FakeListChatModel(responses=[json.dumps({"verdict": "no", "rewrite": QUESTION})])
     gate = UECGate(
-        retriever=retriever,
-        gate=Gate(**ALWAYS, rewritten=0.3),
-        advisor=Model(),
-        rewriter=chat,
+        retriever=retriever, gate=Gate(**ALWAYS, rewritten=0.3), advisor=Model(), rewriter=chat
     )
     found = gate.invoke("how long may I bring the tea kettle back?")
     assert found["decision"] == "answer"

@@ -61,10 +61,7 @@ def test_that_a_retriever_finds_too_few_is_said_once(with_words, count, warnings
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        (
-            small,
-            "expected those of .* 'other', got those of another model .* Embed .* again, pass",
-        ),
+        (small, "expected those of .* 'other', got those of another model .* Embed .* again, pass"),
         (bag_of_words(12, "narrow"), r"expected 16 numbers each, as 'other' makes, got \[12\]"),
     ],
 )

@@ -13,12 +13,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
 from uec_rag.confidence.readings import shorten
 
-_T = TypeVar("_T")
 _MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
@@ -128,6 +127,13 @@ def prompt(question: str, texts: Sequence[str], template: str = PROMPT) -> str:
     """Write the prompt for a language model, with question and passages as JSON strings."""
     lines = [f"[{position}] {quote(text)}" for position, text in enumerate(texts, start=1)]
     return template.format(question=quote(question), passages="\n".join(lines))
+
+
+def ask_model(
+    call: Callable[[str], Any], template: str, question: str, texts: Sequence[str]
+) -> str:
+    """Ask a language model by what calls it with a prompt, and returns its reply as `text`."""
+    return str(call(prompt(question, texts, template)).text)
 
 
 def read_reply(reply: str) -> Advice | None:
@@ -254,13 +260,3 @@ async def _in_thread(call: Callable[[], object]) -> object:
 
     threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
     return await asyncio.wrap_future(reply)
-
-
-def run_to_end(task: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine from synchronous code, also if an event loop is running in this thread."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(task)
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, task).result()

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.advice.ask import Advisor, ask_advisor, run_to_end
+from uec_rag.advice.ask import Advisor, ask_advisor
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import OpinionModel, odds_of
+from uec_rag.base.loops import run_to_end
 
 FEWEST = 20
 """The smallest number of questions to learn from."""

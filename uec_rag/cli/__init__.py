@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.base import __version__
-from uec_rag.cli import ask, check, demo, evaluate, gate, index, mcp, questions, serve
+from uec_rag.cli import ask, index, labels, serve
 from uec_rag.cli.console import ENCODERS, readable_errors, take_help
 
 app = typer.Typer(
@@ -21,8 +21,8 @@ app = typer.Typer(
 
 
 for command in (
-    *(demo.demo, index.index, ask.ask, gate.gate, questions.questions, check.check),
-    *(serve.serve, serve.explore, mcp.mcp, evaluate.evaluate),
+    *(ask.demo, index.index, ask.ask, labels.gate, labels.questions, index.check),
+    *(serve.serve, serve.explore, serve.mcp, labels.evaluate),
 ):
     app.command(help=take_help(command))(readable_errors(command))
 

@@ -1,4 +1,4 @@
-"""`uec-rag index`: making an index from a folder of documents, or updating it."""
+"""`uec-rag index` and `uec-rag check`: making, updating and verifying an index of documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ import typer
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.files import is_index, is_saved, refuse_outdated
-from uec_rag.cli.console import Json, build_ensemble, note, open_index, print_json, print_text, say
+from uec_rag.cli.console import (
+    Index,
+    Json,
+    build_ensemble,
+    check_index,
+    note,
+    open_index,
+    print_json,
+    print_text,
+    say,
+)
 from uec_rag.documents.folder import Folder, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, FEWEST_CHARACTERS
 
@@ -150,3 +160,18 @@ def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping
             f"FOLDER: {str(folder)!r} was made with {same}; add that, or another model, or "
             "--model english for UEC()"
         )
+
+
+def check(index: Index, json: Json = False) -> None:
+    """Verify the checksums of an index: of its vectors, words, passages and ensemble.
+
+    Example: uec-rag check idx
+    """
+    check_index(index)
+    from uec_rag.retrieval.save import check_index as check_contents
+
+    count = check_contents(index.absolute())
+    if json:
+        print_json({"path": str(index), "passages": count})
+    else:
+        print_text(f"{index}: {pluralize(count, 'passage')}, undamaged.")

@@ -1,8 +1,10 @@
-"""`uec-rag serve` and `uec-rag explore`: an index over HTTP, and on a page in the browser."""
+"""`uec-rag serve`, `explore` and `mcp`: an index over HTTP, on a page, and as tools of agents."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from contextlib import closing
+from typing import Annotated, Any
 
 import typer
 
@@ -65,3 +67,27 @@ def explore(index: Index, port: Port = 8001) -> None:
         0 for any free port.
     """
     serve(index, port=port, write=True)
+
+
+def mcp(
+    index: Index,
+    filter: Annotated[
+        dict[str, Any] | None, typer.Option(parser=json.loads, metavar="JSON")
+    ] = None,
+) -> None:
+    """Give agents tools to search an index and to read in it, by the Model Context Protocol.
+
+    Example: uec-rag mcp idx, as the command of a client's configuration.
+
+    Parameters
+    ----------
+    filter
+        Show agents only passages with such metadata, such as {"team": "sales"}.
+    """
+    from uec_rag.server import create_mcp
+    from uec_rag.server.running import log_to_stderr
+
+    with closing(open_index(index)) as opened:
+        server = create_mcp(opened, filter)
+        log_to_stderr()
+        server.run("stdio")

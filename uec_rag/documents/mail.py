@@ -51,7 +51,7 @@ def read_email(data: bytes) -> Content:
     for block in _blocks(message, attached):
         if block not in blocks or not str(block).startswith(_EVENT["SUMMARY"]):
             blocks.append(block)  # some calendars send the same invitation twice
-    left_out = {f"attachment ({', '.join(attached)})": len(attached)} if attached else {}
+    left_out = {f"attachment ({', '.join(attached)})": len(attached)}
     return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
 
 

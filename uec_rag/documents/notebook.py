@@ -36,7 +36,7 @@ def read_notebook(text: str) -> Content:
             blocks += first.pages[0].blocks
         for output in cell.get("outputs", ()):
             blocks += _output(output, left_out)
-    return replace(first, pages=[Page(blocks)], left_out=+left_out)
+    return replace(first, pages=[Page(blocks)], left_out=left_out)
 
 
 def _joined(lines: object) -> str:

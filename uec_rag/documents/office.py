@@ -24,7 +24,7 @@ def read_office(data: bytes, form: str) -> Content:
     blocks = [*_blocks(document.blocks, left_out)]
     for note in document.notes:
         blocks += _blocks(note.blocks, left_out)
-    return Content([Page(blocks)], left_out=+left_out)
+    return Content([Page(blocks)], left_out=left_out)
 
 
 def _blocks(parts: Iterable[anydoc.Block], left_out: Counter[str]) -> Iterator[Block]:

@@ -45,8 +45,7 @@ def read_openapi(text: str) -> Content:
     rows = [(name, _said(one, "type"), _said(one, "description")) for name, one in known]
     if rows:
         blocks += [Heading("Authentication", 2), *_table("", ("Name", "Type", "Description"), rows)]
-    elsewhere = len(_ELSEWHERE.findall(text))
-    left_out = {"reference to another file": elsewhere} if elsewhere else {}
+    left_out = {"reference to another file": len(_ELSEWHERE.findall(text))}
     return Content([Page(blocks)], _said(about, "title"), left_out=left_out)
 
 

@@ -64,7 +64,7 @@ def read_markup(data: bytes, form: str) -> Content:
     left_out["image"] += markup.count("<img ")
     left_out["equation"] -= markup.count('<span class="math')
     left_out["included file"] += warnings.count(_NOT_INCLUDED)
-    return replace(content, pages=[Page(blocks)], title=title, left_out=+left_out)
+    return replace(content, pages=[Page(blocks)], title=title, left_out=left_out)
 
 
 def _of_odt(data: bytes) -> Content:

@@ -69,7 +69,6 @@ def read_pdf(data: bytes) -> Content:
         [(_join(line, words, hyphenates=hyphenates), size) for line, size in lines]
         for lines in pages
     ]
-    left_out = {"page without text": unread} if unread else {}
     if outline:
         found = [
             [*_by_outline(lines, [one for one in outline if one[1] == number])]
@@ -78,7 +77,8 @@ def read_pdf(data: bytes) -> Content:
     else:
         larger = _larger_sizes(joined)
         found = [[*_by_size(lines, larger)] for lines in joined]
-    return Content([Page(one, n) for n, one in enumerate(found, start=1)], left_out=left_out)
+    numbered = [Page(one, number) for number, one in enumerate(found, start=1)]
+    return Content(numbered, left_out={"page without text": unread})
 
 
 def _larger_sizes(pages: list[list[tuple[str, float]]]) -> list[float]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
@@ -79,7 +80,7 @@ def read_json_lines(text: str) -> Content:
     names = [*dict.fromkeys(name for row in rows for name in row)]
     table = table_of([names, *([_as_text(row.get(name)) for name in names] for row in rows)])
     listed = ", ".join(map(str, bad[:3])) + ", ..." * (len(bad) > 3)
-    left_out = {f"line not in JSON ({listed})": len(bad)} if bad else {}
+    left_out = {f"line not in JSON ({listed})": len(bad)}
     return Content([Page([table] if table else [])], left_out=left_out)
 
 
@@ -91,64 +92,57 @@ def _as_text(value: object) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-_INTERFACES = (".json", ".yaml", ".yml")
-_SECTIONS = tuple(f".{n}" for n in range(1, 10))  # of manual pages
-# Of a format as pandoc calls it, the suffixes.
-_PANDOC = {
-    "odt": (".odt",),
-    "rtf": (".rtf",),
-    "org": (".org",),
-    "latex": (".tex", ".latex"),
-    "asciidoc": (".adoc", ".asciidoc"),
-    "textile": (".textile",),
-    "typst": (".typ",),
-    "docbook": (".dbk", ".docbook", ".xml"),
-    "opml": (".opml",),
-    "fb2": (".fb2",),
-    "mediawiki": (".mediawiki", ".wiki"),
-    "man": (".man", *_SECTIONS),
-}
+_TABLE = """
+readers:read_text .txt
+markdown:read_markdown .md .markdown
+markdown:read_mdx .mdx
+notebook:read_notebook .ipynb
+readers:read_csv .csv
+readers:read_tsv .tsv
+readers:read_json_lines .jsonl .ndjson
+rst:read_rst .rst
+html:read_html .html .htm .xhtml
+mail:read_email .eml
+pdf:read_pdf .pdf
+word:read_docx .docx
+slides:read_pptx .pptx
+workbook:read_xlsx .xlsx
+epub:read_epub .epub
+markdown:read_quarto .qmd .rmd
+word:read_docx .docm
+slides:read_pptx .pptm
+workbook:read_xlsx .xlsm
+office:read_office:doc .doc
+office:read_office:xlsx .xls
+office:read_office:ppt .ppt
+office:read_office:ods .ods
+office:read_office:odp .odp
+mail:read_mailbox .mbox
+subtitles:read_subtitles:vtt .vtt
+subtitles:read_subtitles:srt .srt
+openapi:read_openapi .json .yaml .yml
+pandoc:read_markup:odt .odt
+pandoc:read_markup:rtf .rtf
+pandoc:read_markup:org .org
+pandoc:read_markup:latex .tex .latex
+pandoc:read_markup:asciidoc .adoc .asciidoc
+pandoc:read_markup:textile .textile
+pandoc:read_markup:typst .typ
+pandoc:read_markup:docbook .dbk .docbook .xml
+pandoc:read_markup:opml .opml
+pandoc:read_markup:fb2 .fb2
+pandoc:read_markup:mediawiki .mediawiki .wiki
+pandoc:read_markup:man .man .1 .2 .3 .4 .5 .6 .7 .8 .9
+"""
 READERS = {
-    ".txt": "readers:read_text",
-    ".md": "markdown:read_markdown",
-    ".markdown": "markdown:read_markdown",
-    ".mdx": "markdown:read_mdx",
-    ".ipynb": "notebook:read_notebook",
-    ".csv": "readers:read_csv",
-    ".tsv": "readers:read_tsv",
-    ".jsonl": "readers:read_json_lines",
-    ".ndjson": "readers:read_json_lines",
-    ".rst": "rst:read_rst",
-    ".html": "html:read_html",
-    ".htm": "html:read_html",
-    ".xhtml": "html:read_html",
-    ".eml": "mail:read_email",
-    ".pdf": "pdf:read_pdf",
-    ".docx": "word:read_docx",
-    ".pptx": "slides:read_pptx",
-    ".xlsx": "workbook:read_xlsx",
-    ".epub": "epub:read_epub",
-    ".qmd": "markdown:read_quarto",
-    ".rmd": "markdown:read_quarto",
-    ".docm": "word:read_docx",
-    ".pptm": "slides:read_pptx",
-    ".xlsm": "workbook:read_xlsx",
-    ".doc": "office:read_office:doc",
-    ".xls": "office:read_office:xlsx",  # as anydoc calls both
-    ".ppt": "office:read_office:ppt",
-    ".ods": "office:read_office:ods",
-    ".odp": "office:read_office:odp",
-    ".mbox": "mail:read_mailbox",
-    ".vtt": "subtitles:read_subtitles:vtt",
-    ".srt": "subtitles:read_subtitles:srt",
-    **dict.fromkeys(_INTERFACES, "openapi:read_openapi"),
-    **{
-        suffix: f"pandoc:read_markup:{form}"
-        for form, suffixes in _PANDOC.items()
-        for suffix in suffixes
-    },
+    suffix: reader
+    for reader, *suffixes in map(str.split, _TABLE.strip().split("\n"))
+    for suffix in suffixes
 }
-"""The module and the function that read files, by their suffix in lower case, and its argument."""
+"""The module and the function that read files, by their suffix in lower case, and its argument.
+
+The argument is the format, as anydoc and pandoc call it.
+"""
 
 _OF_BYTES = ("epub", "html", "mail", "office", "pandoc", "pdf", "slides", "word", "workbook")
 """The modules whose readers decode a file themselves."""
@@ -158,9 +152,9 @@ LIBRARIES = {"office": "anydoc", "pandoc": "pypandoc", "subtitles": "webvtt"}
 
 _OPENAPI = re.compile(rb"(?:^|[{,\s])[\"']?(?:openapi|swagger)[\"']?\s*:\s*[\"']?[23]")
 SIGNS = {
-    **dict.fromkeys(_INTERFACES, _OPENAPI),
+    **dict.fromkeys((".json", ".yaml", ".yml"), _OPENAPI),
     ".xml": re.compile(rb"(?i)docbook"),
-    **dict.fromkeys(_SECTIONS, re.compile(rb"(?m)^\.(?:TH|Dd)\b")),  # no rotated logs
+    **{f".{n}": re.compile(rb"(?m)^\.(?:TH|Dd)\b") for n in range(1, 10)},  # no rotated logs
 }
 """The expressions that a file must match to be read, where its suffix does not tell."""
 
@@ -175,4 +169,5 @@ def read_content(name: str, data: bytes) -> Content:
     read = getattr(import_module(f"uec_rag.documents.{module}"), function)
     text, notes = (data, []) if module in _OF_BYTES else decode(data)
     content: Content = read(text, *form)
-    return replace(content, notes=[*content.notes, *notes])
+    left_out = +Counter(content.left_out)  # what is left out no time is not told
+    return replace(content, notes=[*content.notes, *notes], left_out=left_out)

@@ -110,4 +110,4 @@ def read_rst(text: str) -> Content:
         if is_contents or (isinstance(node, nodes.field) and not node[1].children):  # ":orphan:"
             node.parent.remove(node)
     page = publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS)
-    return Content([Page(html_blocks(str(page)))], left_out=+left_out)
+    return Content([Page(html_blocks(str(page)))], left_out=left_out)

@@ -34,7 +34,7 @@ def read_pptx(data: bytes) -> Content:
         if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
             blocks.append(_text(slide.notes_slide.notes_text_frame))
         pages.append(Page(blocks, number))
-    return Content(pages, left_out=+left_out)
+    return Content(pages, left_out=left_out)
 
 
 def _shapes(shapes: Iterable[Any], title: int | None, left_out: Counter[str]) -> Iterator[Block]:

@@ -71,7 +71,7 @@ def read_docx(data: bytes) -> Content:
             left_out["symbol of an unknown font"] += 1
     repeated = "\n\n".join(filter(has_words, dict.fromkeys(around)))
     blocks: list[Block] = [repeated, *html_blocks(result.value, pairs=True)]
-    return Content([Page(blocks)], left_out=+left_out)
+    return Content([Page(blocks)], left_out=left_out)
 
 
 def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.BytesIO, list[str]]:

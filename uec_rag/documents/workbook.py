@@ -64,7 +64,7 @@ def read_xlsx(data: bytes) -> Content:
     for noun, names, pattern in _BESIDE:
         for name in filter(names.fullmatch, archive.namelist()):
             left_out[noun] += len(re.findall(pattern, archive.read(name)))
-    return Content([Page(blocks)], left_out=+left_out)
+    return Content([Page(blocks)], left_out=left_out)
 
 
 def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401

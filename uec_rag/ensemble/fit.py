@@ -22,9 +22,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.similarity import moments
 from uec_rag.confidence.fit_view import FitView, fit_profile, fit_temperature, level_of, with_level
-from uec_rag.confidence.model import (
-    shipped_model,
-)
+from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.encoders.base import encode_texts
 from uec_rag.encoders.lexical import Lexical

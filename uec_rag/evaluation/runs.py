@@ -1,4 +1,4 @@
-"""The decisions of any pipeline, as its log tells them, and how good they were.
+"""What logs tell: the decisions of any pipeline and how good they were, or what an advisor changed.
 
 A run is a question, what was decided, with what confidence, and whether that was right. Logs are
 tables (CSV) or lines of JSON, of this package, of ragas, of LangSmith or of your own; nested fields
@@ -10,13 +10,15 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from uec_rag.advice.learn import auroc
+from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.text import WORD
 from uec_rag.confidence.risk import interval_of, reliability
 
@@ -232,3 +234,50 @@ def draw_curve(curve: Sequence[tuple[float, float]]) -> str:
         f'<text x="{right}" y="{bottom + 24}" text-anchor="end">questions answered</text>'
         "</svg>\n"
     )
+
+
+def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """Describe a log that a `Gate` wrote, to compare advisors.
+
+    Parameters
+    ----------
+    path : Path
+        The log; of a question that is in it several times, the last line counts.
+    labels : mapping of str to collection of str
+        Maps questions to the ids of the passages that answer them, which may be none.
+
+    Returns
+    -------
+    dict
+        Counts of "questions" and of those whose action it "changed", and "calls", "tokens" and
+        "seconds" of one; of the labelled ones, "answerable" and "unanswerable", and the AUROC of
+        answerable over unanswerable, "before" and "after" the advice, or None.
+
+    Raises
+    ------
+    ValueError
+        If it is not a log, or is empty.
+    """
+    rows = {row.question: row for row in read_log(path)}
+    if not rows:
+        raise ValueError(f"log: {path} is empty; ask questions of a Gate(advisor=..., log=...).")
+    answered = {question_hash(question): bool(ids) for question, ids in labels.items()}
+    known = [row for row in rows.values() if row.question in answered]
+    truth = np.array([answered[row.question] for row in known], dtype=bool)
+    before, after = (
+        np.array([getattr(row, name) for row in known], dtype=np.float64)
+        for name in ("confidence_before", "confidence")
+    )
+    both = 0 < truth.sum() < len(truth)
+    return {
+        "questions": len(rows),
+        "changed": sum(row.before != row.after for row in rows.values()),
+        **{
+            name: float(np.mean([getattr(row, name) for row in rows.values()]))
+            for name in ("calls", "tokens", "seconds")
+        },
+        "answerable": int(truth.sum()),
+        "unanswerable": int((~truth).sum()),
+        "before": auroc(before, truth) if both else None,
+        "after": auroc(after, truth) if both else None,
+    }

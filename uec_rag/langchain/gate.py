@@ -28,9 +28,10 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
-from uec_rag.advice.ask import PROMPT, Advisor, prompt
+from uec_rag.advice.ask import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
+from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
@@ -46,7 +47,6 @@ from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
 from uec_rag.langchain.options import CallOptions
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
-from uec_rag.retrieval.calls import either, from_this_loop
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.metadata import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
@@ -68,11 +68,7 @@ def chat_advisor(model: BaseChatModel, template: str = PROMPT) -> Advisor:
     >>> advisor("What purrs?", ["Cats purr."])
     '{"verdict": "answer"}'
     """
-    return partial(_ask, model, template)
-
-
-def _ask(model: BaseChatModel, template: str, question: str, texts: Sequence[str]) -> str:
-    return model.invoke(prompt(question, texts, template)).text
+    return partial(ask_model, model.invoke, template)
 
 
 Way: TypeAlias = str | BaseChatModel | Runnable[Any, Any] | Callable[[Any], Any]

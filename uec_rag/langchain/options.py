@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 from uec_rag.confidence.replies import Within
+from uec_rag.langchain.documents import turns
 from uec_rag.retrieval.fitting import FitMode
+from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.stored import Vectors
 
@@ -60,3 +62,31 @@ class CallOptions(TypedDict, total=False):
     fetch_k: int
     lambda_mult: float
     score_threshold: float | None
+
+
+def search_arguments(
+    search_type: str,
+    *,
+    k: int,
+    filter: Filter | None,
+    tenant: Filter | None,
+    history: object = None,
+    within: Within | None = None,
+    fetch_k: int = 20,
+    lambda_mult: float = 0.5,
+    score_threshold: float | None = None,
+) -> dict[str, Any]:
+    """Return the arguments of an index's search by the options of a call of a retriever."""
+    if score_threshold is not None and search_type != "similarity_score_threshold":
+        raise ValueError(
+            'score_threshold: it needs search_type="similarity_score_threshold", got '
+            f"{search_type!r}."
+        )
+    return {
+        "k": k,
+        "filter": filter,
+        "tenant": tenant,
+        "history": [turns(history)],
+        "within": within,
+        "diversity": Diversity(fetch_k, lambda_mult) if search_type == "mmr" else None,
+    }

@@ -1,19 +1,13 @@
-"""The ensemble as LangChain's embeddings, vector store and retriever.
-
-Any other LangChain store or retriever can be a source of candidates for the ensemble to rank.
-"""
+"""The ensemble as LangChain's vector store, and as its retriever, over that store or any other."""
 
 from __future__ import annotations
 
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Self, TypeAlias, Unpack
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForRetrieverRun,
-    CallbackManagerForRetrieverRun,
-)
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -22,7 +16,6 @@ from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict
 
 from uec_rag.base.checks import as_list, check_documents, check_k
-from uec_rag.confidence.replies import Within
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
@@ -30,13 +23,20 @@ from uec_rag.langchain.documents import (
     passages_of,
     question_and_history,
     to_document,
-    turns,
     with_uncertainty,
     without_text,
 )
 from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gated import AsTool
-from uec_rag.langchain.options import CallOptions, Indexed, Kept, Loaded, Parameters, Shown
+from uec_rag.langchain.options import (
+    CallOptions,
+    Indexed,
+    Kept,
+    Loaded,
+    Parameters,
+    Shown,
+    search_arguments,
+)
 from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.fitting import FitMode
@@ -99,7 +99,6 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     >>> retriever = store.as_retriever(search_kwargs={"k": 1})
     >>> retriever.invoke("What is the capital of France?")[0].metadata["uec_decision"]
     'abstain'
-
     """
 
     def __init__(
@@ -483,9 +482,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         >>> UECRetriever.over(store, k=1).invoke("Why do cats purr?")[0].page_content
         'Cats purr when they are content.'
         """
-        if isinstance(theirs, UECVectorStore) or not isinstance(
-            theirs, VectorStore | BaseRetriever
-        ):
+        is_theirs = isinstance(theirs, VectorStore | BaseRetriever)
+        if isinstance(theirs, UECVectorStore) or not is_theirs:
             raise TypeError(
                 "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
                 f"which there is from_store), got {type(theirs).__name__}."
@@ -524,21 +522,17 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         **kwargs
             Parameters of the class.
         """
-        options: framework.LoadOptions = {
-            "read_only": read_only,
-            "encoders": encoders,
-            "store": store,
-            "trust": trust,
-            "fit": fit,
-        }
+        options = framework.LoadOptions(
+            read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
+        )
         given: dict[str, Any] = {**kwargs}
         if over is None:
             framework.refuse_unknown(given, cls, cls.load)
             index = framework.load_index(path, embedding, options)
-            return cls(vectorstore=UECVectorStore(index), **given)._with_usual_filter()
-        made = cls.over(over, embedding, fit=False, **kwargs)
-        index = framework.load_over(path, made.index, options)
-        made.vectorstore = UECVectorStore(index)
+            made = cls(vectorstore=UECVectorStore(index), **given)
+        else:
+            made = cls.over(over, embedding, fit=False, **kwargs)
+            made.vectorstore = UECVectorStore(framework.load_over(path, made.index, options))
         return made._with_usual_filter()
 
     aload = framework.made_in_thread(load)
@@ -573,55 +567,31 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         return await super().ainvoke(question, config, **kwargs)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+        self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        options = self._options(kwargs)
-        return self._hits(self.index.search([query], **self._arguments(**options)), options)
+        asked, least = self._options(kwargs)
+        return self._hits(self.index.search([query], **asked), least)
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+        self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        options = self._options(kwargs)
-        return self._hits(await self.index.asearch([query], **self._arguments(**options)), options)
+        asked, least = self._options(kwargs)
+        return self._hits(await self.index.asearch([query], **asked), least)
 
-    def _options(self, call: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a call's options, with defaults from `search_kwargs`, then from the retriever."""
+    def _options(self, call: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
+        """Return the arguments of the index's search by a call's options, and the threshold.
+
+        The defaults of options are those in `search_kwargs`, then those of the retriever.
+        """
         given = {name: value for name, value in call.items() if value is not None}
         own = {"k": self.k, "filter": self.filter, "tenant": self.tenant}
         options = {**own, **self.search_kwargs, **given}
-        framework.refuse_unknown(options, self._arguments)
-        return options
+        asked = partial(search_arguments, self.search_type)
+        framework.refuse_unknown(options, asked)
+        return asked(**options), options.get("score_threshold") or 0.0
 
-    def _arguments(
-        self,
-        *,
-        k: int,
-        filter: Filter | None,
-        tenant: Filter | None,
-        history: object = None,
-        within: Within | None = None,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        score_threshold: float | None = None,
-    ) -> dict[str, Any]:
-        """Return the arguments of the index's search."""
-        if score_threshold is not None and self.search_type != "similarity_score_threshold":
-            raise ValueError(
-                'score_threshold: it needs search_type="similarity_score_threshold", got '
-                f"{self.search_type!r}."
-            )
-        return {
-            "k": k,
-            "filter": filter,
-            "tenant": tenant,
-            "history": [turns(history)],
-            "within": within,
-            "diversity": Diversity(fetch_k, lambda_mult) if self.search_type == "mmr" else None,
-        }
-
-    def _hits(self, result: SearchResult, options: Mapping[str, Any]) -> framework.Hits[Document]:
-        """Return the documents of a question."""
-        least = options.get("score_threshold", 0)
+    def _hits(self, result: SearchResult, least: float) -> framework.Hits[Document]:
+        """Return the documents of a question whose relevance is at least a threshold."""
         found = with_uncertainty(result, self.details)
         documents = framework.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
         documents.decision = result[0].told

@@ -10,12 +10,12 @@ except ModuleNotFoundError as error:
 from uec_rag.llama_index.gate import (
     UECGatePostprocessor,
     UECQueryEngine,
+    leave_out_refusals,
     llm_advisor,
     retriever_tool,
 )
 from uec_rag.llama_index.nodes import UECQueryBundle
 from uec_rag.llama_index.retriever import UECRetriever
-from uec_rag.llama_index.router import leave_out_refusals
 from uec_rag.llama_index.vector_store import UECEmbedding, UECVectorStore
 
 leave_out_refusals()

@@ -22,24 +22,18 @@ from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.query_engine import RetrieverQueryEngine, router_query_engine
+from llama_index.core.response_synthesizers import TreeSummarize
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
 from pydantic import BeforeValidator, field_serializer
 
-from uec_rag.advice.ask import PROMPT, Advisor, prompt
+from uec_rag.advice.ask import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type, quote
+from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
-from uec_rag.llama_index.nodes import (
-    Whole,
-    hits,
-    passages_of,
-    plain_hit,
-    turns,
-    with_findings,
-)
-from uec_rag.retrieval.calls import either, from_this_loop
+from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
 from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.metadata import KEY
@@ -99,11 +93,7 @@ def llm_advisor(llm: LLM, template: str = PROMPT) -> Advisor:
     >>> llm_advisor(MockLLM(max_tokens=2))("What purrs?", ["Cats purr."])
     'text text'
     """
-    return partial(_ask, llm, template)
-
-
-def _ask(llm: LLM, template: str, question: str, texts: Sequence[str]) -> str:
-    return llm.complete(prompt(question, texts, template)).text
+    return partial(ask_model, llm.complete, template)
 
 
 class UECGatePostprocessor(Whole, BaseNodePostprocessor):
@@ -333,19 +323,16 @@ class UECQueryEngine(BaseQueryEngine):
                 response = way.query(query_bundle)
             elif way is None and decision.action == "answer":
                 response = self._engine.synthesize(query_bundle, nodes)
-            elif isinstance(way, LLM):
-                text = way.complete(_prompt(query_bundle, decision, nodes)).text
-                response = self._said(text, decision, nodes, is_async=False)
             else:
+                if isinstance(way, LLM):
+                    way = way.complete(_prompt(query_bundle, decision, nodes)).text
                 response = self._said(way, decision, nodes, is_async=False)
             return _note_decision(response, decision, event)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         with self._event(query_bundle) as event:
-            # Not every engine can retrieve asynchronously.
-            find = getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
             with keeping_findings(text_of, _merged) as keep:
-                found = keep(await find(query_bundle))
+                found = keep(await self._engine_aretrieve(query_bundle))
             pending = await asyncio.to_thread(self._pending, query_bundle, found)
             with from_this_loop():
                 [(decision, nodes)] = await pending.afinish()
@@ -354,10 +341,9 @@ class UECQueryEngine(BaseQueryEngine):
                 response = await way.aquery(query_bundle)
             elif way is None and decision.action == "answer":
                 response = await self._engine.asynthesize(query_bundle, nodes)
-            elif isinstance(way, LLM):
-                text = (await way.acomplete(_prompt(query_bundle, decision, nodes))).text
-                response = self._said(text, decision, nodes, is_async=True)
             else:
+                if isinstance(way, LLM):
+                    way = (await way.acomplete(_prompt(query_bundle, decision, nodes))).text
                 response = self._said(way, decision, nodes, is_async=True)
             return _note_decision(response, decision, event)
 
@@ -368,10 +354,12 @@ class UECQueryEngine(BaseQueryEngine):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with keeping_findings(text_of, _merged) as keep:
-            asynchronous = getattr(self._engine, "aretrieve", None) or in_thread(
-                self._engine.retrieve
-            )
-            return keep(either(self._engine.retrieve, asynchronous)(query_bundle))
+            return keep(either(self._engine.retrieve, self._engine_aretrieve)(query_bundle))
+
+    @property
+    def _engine_aretrieve(self) -> Callable[..., Any]:
+        """What retrieves asynchronously, which not every engine can."""
+        return getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
 
     def _pending(
         self, query_bundle: QueryBundle, nodes: list[NodeWithScore]
@@ -474,3 +462,55 @@ def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> dict[st
     text = tool_reply(decision.action, decision.code, decision.reason, decision.choices, hits)
     found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
     return decision.metadata() | found | {"text": text}
+
+
+# Engines of ours below LlamaIndex's routers, which ask a model to join several responses. A router
+# has no place for this but the functions by which its module joins them.
+
+_join, _ajoin = router_query_engine.combine_responses, router_query_engine.acombine_responses
+
+
+def _told(response: RESPONSE_TYPE) -> dict[str, Any]:
+    """Return the decision in the metadata of a response; nothing if it is of another engine."""
+    return {key: one for key, one in (response.metadata or {}).items() if key.startswith(KEY)}
+
+
+def _without_refusals(responses: Sequence[RESPONSE_TYPE]) -> list[RESPONSE_TYPE]:
+    """Return the responses that are no refusals; if all are, the surest, with all sources.
+
+    The decision of the surest of those that are left is in the metadata of all of these.
+    """
+    left = [one for one in responses if _told(one).get(f"{KEY}decision", "answer") == "answer"]
+    told = [known for one in left or responses if (known := _told(one))]
+    surest = max(told, key=itemgetter(f"{KEY}confidence"), default={})
+    if not left:
+        [first, *_] = [one for one in responses if _told(one) == surest]
+        first.source_nodes = [node for one in responses for node in one.source_nodes]
+        left = [first]
+    for one in left:
+        one.metadata = {**(one.metadata or {}), **surest}
+    return left
+
+
+def _combine(
+    summarizer: TreeSummarize, responses: list[RESPONSE_TYPE], query_bundle: QueryBundle
+) -> RESPONSE_TYPE:
+    left = _without_refusals(responses)
+    joined = left[0] if len(left) == 1 else _join(summarizer, left, query_bundle)
+    joined.metadata = {**(joined.metadata or {}), **_told(left[0])}
+    return joined
+
+
+async def _acombine(
+    summarizer: TreeSummarize, responses: list[RESPONSE_TYPE], query_bundle: QueryBundle
+) -> RESPONSE_TYPE:
+    left = _without_refusals(responses)
+    joined = left[0] if len(left) == 1 else await _ajoin(summarizer, left, query_bundle)
+    joined.metadata = {**(joined.metadata or {}), **_told(left[0])}
+    return joined
+
+
+def leave_out_refusals() -> None:
+    """Let LlamaIndex's routers join the responses that answer; refusals need no model."""
+    router_query_engine.combine_responses = _combine
+    router_query_engine.acombine_responses = _acombine

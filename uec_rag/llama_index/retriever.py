@@ -26,6 +26,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k, check_type
+from uec_rag.base.loops import either
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import (
@@ -38,7 +39,6 @@ from uec_rag.llama_index.nodes import (
 )
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
-from uec_rag.retrieval.calls import either
 from uec_rag.retrieval.fitting import FitMode
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of
@@ -270,13 +270,9 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         **kwargs
             Parameters of the class.
         """
-        options: framework.LoadOptions = {
-            "read_only": read_only,
-            "encoders": encoders,
-            "store": store,
-            "trust": trust,
-            "fit": fit,
-        }
+        options = framework.LoadOptions(
+            read_only=read_only, encoders=encoders, store=store, trust=trust, fit=fit
+        )
         given: dict[str, Any] = {**kwargs}
         if over is None:
             made = cls(framework.load_index(path, embedding, options), **given)

@@ -182,8 +182,7 @@ def load_index(path: str | os.PathLike[str], embedding: object, options: LoadOpt
         raise TypeError(f"embedding: expected an embedding, got {kind}; pass a store as over=.")
     encoder = BlackBoxEncoder(embedding)
     encoders = {encoder.name: encoder, **(options.get("encoders") or {})}
-    own = options.copy()
-    own["encoders"] = encoders
+    own: LoadOptions = {**options, "encoders": encoders}
     return Retriever.load(path, **own)
 
 
@@ -193,10 +192,8 @@ def load_over(path: str | os.PathLike[str], made: Retriever, options: LoadOption
     `options`: those of `Retriever.load` that are not known of `made`.
     """
     known = dict(zip(made.uec.names, made.uec.encoders, strict=True))
-    own = options.copy()
-    own["store"] = cast(Store, made.store)
-    if own.get("encoders") is None:
-        own["encoders"] = known
+    encoders = options.get("encoders") or known
+    own: LoadOptions = {**options, "store": cast(Store, made.store), "encoders": encoders}
     loaded = Retriever.load(path, **own)
     if isinstance(loaded.store, SourceStore):
         learn.remember(made.uec, loaded.store, loaded.uec.fitted)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from uec_rag.advice.ask import ask_advisor, ask_rewriter, run_to_end
+from uec_rag.advice.ask import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import READ, Opinion, decide_as_clear
+from uec_rag.base.loops import run_to_end
 from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.decision import Decision
 from uec_rag.retrieval.hits import Result, SearchResult

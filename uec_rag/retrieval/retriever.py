@@ -10,14 +10,13 @@ from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import warn, warn_once
+from uec_rag.base.loops import from_this_loop
 from uec_rag.confidence.replies import Within
 from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.ensemble.convolution import make_rule
-from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
-from uec_rag.retrieval.calls import from_this_loop
 from uec_rag.retrieval.fitted import FittedIndex
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import Result, SearchResult
@@ -25,7 +24,7 @@ from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
-from uec_rag.retrieval.stamp import Stamp, probes_of
+from uec_rag.retrieval.stamp import Stamp
 from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of, parse
@@ -109,7 +108,8 @@ class Retriever(FittedIndex):
             kept = self._kept[kept]
         probes: tuple[tuple[float, ...], ...] = ()
         if of is None or of.probes:
-            probes = (*self.uec.probes, *probes_of(store))
+            below = store.probes if isinstance(store, SourceStore) else ()
+            probes = (*self.uec.probes, *below)
         corpus = store.corpus() if of is None or of.corpus else ""
         return Stamp(self._method(filter).basis, corpus, probes, kept)
 
@@ -226,48 +226,46 @@ class Retriever(FittedIndex):
         spelled = self.store if tenant is None else self.store.of_tenant(tenant)
         asked = spell(asked, spelled, self.uec.rarity)
         most = k if gate is None else gate.depth(k)
-        result = self._run(asked, most, options)
+        result = self._run(asked, most, options, where)
         if gate is None:
             return result, None
 
         def again(rewrites: Sequence[str]) -> SearchResult:
             # A rewrite needs no turns before it.
-            return self._run([*map(Query, rewrites)], most, options)
+            return self._run([*map(Query, rewrites)], most, options, where)
 
         # A rewrite may lead away from a reading that was chosen.
         search = None if any(query.replies for query in asked) else again
         lines = [query.lines for query in asked]
         return result, pending_on_results(gate, result, lines, search)
 
-    def _run(self, queries: Sequence[Query], k: int, options: Options) -> SearchResult:
-        """Search for questions; see `search_queries`."""
+    def _run(
+        self, queries: Sequence[Query], k: int, options: Options, where: Filter | None
+    ) -> SearchResult:
+        """Search for questions; see `search_queries`.
+
+        Encoders that fail are left out, if others are left. `where`: all filters of the options.
+        """
 
         def search(_: Mapping[str, Any]) -> SearchResult:
             self._follow()
             self._check_fit()
-            return self._search_with(self.uec, queries, k, options, ())
+            uec, store, failed = self.uec, self.store, list[str]()
+            caveat = ("fitting", "") if self._is_being_fitted else ()
+            method = replace(self._method(where), caveat=caveat)
+            while True:
+                try:
+                    return search_queries(uec, store, method, queries, k, options)
+                except EncoderFailed as error:
+                    if (rest := uec.without(error.encoder)) is None:
+                        raise
+                    warn(f"{error} Searched without it, so that nothing is answered.")
+                    uec, failed = rest, [*failed, error.encoder]
+                method = replace(method, caveat=("failed", ", ".join(failed)))
+                if isinstance(store, SourceStore):
+                    store = store.with_ensemble(uec)
 
         return self._read(search)
-
-    def _search_with(
-        self, uec: UEC, queries: Sequence[Query], k: int, options: Options, failed: tuple[str, ...]
-    ) -> SearchResult:
-        """Search by an ensemble; without the encoders that have failed, if others are left."""
-        store = self.store
-        if failed and isinstance(store, SourceStore):
-            store = store.with_ensemble(uec)
-        caveat = ("fitting", "") if self._is_being_fitted else ()
-        if failed:
-            caveat = "failed", ", ".join(failed)
-        where = all_of(options.get("tenant"), options.get("filter"))
-        method = replace(self._method(where), caveat=caveat)
-        try:
-            return search_queries(uec, store, method, queries, k, options)
-        except EncoderFailed as error:
-            if (rest := uec.without(error.encoder)) is None:
-                raise
-            warn(f"{error} Searched without it, so that nothing is answered.")
-            return self._search_with(rest, queries, k, options, (*failed, error.encoder))
 
     def _read(self, read: Callable[[Mapping[str, Any]], T]) -> T:
         """Read the passages with the ensemble that they are of; a snapshot's stays."""

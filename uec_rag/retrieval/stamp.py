@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from uec_rag.base.records import Record
 from uec_rag.encoders.base import are_of_one_model
-from uec_rag.stores.base import Searched
-from uec_rag.stores.source import SourceStore
 
 OTHER_SETTINGS = (
     "The gate was made with another calibration or filter, or another version: its guarantee does "
@@ -27,7 +25,6 @@ _OTHER_MODEL = (
     "the gate was made with another embedding model than the index has now, or the store has "
     "vectors of another one, so its guarantee does not hold; make the gate again from its labels"
 )
-_FOREIGN = (0.0,)  # probes of a store whose vectors are of another model than its embedding
 
 
 @dataclass(frozen=True)
@@ -68,10 +65,3 @@ class Stamp(Record):
         if lost > len(self.passages) / 10:
             return _OTHER_TEXTS.format(lost, len(self.passages))
         return "" if self.basis in ("", now.basis) else OTHER_SETTINGS
-
-
-def probes_of(store: Searched) -> tuple[tuple[float, ...], ...]:
-    """Return the vectors of a few texts by the embedding of a store of others'; none of our own."""
-    if not isinstance(store, SourceStore):
-        return ()
-    return store.probes if store.has_own_vectors else (_FOREIGN,)

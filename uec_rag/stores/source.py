@@ -25,30 +25,23 @@ from uec_rag.base.errors import as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import (
-    PROBES,
-    Encoder,
-    NoDirection,
-    TermEncoder,
-    are_same,
-    check_vectors,
-    probe,
-)
+from uec_rag.encoders.base import PROBES, NoDirection, TermEncoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, normalise
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
-from uec_rag.stores.listed import Listed, encode_words
 from uec_rag.stores.local import View
-from uec_rag.stores.stored import StoredVectors, Vectors
+from uec_rag.stores.stored import Listed, StoredVectors, Vectors, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _FEW = 3  # stored vectors that are compared for a gate
 _MOST_LISTED = 20_000  # passages whose words are counted
 
+_FOREIGN = (0.0,)  # in place of what `probe` returns of a model
+
+_Probes: TypeAlias = tuple[tuple[float, ...], ...]
 _LISTED = deque[tuple[object, list[str], Listed]](maxlen=8)  # stores, with the words of late
-_OfOwn: TypeAlias = tuple[tuple[tuple[float, ...], ...], bool]
 
 
 @dataclass(frozen=True)
@@ -293,7 +286,7 @@ class SourceStore(CandidateStore):
         self._counted, self._new = list[Listed](), set[str]()
         stored, are_ours = source.vectors or source.stored, source.vectors is not None
         self._stored = stored and StoredVectors(source.name, stored, self._said, are_ours=are_ours)
-        self._known_of_own: list[_OfOwn] = []
+        self._known_probes: list[_Probes] = []
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
         self.is_incomplete = False  # whether the last candidates were
 
@@ -434,39 +427,21 @@ class SourceStore(CandidateStore):
         return self.source.get is not None
 
     @property
-    def probes(self) -> tuple[tuple[float, ...], ...]:
-        """The vectors of a few texts by the source's own embedding."""
-        return self._of_own[0]
+    def probes(self) -> _Probes:
+        """The vectors of a few texts by the source's own embedding, found once for all views.
 
-    @property
-    def has_own_vectors(self) -> bool:
-        """False if a few stored vectors are known to be others than its embedding makes."""
-        return self._of_own[1]
-
-    @property
-    def _of_own(self) -> _OfOwn:
-        """The facts about the source's own embedding, found once for all views."""
-        if not self._known_of_own:
-            own = self.source.own
+        Of a store that has vectors of another model than its embedding, they are like no model's.
+        """
+        if not self._known_probes:
+            own, stored = self.source.own, self.source.stored
+            found: _Probes = ()
             if is_langchain(own) or is_llama_index(own):
-                encoder = BlackBoxEncoder(own)
-                self._known_of_own.append(((probe(encoder),), self._has_vectors_of(encoder)))
-            else:
-                self._known_of_own.append(((), True))
-        return self._known_of_own[0]
-
-    def _has_vectors_of(self, encoder: Encoder) -> bool:
-        stored, few = self.source.stored, self.examples(_FEW)
-        known = stored([passage.id for passage in few]) if stored and few else {}
-        pairs = [(one, row) for one in few if (row := known.get(one.id)) is not None]
-        if not pairs:
-            return True
-        kept, rows = [one for one, _ in pairs], [row for _, row in pairs]
-        made = encoder.encode([passage.text for passage in kept], "passage").embedding
-        if {len(row) for row in rows} != {made.shape[1]}:
-            return False
-        matrix = check_vectors(rows, rows=len(rows), encoder=encoder.name)
-        return are_same(encoder, [passage.text for passage in kept], made, matrix)
+                encoder, few = BlackBoxEncoder(own), self.examples(_FEW) if stored else []
+                kept = stored and few and StoredVectors("", stored, set(), are_ours=False)
+                is_other = kept and kept.has_others(encoder, few)
+                found = (_FOREIGN if is_other else probe(encoder),)
+            self._known_probes.append(found)
+        return self._known_probes[0]
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter.

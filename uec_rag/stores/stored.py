@@ -1,16 +1,18 @@
-"""The vectors that another package's store has, in place of encoding its texts again."""
+"""The vectors and the words of another package's store, in place of encoding its texts again."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress
-from typing import TYPE_CHECKING, cast
+from typing import Self, cast
 
 import numpy as np
 
+from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import warn_once
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders.base import (
     Encoded,
     Encoder,
@@ -19,9 +21,8 @@ from uec_rag.encoders.base import (
     are_same,
     check_vectors,
 )
-
-if TYPE_CHECKING:
-    from uec_rag.stores.base import Passage
+from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.local import View
 
 _COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
@@ -131,10 +132,7 @@ class StoredVectors:
         """Return whether the first vector is what the encoders make of its text."""
         some = [passage.text for passage in passages[:_COMPARED]]
         for position, unit in units.items():
-            encoder = encoders[position]
-            own = encoder.encode(some[:1], "passage")
-            is_plain = np.array_equal(own.embedding, own.features)
-            if is_plain and are_same(encoder, some, own.embedding, unit[:1]):
+            if _is_maker(encoder := encoders[position], some, unit[:1]):
                 continue
             if self._are_ours:
                 raise ValueError(
@@ -145,3 +143,82 @@ class StoredVectors:
                 )
             return False
         return bool(units)
+
+    def has_others(self, encoder: Encoder, passages: Sequence[Passage]) -> bool:
+        """Return whether passages have vectors, and others than an encoder makes of their texts."""
+        stored = self._vectors([passage.id for passage in passages])
+        pairs = [(one.text, row) for one in passages if (row := stored.get(one.id)) is not None]
+        units = self._split([encoder], [row for _, row in pairs]) if pairs else {}
+        texts = [text for text, _ in pairs]
+        return bool(pairs) and not (units and _is_maker(encoder, texts, units[0]))
+
+
+def _is_maker(encoder: Encoder, texts: Sequence[str], unit: FloatArray) -> bool:
+    """Return whether vectors are those that an encoder makes of the first of some texts.
+
+    They are not if its last layer is not the identity: its features are unknown then.
+    """
+    made = encoder.encode(texts[: len(unit)], "passage")
+    is_plain = np.array_equal(made.embedding, made.features)
+    return is_plain and are_same(encoder, texts, made.embedding, unit)
+
+
+def encode_words(encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
+    """Count the words of passages, also of their titles and sources, for each encoder of words."""
+    texts = [passage.with_source for passage in passages]
+    own = [encoder for encoder in encoders if isinstance(encoder, TermEncoder)]
+    return [encoder.encode(texts, "passage") for encoder in own]
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """The words of passages, by which a store is searched beside its vectors.
+
+    Attributes
+    ----------
+    encoded : sequence of Encoded
+        What `encode_words` returned.
+    rows : dict of str to (int, Passage)
+        The passages, by their ids.
+    view : View
+        The same, with words alone.
+    frequencies : sequence of Frequencies
+        The rarity of words among them, for each encoder of words.
+    """
+
+    encoded: Sequence[Encoded]
+    rows: dict[str, tuple[int, Passage]]
+    view: View
+    frequencies: Sequence[Frequencies]
+
+    @classmethod
+    def count(cls, passages: Sequence[Passage], encoders: Sequence[Encoder]) -> Self:
+        """Count the words of passages."""
+        encoded = encode_words(encoders, passages)
+        terms = [block for one in encoded for block in one.blocks]
+        none = np.zeros((len(passages), 0), dtype=np.float32)
+        view = View.from_passages(passages, Gaussian(none, none, widths=[0], terms=terms))
+        rows = {passage.id: (row, passage) for row, passage in enumerate(passages)}
+        return cls(encoded, rows, view, [*map(Frequencies.from_terms, terms)])
+
+    def encoded_before(self, passages: Sequence[Passage]) -> list[Encoded]:
+        """Return what `encode_words` does, if all have the same words as before; else nothing."""
+        found = [self.rows.get(passage.id) for passage in passages]
+        rows = [
+            known[0]
+            for known, passage in zip(found, passages, strict=True)
+            if known is not None and known[1].with_source == passage.with_source
+        ]
+        return [one[rows] for one in self.encoded] if len(rows) == len(passages) else []
+
+    def nearest(
+        self, query: Gaussian, count: int, filter: Filter | None, known: Collection[str]
+    ) -> list[str]:
+        """Return the ids of the passages nearest to a question by its words, of those not known."""
+        view = self.view.snapshot(filter)
+        if not query.terms or not len(view):
+            return []
+        score = np.sum([of_block[0] for of_block in view.compare(query.terms).similarities], axis=0)
+        best = np.argsort(-score, kind="stable")[:count]
+        [found] = view.gather(best[None, score[best] > 0])
+        return [passage.id for passage in found if passage.id not in known]

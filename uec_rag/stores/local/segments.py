@@ -29,9 +29,7 @@ from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import open_regular, to_disk
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.unlocked import cached_property
-from uec_rag.stores.base import (
-    Schema,
-)
+from uec_rag.stores.base import Schema
 from uec_rag.stores.local.scan import Scan
 
 SEGMENTS = "segments"

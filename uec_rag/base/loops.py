@@ -1,15 +1,15 @@
-"""Calls of other packages' methods, of which some work only synchronously, others only awaited."""
+"""Between synchronous code and event loops: methods that work in one of the two alone."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar
 
-from uec_rag.advice.ask import run_to_end
-
+_T = TypeVar("_T")
 _loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("_loop", default=None)
 
 
@@ -48,3 +48,13 @@ def _finish(work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
     if loop is None or asyncio._get_running_loop() is not None:
         return run_to_end(work)
     return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+def run_to_end(task: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine from synchronous code, also if an event loop is running in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(task)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, asyncio.run, task).result()
