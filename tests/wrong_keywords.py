@@ -39,6 +39,7 @@ def llamaindex(index: Retriever, theirs: VectorStoreIndex) -> None:
     llama_index.UECRetriever.from_documents([], top_k=3)  # type: ignore[call-arg]
     llama_index.UECRetriever.over(theirs, filter=None)  # type: ignore[call-arg]
     llama_index.UECRetriever.load("idx", readonly=True)  # type: ignore[call-arg]
+    llama_index.UECQueryEngine.from_args(llama_index.UECRetriever(index), streamin=True)  # type: ignore[call-arg]
     llama_index.UECVectorStore(embeddings=None)  # type: ignore[call-arg]
     llama_index.UECGatePostprocessor(gates=None)  # type: ignore[call-arg]
     llama_index.UECQueryBundle("How long?", witin=None)  # type: ignore[call-arg]

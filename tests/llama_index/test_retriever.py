@@ -60,6 +60,9 @@ REFUSED = {
     "k: expected similarity_top_k": lambda uec: UECRetriever.from_texts(["a"], uec, k=3),
     "retriever: expected a retriever of LlamaIndex, got str": lambda uec: retriever_tool("index"),
     "of LlamaIndex, got UEC": lambda uec: UECQueryEngine.from_args(uec, MockLLM()),
+    r"streamin: expected no such argument, got True; did you mean 'streaming'": (
+        lambda uec: UECQueryEngine.from_args(UECRetriever.from_texts(["a"], uec), streamin=True)
+    ),
     r"embed_model: expected no such argument, got UEC.*; known are .* embedding,": (
         lambda uec: UECRetriever.over(over_one(), uec, embed_model=uec)
     ),

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -17,16 +17,17 @@ from llama_index.core.base.response.schema import (
     Response,
     StreamingResponse,
 )
-from llama_index.core.callbacks.base import EventContext
+from llama_index.core.callbacks.base import CallbackManager, EventContext
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.prompts.base import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.query_engine import RetrieverQueryEngine, router_query_engine
-from llama_index.core.response_synthesizers import TreeSummarize
+from llama_index.core.response_synthesizers import BaseSynthesizer, ResponseMode, TreeSummarize
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
-from pydantic import BeforeValidator, field_serializer
+from pydantic import BaseModel, BeforeValidator, field_serializer
 
 from uec_rag.advice.ask import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type, quote
@@ -34,7 +35,14 @@ from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
-from uec_rag.retrieval.framework import as_judge, in_thread, judge, keeping_findings, pending_on
+from uec_rag.retrieval.framework import (
+    as_judge,
+    in_thread,
+    judge,
+    keeping_findings,
+    pending_on,
+    refuse_unknown,
+)
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.metadata import KEY
 from uec_rag.retrieval.pending import Pending
@@ -48,6 +56,27 @@ from uec_rag.retrieval.tool import (
     tool_reply,
     what_to_do,
 )
+
+
+class _EngineOptions(TypedDict, total=False):
+    """The options of `RetrieverQueryEngine.from_args`, which ignores others."""
+
+    response_synthesizer: BaseSynthesizer | None
+    node_postprocessors: list[BaseNodePostprocessor] | None
+    callback_manager: CallbackManager | None
+    response_mode: ResponseMode
+    text_qa_template: BasePromptTemplate | None
+    refine_template: BasePromptTemplate | None
+    summary_template: BasePromptTemplate | None
+    simple_template: BasePromptTemplate | None
+    chat_content_qa_template: BasePromptTemplate | None
+    chat_content_refine_template: BasePromptTemplate | None
+    output_cls: type[BaseModel] | None
+    use_async: bool
+    streaming: bool
+    verbose: bool
+    multimodal: bool
+
 
 Way: TypeAlias = str | LLM | BaseQueryEngine
 """The goal of an outcome: a text, a model, or another engine."""
@@ -292,7 +321,7 @@ class UECQueryEngine(BaseQueryEngine):
         retriever: BaseRetriever,
         llm: LLM | None = None,
         gate: Gate | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[_EngineOptions],
     ) -> Self:
         """Create a gated `RetrieverQueryEngine`.
 
@@ -305,9 +334,10 @@ class UECQueryEngine(BaseQueryEngine):
             As in the class.
         **kwargs
             Parameters of `RetrieverQueryEngine.from_args`: `response_mode`, `text_qa_template`,
-            `node_postprocessors`, ...
+            `node_postprocessors`, ...; TypeError for one that it does not have.
         """
         check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
+        refuse_unknown(kwargs, cls.from_args, RetrieverQueryEngine.from_args)
         engine = RetrieverQueryEngine.from_args(retriever, llm=llm, **kwargs)
         return cls(engine, gate)
 
