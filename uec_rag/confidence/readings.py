@@ -36,7 +36,7 @@ from uec_rag.base.text import (
     without_number,
 )
 from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.model import Calibrator, shipped
+from uec_rag.confidence.model import LEAST_SHARE, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 
 ASK = 0.72
@@ -45,10 +45,13 @@ ASK = 0.72
 FEATURES = ("brief", "others", "referent", "shared", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
 
-MOST_READINGS, LONGEST_LABEL = 4, 60
+MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once
+LONGEST_LABEL = 60  # characters
 
-_NEARLY = 0.9  # share of the mass with which a child is followed, or is the only reading
-_OFFERED, _HEAVY = 0.02, 0.1  # shares of the mass with which a child is a reading, and is named
+# Share of the mass with which a child is followed, or is the only reading. What has the rest of the
+# mass is named, if the question has its name.
+_NEARLY = 0.9
+_OFFERED = 0.02  # share of the mass with which a child is a reading
 # Words of a pair of characters: the ratio over 1,190 questions of xquad in English and in Chinese.
 _PAIR = 0.375
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
@@ -361,7 +364,7 @@ def features(question: str, node: Node, turns: Sequence[str] = ()) -> FloatArray
     lacks = (said[0] & ~said) * 1.0 + (texts[0] & ~texts)
     shared = ((said[0] & said) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)
     length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in outline.content)
-    best = min(max(node.shares[0], 1e-4), 1 - 1e-4)
+    best = min(max(node.shares[0], LEAST_SHARE), 1 - LEAST_SHARE)
     refers, named = lacks_referent(context), float(bool(extract_concept(question)))
     if not named and not (refers and refers_back(context)):
         named = _names_one(node)
@@ -405,7 +408,7 @@ def _names_one(node: Node) -> float:
             if (stemmed := stems(text)) and stemmed <= asked:
                 of = mass.setdefault((is_title, stemmed), {})
                 of[place] = of.get(place, 0.0) + float(outline.mass[row])
-    least, most = _HEAVY * float(outline.mass[rows].sum()), 0.0
+    least, most = (1 - _NEARLY) * float(outline.mass[rows].sum()), 0.0
     words = [*zip(map(stems, outline.idf), outline.rarity.tolist(), strict=True)]
     for (_, stemmed), places in mass.items():
         if len(places) == 1 and max(places.values()) >= least:
@@ -482,7 +485,7 @@ def readings(node: Node) -> list[Reading]:
     return _named(node, chosen[:MOST_READINGS])
 
 
-def closest_sections(node: Node, most: int = 3) -> list[Reading]:
+def closest_sections(node: Node, most: int = MOST_CLOSEST) -> list[Reading]:
     """Name the first different sections of the hits, for a question that none answers."""
     outline, groups = node.outline, dict[object, list[int]]()
     for row, path in enumerate(outline.paths):

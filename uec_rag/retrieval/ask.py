@@ -22,7 +22,7 @@ from uec_rag.retrieval.assess import Assessment, assess, decide
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, cover, diversify
 from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.pending import Pending
-from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole, phrasings
+from uec_rag.retrieval.phrasings import HALVES, Phrasing, in_context, latest_whole, phrasings
 from uec_rag.retrieval.query import Options, Query
 from uec_rag.retrieval.search import Found, Method, Rivals, find
 from uec_rag.stores.base import Filter, Searched
@@ -125,7 +125,8 @@ def ask(
     results = list[Result]()
     for query, of_query in zip(queries, asked, strict=True):
         seen = [one for one in islice(assessed, len(of_query)) if one is not None]
-        is_found = any(one.found.asked.role != "half" for one in seen)  # a source may find halves
+        # A source may find halves.
+        is_found = any(one.found.asked.role not in HALVES for one in seen)
         if is_found:
             results.append(_answer(query, seen, k, size))
         else:  # a store that may have others has not said that there are none
@@ -138,8 +139,8 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
     """Decide on a question of which some phrasings found something."""
     chosen = choose(query, seen)
     result = decide(chosen, query, k, size)
-    halves = [one for one in seen if one.found.asked.role == "half"]
-    may_be_one = any(one.found.asked.prior == MAYBE for one in halves)
+    halves = [one for one in seen if one.found.asked.role in HALVES]
+    may_be_one = any(half.found.asked.role == "possible_half" for half in halves)
     if halves and (not may_be_one or _are_two(chosen, halves)):
         own = [decide(half, query, k, size) for half in halves]
         texts = [half.found.asked.text for half in halves]
@@ -175,7 +176,7 @@ def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
             return one
         if goes_on is not None and not _tells(one.found, query, goes_on):
             prior *= _NOT_TOLD
-        if asked.role != "half":
+        if asked.role not in HALVES:
             among.append((one.clarity * prior, one))
     return max(among, key=itemgetter(0))[1]
 

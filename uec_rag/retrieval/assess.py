@@ -33,7 +33,6 @@ from uec_rag.stores.base import Passage
 _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
 _WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
-_MOST_OTHERS = 3  # values that are told of, in place of one that is lacking
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -145,7 +144,7 @@ def lacking_value(found: Found) -> tuple[tuple[str, ...], list[Reading]]:
     told = found.words.siblings
     if told is None or not told.lacking or 0 not in told.family:
         return (), []
-    others = told.others[:_MOST_OTHERS]
+    others = told.others[: readings.MOST_CLOSEST]
     hits = found.words.hits
     suggested = [Reading(value, (hits[at].id,), 0.0) for value, at in others]
     return (told.lacking, *(value for value, _ in others)), suggested
