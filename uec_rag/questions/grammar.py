@@ -39,7 +39,6 @@ _ADVERBS = frozenset(["how", "when", "where", "why"])  # of a question, which th
 # "What can and should I do?", "I'd like to know if and when": one question each.
 _NO_ENDS = frozenset(_AUXILIARIES.split()) | _ADVERBS | WORDS["subordinators"]
 _CLAUSE = frozenset(_AUXILIARIES.split()) | WORDS["of_clauses"]  # what keywords have not
-_OPENING = 6  # words
 # Of what joins two questions, how the latter begins, and how it refers to the other.
 _PARTS = tables()[ENGLISH]["parts"]
 _AND, _BEGINS_PART, _REFERS = (
@@ -96,9 +95,8 @@ def parts_of(question: str) -> tuple[str, ...]:
     if not _may_be_english(question):
         return ()
     for one, other in _joined(question):
-        opening = " ".join(one.split()[:_OPENING])  # what later words refer to may be in it
         asks = _BEGINS_PART.match(one) or len(_content(one)) >= _FEWEST_WORDS  # "OK" does not
-        begins = asks and _BEGINS_PART.match(other) and not refers_back(opening)
+        begins = asks and _BEGINS_PART.match(other) and not refers_back(one)
         if begins and not _refers_to_other(other):
             return one, other
     text = " ".join(question.split())
