@@ -31,6 +31,9 @@ NEAREST = 30
 WORDS = ("coverage", "names")
 """The names of the evidence that the question's words are; see `retrieval.words.word_evidence`."""
 
+UNLIKELY, SURE = 0.05, 0.85
+"""The probabilities between which something is in doubt, so that one may ask whether it is so."""
+
 LEAST_SHARE = 1e-4
 """The distance from 0 and 1 at which shares are kept, so that their log odds are finite."""
 

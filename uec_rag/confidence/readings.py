@@ -36,7 +36,7 @@ from uec_rag.base.text import (
     without_number,
 )
 from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.model import LEAST_SHARE, Calibrator, shipped
+from uec_rag.confidence.model import LEAST_SHARE, SURE, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 
 ASK = 0.72
@@ -56,7 +56,6 @@ _OFFERED = 0.02  # share of the mass with which a child is a reading
 _PAIR = 0.375
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _SAID = 0.4  # share of the hits that say the name of their folder; a fourth of it says another
-_SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
 _NAMED = 1 / 2, 2 / 3  # shares of a question's idf: up to the first, a name in it is not meant
 _ENDS = " :?？"  # which a label does not end with
 _SENTENCE = 25  # number of words up to which a passage is told from others by its own words
@@ -444,7 +443,7 @@ def underspecified(
     """
     values = np.asarray(numbers, np.float32)
     vague, (shared, named) = values[:, :-2], values[:, -2:].T
-    doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - _SURE), 1)
+    doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - SURE), 1)
     doubt = np.maximum(doubt, values[:, FEATURES.index("referent")])
     said = 1 - (model or shipped_underspecified()).predict(vague) * doubt
     unsaid: FloatArray = (1 - said * (1 - shared)) * (1 - named)

@@ -13,7 +13,7 @@ import numpy as np
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, with_note
-from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.model import JUDGED, SURE
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.uec import UEC
@@ -32,7 +32,6 @@ from uec_rag.stores.local import View
 
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 _OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
-_NEEDS_NO_TURNS = 0.85  # confidence above which a complete question is searched without its turns
 _NOT_TOLD = 0.25  # prior of a phrasing whose first hit lacks what a follow-up goes on to
 
 _Search: TypeAlias = Callable[..., list[Result]]
@@ -168,7 +167,7 @@ def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
     Without its turns, it is taken if it is answered confidently and clear, unless what else there
     is is the rest of its message, which is seldom on the subject.
     """
-    least, among = 0.0 if query.is_part else _NEEDS_NO_TURNS, list[tuple[float, Assessment]]()
+    least, among = 0.0 if query.is_part else SURE, list[tuple[float, Assessment]]()
     goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
     for one in seen:
         asked, prior = one.found.asked, one.found.asked.prior

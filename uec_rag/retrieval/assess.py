@@ -20,7 +20,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
 from uec_rag.confidence.counterevidence import learned_ratios
 from uec_rag.confidence.decision import decide_one
-from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
+from uec_rag.confidence.model import JUDGED, NEAREST, UNLIKELY, WORDS, Probabilities
 from uec_rag.confidence.readings import ASK, Node, Outline, Reading
 from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import Hit, Result
@@ -32,7 +32,6 @@ from uec_rag.stores.base import Passage
 
 _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
-_WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -98,7 +97,7 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     `size`: number of passages that were searched.
     """
     found, unsaid, meant = assessed.found, assessed.underspecified, list[Reading]()
-    if unsaid >= _WORTH_ASKING:
+    if unsaid >= UNLIKELY:
         meant = readings.readings(assessed.competing)
     method, asked, probabilities = found.method, found.asked, found.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
