@@ -32,7 +32,6 @@ from uec_rag.stores.local import View
 
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 _OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
-_NOT_TOLD = 0.25  # prior of a phrasing whose first hit lacks what a follow-up goes on to
 
 _Search: TypeAlias = Callable[..., list[Result]]
 
@@ -164,20 +163,20 @@ def _are_two(whole: Assessment, halves: Sequence[Assessment]) -> bool:
 def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
     """Choose the phrasing in which a question is understood best: by its clarity and its prior.
 
-    Without its turns, it is taken if it is answered confidently and clear, unless what else there
-    is is the rest of its message, which is seldom on the subject.
+    One whose first hit lacks what a follow-up goes on to is taken if the first hits of all do.
+    Without its turns, the question is taken if it is answered confidently and clear, unless what
+    else there is is the rest of its message, which is seldom on the subject.
     """
-    least, among = 0.0 if query.is_part else SURE, list[tuple[float, Assessment]]()
+    least, among = 0.0 if query.is_part else SURE, list[tuple[bool, float, Assessment]]()
     goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
     for one in seen:
-        asked, prior = one.found.asked, one.found.asked.prior
+        asked = one.found.asked
         if asked.role == "alone" and one.confidence > least and one.underspecified < ASK:
             return one
-        if goes_on is not None and not _tells(one.found, query, goes_on):
-            prior *= _NOT_TOLD
         if asked.role not in HALVES:
-            among.append((one.clarity * prior, one))
-    return max(among, key=itemgetter(0))[1]
+            tells = goes_on is None or _tells(one.found, query, goes_on)
+            among.append((tells, one.clarity * asked.prior, one))
+    return max(among, key=itemgetter(0, 1))[-1]
 
 
 def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:

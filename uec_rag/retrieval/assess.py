@@ -31,7 +31,6 @@ from uec_rag.retrieval.why import explain
 from uec_rag.stores.base import Passage
 
 _RANKED = 100  # ranks beyond this are reported as unknown
-_MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -102,8 +101,7 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     method, asked, probabilities = found.method, found.asked, found.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
-    may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
-    closest = readings.closest_sections(assessed.competing) if may_abstain else []
+    closest = [] if lacks_name else readings.closest_sections(assessed.competing)
     lacking, others = lacking_value(found)
     offered = meant if unsaid >= ASK else ()
     relevance = spread_to_hits(probabilities, found.numbers, found.mu)
