@@ -40,7 +40,8 @@ from uec_rag.confidence.model import LEAST_SHARE, SURE, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 
 ASK = 0.72
-"""The lowest P(underspecified) at which to ask for clarification."""
+"""The lowest P(underspecified) at which to ask for clarification.
+"""
 
 FEATURES = ("brief", "others", "referent", "shared", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
@@ -55,8 +56,6 @@ _OFFERED = 0.02  # share of the mass with which a child is a reading
 # Words of a pair of characters: the ratio over 1,190 questions of xquad in English and in Chinese.
 _PAIR = 0.375
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
-_SAID = 0.4  # share of the hits that say the name of their folder; a fourth of it says another
-_NAMED = 1 / 2, 2 / 3  # shares of a question's idf: up to the first, a name in it is not meant
 _ENDS = " :?？"  # which a label does not end with
 _SENTENCE = 25  # number of words up to which a passage is told from others by its own words
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
@@ -190,8 +189,8 @@ class Outline:
     def _tells(self, groups: Sequence[Sequence[int]], depth: int) -> bool:
         """Return whether the names of some children tell what is below them.
 
-        A title is written to do so. The names of folders and files do if the passages say that of
-        their own, and hardly any that of another: "restic" and "caddy", but not "reference".
+        A title is written to do so. The names of folders and files do if most passages say that of
+        their own, less those that say another: "restic" and "caddy", but not "reference".
         """
         names = [name for rows in groups for name in self.paths[rows[0]][depth : depth + 1]]
         titles = [name.is_title for name in names]
@@ -207,7 +206,7 @@ class Outline:
                 told = [any(f" {stem}" in text for stem in one) for one in owned]
                 own, other = own + told[number], other + (sum(told) > told[number])
             count += len(rows)
-        return own >= _SAID * count and other * 4 <= own
+        return 2 * (own - other) >= count
 
     def split(self) -> Node:
         """Return the first node whose heaviest child has not nearly all of its mass."""
@@ -383,8 +382,8 @@ def _names_one(node: Node) -> float:
     """Return how far a question says which part of a node is meant, from 0 to 1.
 
     It has all words of a title or of the name of a file, in any inflection, that only one place has
-    and a tenth of the mass or more is below. These words are half of its idf (0) to two thirds or
-    more (1): "the name variable" is not "Variables".
+    and a tenth of the mass or more is below. These words have as much idf as the others (0), to
+    twice as much or more (1): "the name variable" is not "Variables".
     """
     outline, asked = node.outline, frozenset[str]().union(*map(stems, node.outline.content))
     mass: dict[tuple[bool, frozenset[str]], dict[tuple[str, ...], float]] = {}
@@ -412,8 +411,8 @@ def _names_one(node: Node) -> float:
     for (_, stemmed), places in mass.items():
         if len(places) == 1 and max(places.values()) >= least:
             most = max(most, sum(rarity for one, rarity in words if one and one <= stemmed))
-    share = most / max(float(outline.rarity.sum()), 1e-12)
-    return min(max((share - _NAMED[0]) / (_NAMED[1] - _NAMED[0]), 0.0), 1.0)
+    others = float(outline.rarity.sum()) - most
+    return min(max(most / max(others, 1e-12) - 1, 0.0), 1.0)
 
 
 @cache
@@ -478,7 +477,7 @@ def readings(node: Node) -> list[Reading]:
     if node.shares[0] > _NEARLY or not node.tells:
         return _named(node, [0])
     chosen = [at for at, share in enumerate(node.shares) if share >= _OFFERED]
-    said = node.said[chosen] @ node.outline.rarity >= _NAMED[0] * node.outline.rarity.sum()
+    said = (2 * node.said[chosen] - 1) @ node.outline.rarity >= 0  # half of it or more
     if np.count_nonzero(said) > 1:
         chosen = [at for at, of in zip(chosen, said.tolist(), strict=True) if of]
     return _named(node, chosen[:MOST_READINGS])
