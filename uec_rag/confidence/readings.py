@@ -41,6 +41,8 @@ from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_ba
 
 ASK = 0.72
 """The lowest P(underspecified) at which to ask for clarification.
+
+It was chosen by `benchmarks/quality/decisions.py`.
 """
 
 FEATURES = ("brief", "others", "referent", "shared", "named")
@@ -52,7 +54,7 @@ LONGEST_LABEL = 60  # characters
 # Share of the mass with which a child is followed, or is the only reading. What has the rest of the
 # mass is named, if the question has its name.
 _NEARLY = 0.9
-_OFFERED = 0.02  # share of the mass with which a child is a reading
+_OFFERED = 0.01  # share of the mass with which a child is a reading
 # Words of a pair of characters: the ratio over 1,190 questions of xquad in English and in Chinese.
 _PAIR = 0.375
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
@@ -468,7 +470,7 @@ def ambiguity(
 
 
 def readings(node: Node) -> list[Reading]:
-    """Return the heaviest children of a node, at most four, of those of 2 % of its mass or more.
+    """Return the heaviest children of a node, at most four, of those of 1 % of its mass or more.
 
     If the question is a name that several of them share, it means one of these. There is only the
     heaviest one if it has nearly all of the mass, or if all that is known of them are the names of
