@@ -276,11 +276,11 @@ def fit_logistic(
     return optimum[:-1], float(optimum[-1])
 
 
-CUTOFFS = (1, 4, 10)
-"""The numbers of hits for which `found` is learned; others are inter- or extrapolated."""
-
 JUDGED = 4
 """The number of first hits on which a decision is based, however many are returned."""
+
+CUTOFFS = (1, JUDGED, 10)
+"""The numbers of hits for which `found` is learned; others are inter- or extrapolated."""
 
 _SMALLEST = np.float32(1e-7)
 

@@ -26,7 +26,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}]+(?:'\p{L}+)*")
 # An identifier, "com.example.billing", which is in no language either.
 _DOTTED = regex.compile(r"(?<![\w.-])[A-Za-z0-9-]++(?:[._\\][a-z0-9-]++){2,}+(?!\w)", regex.ASCII)
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
-_MARK = 0.5  # of a word
+_MARK = 0.5  # words that a letter of one language counts as, in a word of it
 
 
 @cache

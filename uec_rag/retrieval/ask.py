@@ -31,7 +31,6 @@ from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
-_OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
 
 _Search: TypeAlias = Callable[..., list[Result]]
 
@@ -142,7 +141,7 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
     if halves and (not may_be_one or _are_two(chosen, halves)):
         own = [decide(half, query, k, size) for half in halves]
         texts = [half.found.asked.text for half in halves]
-        result = cover(result, own, texts, k, _OF_PARTS if may_be_one else JUDGED)
+        result = cover(result, own, texts, k, len(halves) if may_be_one else JUDGED)
     return result
 
 
