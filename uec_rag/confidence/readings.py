@@ -42,7 +42,7 @@ from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_ba
 ASK = 0.72
 """The lowest P(underspecified) at which to ask for clarification.
 
-It was chosen by `benchmarks/quality/decisions.py`.
+`benchmarks/quality/decisions.py` prints that which asks a wanted share of questions back in vain.
 """
 
 FEATURES = ("brief", "others", "referent", "shared", "named")
@@ -55,7 +55,7 @@ LONGEST_LABEL = 60  # characters
 # mass is named, if the question has its name.
 _NEARLY = 0.9
 _OFFERED = 0.01  # share of the mass with which a child is a reading
-_PAIR = 0.38  # words that a pair of characters counts as; learned as ASK is
+_PAIR = 0.38  # words that a pair of characters counts as; by `benchmarks/quality/decisions.py`
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _ENDS = " :?？"  # which a label does not end with
 _SENTENCE = 25  # number of words up to which a passage is told from others by its own words
