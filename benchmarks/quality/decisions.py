@@ -10,7 +10,7 @@ and once of the corpus without their answers. In conversations the last turn alo
 if it depends on earlier turns; it and its rewrite are learned from, not reported. "Before" are the
 decisions without asking back. After asking back a person chooses the reading that holds what they
 meant, and the share of questions whose first passage of that reading is right is given beside that
-of the first hit.
+of the first hit. Last is how many words a pair of characters counts as, where words have no spaces.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from uec_rag.confidence.readings import (
     readings,
     underspecified,
 )
+from uec_rag.encoders import lexical
+from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.assess import assess, decide
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.phrasings import Phrasing
@@ -267,6 +269,17 @@ def study(sets: dict[str, list[Example]]) -> None:
     print_table("Decisions", ["set", *keys], table)
 
 
+def words_of_pair(data: Path) -> float:
+    """The words in English for each pair of characters in Chinese, of the same questions."""
+    counts = []
+    for code in ("en", "zh"):
+        rows = read_rows(data / f"xquad_{code}" / "queries.jsonl.gz")
+        words = [lexical.words_by_key(lexical.split_words(row["text"])).values() for row in rows]
+        little = function_words(code)
+        counts.append(sum(word.casefold() not in little for some in words for word in some))
+    return counts[0] / counts[1]
+
+
 def write(model: Calibrator, ask: float) -> None:
     """Put what was learned into the package."""
     path = Path(uec_rag.confidence.__file__).parent / "readings.json"
@@ -294,6 +307,7 @@ def main(
     model = learn(sets)
     if write_model:
         write(model, threshold(model, sets))
+    print(f"\nA pair of characters is {words_of_pair(data):.2f} words.")
 
 
 if __name__ == "__main__":

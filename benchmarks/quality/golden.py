@@ -128,15 +128,21 @@ def ask(index: Retriever, part: str, name: str, rows: Sequence[Row]) -> Iterator
 
 def lines(folder: Path) -> Iterator[Line]:
     """Ask all questions."""
+    for asked in questions_of(folder):
+        yield from ask(*asked)
+
+
+def questions_of(folder: Path) -> Iterator[tuple[Retriever, str, str, list[Row]]]:
+    """All questions, with the index that they are asked of, their part, and its name."""
     uec, corpora = shipped(), corpora_of(folder)
     tables, follow_ups = read_tables("first_week", "own_words"), read_tables("follow_ups")
     for name, passages in corpora.items():
         rng, index = random.Random(f"{SEED} {name}"), index_of(uec, passages)
         rows = [row for row in tables if row["documents"] == name]
-        yield from ask(index, "manuals", name, rows)
+        yield index, "manuals", name, rows
         further = [row for row in follow_ups if row["documents"] == name]
-        yield from ask(index, "chats", name, chats(rows, further, rng))
-        yield from ask(index, "typed", name, typed(name, rows, corpora, rng))
+        yield index, "chats", name, chats(rows, further, rng)
+        yield index, "typed", name, typed(name, rows, corpora, rng)
     for mix in MIXES:
         passages = [
             Passage(f"{name}/{one.id}", one.text, one.metadata | {"source": f"{name}/{source}"})
@@ -150,7 +156,7 @@ def lines(folder: Path) -> Iterator[Line]:
             for kind, most in (("ambiguous", None), ("ordinary", CLEAR))
             for row in [r for r in tables if (r["documents"], r["kind"]) == (name, kind)][:most]
         ]
-        yield from ask(index_of(uec, passages), "mixes", "+".join(mix), rows)
+        yield index_of(uec, passages), "mixes", "+".join(mix), rows
 
 
 def record(

@@ -255,7 +255,7 @@ def test_how_brief_a_question_is_does_not_depend_on_its_language():
     assert brief("de", "Wie", "lösche", "ich", "die", "alten", "Dateien") == english
     assert brief("ru", "Как", "мне", "удалить", "старые", "файлы") == english
     pairs = ("如何", "何删", "删除", "除旧", "旧的", "的文", "文件", "件吗")
-    assert brief("zh", *pairs) == pytest.approx(english)
+    assert brief("zh", *pairs) == pytest.approx(english, abs=0.02)
 
 
 def test_little_is_enough_if_the_hits_surely_answer_but_not_a_name_that_several_share():

@@ -31,7 +31,12 @@ NEAREST = 30
 WORDS = ("coverage", "names")
 """The names of the evidence that the question's words are; see `retrieval.words.word_evidence`."""
 
-_LEAST_SHARE = 1e-4
+UNLIKELY, SURE = 0.05, 0.85
+"""The probabilities between which something is in doubt, so that one may ask whether it is so."""
+
+LEAST_SHARE = 1e-4
+"""The distance from 0 and 1 at which shares are kept, so that their log odds are finite."""
+
 _SOFTER = np.arange(1, 4)[:, None, None]  # factors of the temperature
 
 
@@ -117,7 +122,7 @@ def features(
         apart = (others / temperature - highest) / _SOFTER[-1, 0]
         softest = softest + np.exp(apart).sum(axis=1, keepdims=True)
     among = (np.exp((scaled - highest) / 2) / soft).cumsum(axis=1)
-    among = np.clip(among, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    among = np.clip(among, LEAST_SHARE, 1 - LEAST_SHARE)
     counts = np.isfinite(scaled).cumsum(axis=1)
     each = np.stack([probit(logits, variance), scaled - highest - np.log(normaliser)], axis=-1)
     each = np.take_along_axis(each, counts[..., None] - 1, axis=1)
@@ -271,13 +276,12 @@ def fit_logistic(
     return optimum[:-1], float(optimum[-1])
 
 
-CUTOFFS = (1, 4, 10)
-"""The numbers of hits for which `found` is learned; others are inter- or extrapolated."""
-
 JUDGED = 4
 """The number of first hits on which a decision is based, however many are returned."""
 
-_SHARE_RANGE = (1e-3, 1 - 1e-3)
+CUTOFFS = (1, JUDGED, 10)
+"""The numbers of hits for which `found` is learned; others are inter- or extrapolated."""
+
 _SMALLEST = np.float32(1e-7)
 
 
@@ -488,15 +492,15 @@ def log_odds(probability: NDArray[_Float]) -> NDArray[_Float]:
 def shift_prior(probability: FloatArray, learned: float, told: float) -> FloatArray:
     """Adapt probabilities of an answer to another share of questions without one.
 
-    `learned`, `told`: the share that `probability` was learned with and the new one, both clipped
-    to [0.001, 0.999].
+    `learned`, `told`: the share that `probability` was learned with and the new one, both from
+    `LEAST_SHARE` to what is left of 1.
 
     Examples
     --------
     >>> shift_prior(np.float32([0.5]), learned=0.5, told=0.2)
     array([0.8], dtype=float32)
     """
-    before, after = np.clip((learned, told), *_SHARE_RANGE)
+    before, after = np.clip((learned, told), LEAST_SHARE, 1 - LEAST_SHARE)
     factor = np.float32(float((1 - after) / after * before / (1 - before)))
     moved = factor * probability / (1 - probability + factor * probability)
     return moved.astype(np.float32)

@@ -38,25 +38,27 @@ from uec_rag.base.text import (
     without_number,
 )
 from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.model import Calibrator, shipped
+from uec_rag.confidence.model import LEAST_SHARE, SURE, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 
 ASK = 0.72
-"""The lowest P(underspecified) at which to ask for clarification."""
+"""The lowest P(underspecified) at which to ask for clarification.
+
+`benchmarks/quality/decisions.py` prints that which asks a wanted share of questions back in vain.
+"""
 
 FEATURES = ("brief", "others", "referent", "shared", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
 
-MOST_READINGS, LONGEST_LABEL = 4, 60
+MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once
+LONGEST_LABEL = 60  # characters
 
-_NEARLY = 0.9  # share of the mass with which a child is followed, or is the only reading
-_OFFERED, _HEAVY = 0.02, 0.1  # shares of the mass with which a child is a reading, and is named
-# Words of a pair of characters: the ratio over 1,190 questions of xquad in English and in Chinese.
-_PAIR = 0.375
+# Share of the mass with which a child is followed, or is the only reading. What has the rest of the
+# mass is named, if the question has its name.
+_NEARLY = 0.9
+_OFFERED = 0.01  # share of the mass with which a child is a reading
+_PAIR = 0.38  # words that a pair of characters counts as; by `benchmarks/quality/decisions.py`
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
-_SAID = 0.4  # share of the hits that say the name of their folder; a fourth of it says another
-_SURE = 0.85  # confidence from which saying little is less and less of an objection to a question
-_NAMED = 1 / 2, 2 / 3  # shares of a question's idf: up to the first, a name in it is not meant
 _ENDS = " :?？"  # which a label does not end with
 _SENTENCE = 25  # number of words up to which a passage is told from others by its own words
 _PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
@@ -193,8 +195,8 @@ class Outline:
     def _tells(self, groups: Sequence[Sequence[int]], depth: int) -> bool:
         """Return whether the names of some children tell what is below them.
 
-        A title is written to do so. The names of folders and files do if the passages say that of
-        their own, and hardly any that of another: "restic" and "caddy", but not "reference".
+        A title is written to do so. The names of folders and files do if most passages say that of
+        their own, less those that say another: "restic" and "caddy", but not "reference".
         """
         names = [name for rows in groups for name in self.paths[rows[0]][depth : depth + 1]]
         titles = [name.is_title for name in names]
@@ -210,7 +212,7 @@ class Outline:
                 told = [any(map(text.__contains__, one)) for one in owned]
                 own, other = own + told[number], other + (sum(told) > told[number])
             count += len(rows)
-        return own >= _SAID * count and other * 4 <= own
+        return 2 * (own - other) >= count
 
     def split(self) -> Node:
         """Return the first node whose heaviest child has not nearly all of its mass."""
@@ -367,7 +369,7 @@ def features(question: str, node: Node, turns: Sequence[str] = ()) -> FloatArray
     lacks = (said[0] & ~said) * 1.0 + (texts[0] & ~texts)
     shared = ((said[0] & said) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)
     length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in outline.content)
-    best = min(max(node.shares[0], 1e-4), 1 - 1e-4)
+    best = min(max(node.shares[0], LEAST_SHARE), 1 - LEAST_SHARE)
     refers, named = lacks_referent(context), float(bool(extract_concept(question)))
     if not named and not (refers and refers_back(context)):
         named = _names_one(node)
@@ -387,8 +389,8 @@ def _names_one(node: Node) -> float:
     """Return how far a question says which part of a node is meant, from 0 to 1.
 
     It has all words of a title or of the name of a file, in any inflection, that only one place has
-    and a tenth of the mass or more is below. These words are half of its idf (0) to two thirds or
-    more (1): "the name variable" is not "Variables".
+    and a tenth of the mass or more is below. These words have as much idf as the others (0), to
+    twice as much or more (1): "the name variable" is not "Variables".
     """
     outline, asked = node.outline, frozenset[str]().union(*map(stems, node.outline.content))
     mass: dict[tuple[bool, frozenset[str]], dict[tuple[str, ...], float]] = {}
@@ -411,13 +413,13 @@ def _names_one(node: Node) -> float:
             if (stemmed := stems(text)) and stemmed <= asked:
                 of = mass.setdefault((is_title, stemmed), {})
                 of[place] = of.get(place, 0.0) + float(outline.mass[row])
-    least, most = _HEAVY * float(outline.mass[rows].sum()), 0.0
+    least, most = (1 - _NEARLY) * float(outline.mass[rows].sum()), 0.0
     words = [*zip(map(stems, outline.idf), outline.rarity.tolist(), strict=True)]
     for (_, stemmed), places in mass.items():
         if len(places) == 1 and max(places.values()) >= least:
             most = max(most, sum(rarity for one, rarity in words if one and one <= stemmed))
-    share = most / max(float(outline.rarity.sum()), 1e-12)
-    return min(max((share - _NAMED[0]) / (_NAMED[1] - _NAMED[0]), 0.0), 1.0)
+    others = float(outline.rarity.sum()) - most
+    return min(max(most / max(others, 1e-12) - 1, 0.0), 1.0)
 
 
 @cache
@@ -447,7 +449,7 @@ def underspecified(
     """
     values = np.asarray(numbers, np.float32)
     vague, (shared, named) = values[:, :-2], values[:, -2:].T
-    doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - _SURE), 1)
+    doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - SURE), 1)
     doubt = np.maximum(doubt, values[:, FEATURES.index("referent")])
     said = 1 - (model or shipped_underspecified()).predict(vague) * doubt
     unsaid: FloatArray = (1 - said * (1 - shared)) * (1 - named)
@@ -473,7 +475,7 @@ def ambiguity(
 
 
 def readings(node: Node) -> list[Reading]:
-    """Return the heaviest children of a node, at most four, of those of 2 % of its mass or more.
+    """Return the heaviest children of a node, at most four, of those of 1 % of its mass or more.
 
     If the question is a name that several of them share, it means one of these. There is only the
     heaviest one if it has nearly all of the mass, or if all that is known of them are the names of
@@ -482,13 +484,13 @@ def readings(node: Node) -> list[Reading]:
     if node.shares[0] > _NEARLY or not node.tells:
         return _named(node, [0])
     chosen = [at for at, share in enumerate(node.shares) if share >= _OFFERED]
-    said = node.said[chosen] @ node.outline.rarity >= _NAMED[0] * node.outline.rarity.sum()
+    said = (2 * node.said[chosen] - 1) @ node.outline.rarity >= 0  # half of it or more
     if np.count_nonzero(said) > 1:
         chosen = [at for at, of in zip(chosen, said.tolist(), strict=True) if of]
     return _named(node, chosen[:MOST_READINGS])
 
 
-def closest_sections(node: Node, most: int = 3) -> list[Reading]:
+def closest_sections(node: Node, most: int = MOST_CLOSEST) -> list[Reading]:
     """Name the first different sections of the hits, for a question that none answers."""
     outline, groups = node.outline, dict[object, list[int]]()
     for row, path in enumerate(outline.paths):

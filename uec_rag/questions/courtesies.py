@@ -10,7 +10,6 @@ from uec_rag.base.text import skip_long_texts
 from uec_rag.questions.languages import languages, tables
 
 WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
-_LONGEST_PHRASE = 6  # words of a courtesy
 
 
 @skip_long_texts(False)
@@ -45,10 +44,15 @@ def take_phrases(
     words: tuple[str, ...], known: frozenset[tuple[str, ...]]
 ) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """Return the phrases with which words begin, the longest first, and the words behind them."""
-    taken, counts = list[tuple[str, ...]](), range(_LONGEST_PHRASE, 0, -1)
+    taken, counts = list[tuple[str, ...]](), range(_longest(known), 0, -1)
     while count := next((count for count in counts if words[:count] in known), 0):
         taken, words = [*taken, words[:count]], words[count:]
     return taken, words
+
+
+@cache
+def _longest(phrases: frozenset[tuple[str, ...]]) -> int:
+    return max(map(len, phrases), default=0)
 
 
 @cache

@@ -24,7 +24,7 @@ WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["word
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
 _ENDS = tuple(".!?:")  # of a sentence
-_MOST_WORDS = 4
+_LONGEST_NAME = 4  # words
 _FEWEST_WORDS = 2  # that say something, of a part that does not begin as a question
 _ASKS = regex.compile("[?？؟]")
 _CONCEPT = regex.compile(
@@ -39,7 +39,6 @@ _ADVERBS = frozenset(["how", "when", "where", "why"])  # of a question, which th
 # "What can and should I do?", "I'd like to know if and when": one question each.
 _NO_ENDS = frozenset(_AUXILIARIES.split()) | _ADVERBS | WORDS["subordinators"]
 _CLAUSE = frozenset(_AUXILIARIES.split()) | WORDS["of_clauses"]  # what keywords have not
-_OPENING = 6  # words
 # Of what joins two questions, how the latter begins, and how it refers to the other.
 _PARTS = tables()[ENGLISH]["parts"]
 _AND, _BEGINS_PART, _REFERS = (
@@ -96,9 +95,8 @@ def parts_of(question: str) -> tuple[str, ...]:
     if not _may_be_english(question):
         return ()
     for one, other in _joined(question):
-        opening = " ".join(one.split()[:_OPENING])  # what later words refer to may be in it
         asks = _BEGINS_PART.match(one) or len(_content(one)) >= _FEWEST_WORDS  # "OK" does not
-        begins = asks and _BEGINS_PART.match(other) and not refers_back(opening)
+        begins = asks and _BEGINS_PART.match(other) and not refers_back(one)
         if begins and not _refers_to_other(other):
             return one, other
     text = " ".join(question.split())
@@ -187,7 +185,7 @@ def extract_concept(question: str) -> str:
     asked = _CONCEPT.fullmatch(question)
     term = asked["term"].strip() if asked is not None else ""
     words = [word.strip("'\"") for word in term.split()]
-    if asked is None or not 1 <= len(words) <= _MOST_WORDS:
+    if asked is None or not 1 <= len(words) <= _LONGEST_NAME:
         return ""
     alone = words[0].lower() if len(words) == 1 and not asked["article"] else ""
     if alone.endswith("ed") or alone in WORDS["properties"] or any(map(_MARKED.search, words)):
@@ -287,7 +285,6 @@ _NAME = regex.compile(
 )
 _NUMBER, _NAMES = regex.compile(r"\b\d+(?!.*\b\d)"), regex.compile(r"\p{Lu}|^\d")
 _IS_NAME, _OF_NAME = regex.compile(r"\p{Lu}\S*"), regex.compile(r"\p{Lu}\S*(?= \p{Ll})")
-_LONGEST_NAME = 4  # words
 _Match: TypeAlias = regex.Match[str]
 _Found: TypeAlias = Sequence[_Match]
 
@@ -461,7 +458,7 @@ def _is_description(words: Sequence[str], position: int) -> bool:
     start = position + 1
     named = takewhile(
         lambda word: word.isalpha() and word not in FUNCTION_WORDS,
-        words[start : start + _MOST_WORDS],
+        words[start : start + _LONGEST_NAME],
     )
     end = start + len([*named])
     return end > start and WORDS["complements"].isdisjoint(words[end : end + 1])

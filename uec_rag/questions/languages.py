@@ -26,8 +26,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}]+(?:'\p{L}+)*")
 # An identifier, "com.example.billing", which is in no language either.
 _DOTTED = regex.compile(r"(?<![\w.-])[A-Za-z0-9-]++(?:[._\\][a-z0-9-]++){2,}+(?!\w)", regex.ASCII)
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
-_CHARACTERS = 1.5  # of a word in Chinese or Japanese
-_MARK = 0.5  # of a word
+_MARK = 0.5  # words that a letter of one language counts as, in a word of it
 
 
 @cache
@@ -81,7 +80,7 @@ def language_of(text: str) -> str:
     """Return the code of the language that a text is in; "" if it is uncertain or another.
 
     The language with most words in the text wins: function words, each shared by the languages that
-    have it, all words in a script of one language, and pairs of Chinese characters. URLs,
+    have it, all words in a script of one language, and Chinese characters. URLs,
     addresses and identifiers with several dots are in none.
 
     Examples
@@ -108,7 +107,7 @@ def _by_script(text: str, words: list[str]) -> Counter[str]:
     """Count the words of a text in the scripts that tell its language."""
     points = Counter[str]()
     han, kana = len(_HAN.findall(text)), len(_KANA.findall(text))
-    points["ja" if kana else "zh"] += (han + kana) / _CHARACTERS  # type: ignore[assignment]
+    points["ja" if kana else "zh"] += han + kana
     for code, script in _SCRIPTS.items():
         written = sum(map(bool, map(script.search, words)))
         is_foreign = code in _FOREIGN and any(map(_FOREIGN[code].search, words))

@@ -13,7 +13,7 @@ import numpy as np
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, with_note
-from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.model import JUDGED, SURE
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.uec import UEC
@@ -22,7 +22,7 @@ from uec_rag.retrieval.assess import Assessment, assess, decide
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, cover, diversify
 from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.pending import Pending
-from uec_rag.retrieval.phrasings import MAYBE, Phrasing, in_context, latest_whole, phrasings
+from uec_rag.retrieval.phrasings import HALVES, Phrasing, in_context, latest_whole, phrasings
 from uec_rag.retrieval.query import Options, Query
 from uec_rag.retrieval.search import Found, Method, Rivals, find
 from uec_rag.stores.base import Filter, Searched
@@ -31,9 +31,6 @@ from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
-_OF_PARTS = 2  # hits that are reserved for the parts of a question that may be one
-_NEEDS_NO_TURNS = 0.85  # confidence above which a complete question is searched without its turns
-_NOT_TOLD = 0.25  # prior of a phrasing whose first hit lacks what a follow-up goes on to
 
 _Search: TypeAlias = Callable[..., list[Result]]
 
@@ -125,7 +122,8 @@ def ask(
     results = list[Result]()
     for query, of_query in zip(queries, asked, strict=True):
         seen = [one for one in islice(assessed, len(of_query)) if one is not None]
-        is_found = any(one.found.asked.role != "half" for one in seen)  # a source may find halves
+        # A source may find halves.
+        is_found = any(one.found.asked.role not in HALVES for one in seen)
         if is_found:
             results.append(_answer(query, seen, k, size))
         else:  # a store that may have others has not said that there are none
@@ -138,12 +136,12 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
     """Decide on a question of which some phrasings found something."""
     chosen = choose(query, seen)
     result = decide(chosen, query, k, size)
-    halves = [one for one in seen if one.found.asked.role == "half"]
-    may_be_one = any(one.found.asked.prior == MAYBE for one in halves)
+    halves = [one for one in seen if one.found.asked.role in HALVES]
+    may_be_one = any(half.found.asked.role == "possible_half" for half in halves)
     if halves and (not may_be_one or _are_two(chosen, halves)):
         own = [decide(half, query, k, size) for half in halves]
         texts = [half.found.asked.text for half in halves]
-        result = cover(result, own, texts, k, _OF_PARTS if may_be_one else JUDGED)
+        result = cover(result, own, texts, k, len(halves) if may_be_one else JUDGED)
     return result
 
 
@@ -164,20 +162,20 @@ def _are_two(whole: Assessment, halves: Sequence[Assessment]) -> bool:
 def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
     """Choose the phrasing in which a question is understood best: by its clarity and its prior.
 
-    Without its turns, it is taken if it is answered confidently and clear, unless what else there
-    is is the rest of its message, which is seldom on the subject.
+    One whose first hit lacks what a follow-up goes on to is taken if the first hits of all do.
+    Without its turns, the question is taken if it is answered confidently and clear, unless what
+    else there is is the rest of its message, which is seldom on the subject.
     """
-    least, among = 0.0 if query.is_part else _NEEDS_NO_TURNS, list[tuple[float, Assessment]]()
+    least, among = 0.0 if query.is_part else SURE, list[tuple[bool, float, Assessment]]()
     goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
     for one in seen:
-        asked, prior = one.found.asked, one.found.asked.prior
+        asked = one.found.asked
         if asked.role == "alone" and one.confidence > least and one.underspecified < ASK:
             return one
-        if goes_on is not None and not _tells(one.found, query, goes_on):
-            prior *= _NOT_TOLD
-        if asked.role != "half":
-            among.append((one.clarity * prior, one))
-    return max(among, key=itemgetter(0))[1]
+        if asked.role not in HALVES:
+            tells = goes_on is None or _tells(one.found, query, goes_on)
+            among.append((tells, one.clarity * asked.prior, one))
+    return max(among, key=itemgetter(0, 1))[-1]
 
 
 def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:

@@ -20,7 +20,7 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
 from uec_rag.confidence.counterevidence import learned_ratios
 from uec_rag.confidence.decision import decide_one
-from uec_rag.confidence.model import JUDGED, NEAREST, WORDS, Probabilities
+from uec_rag.confidence.model import JUDGED, NEAREST, UNLIKELY, WORDS, Probabilities
 from uec_rag.confidence.readings import ASK, Node, Outline, Reading
 from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import Hit, Result
@@ -31,9 +31,6 @@ from uec_rag.retrieval.why import explain
 from uec_rag.stores.base import Passage
 
 _RANKED = 100  # ranks beyond this are reported as unknown
-_MAY_ABSTAIN = 0.95  # confidence below which an abstention names the closest sections
-_WORTH_ASKING = 0.05  # P(underspecified) below which no threshold asks back
-_MOST_OTHERS = 3  # values that are told of, in place of one that is lacking
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -99,13 +96,12 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     `size`: number of passages that were searched.
     """
     found, unsaid, meant = assessed.found, assessed.underspecified, list[Reading]()
-    if unsaid >= _WORTH_ASKING:
+    if unsaid >= UNLIKELY:
         meant = readings.readings(assessed.competing)
     method, asked, probabilities = found.method, found.asked, found.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
-    may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
-    closest = readings.closest_sections(assessed.competing) if may_abstain else []
+    closest = [] if lacks_name else readings.closest_sections(assessed.competing)
     lacking, others = lacking_value(found)
     offered = meant if unsaid >= ASK else ()
     relevance = spread_to_hits(probabilities, found.numbers, found.mu)
@@ -145,7 +141,7 @@ def lacking_value(found: Found) -> tuple[tuple[str, ...], list[Reading]]:
     told = found.words.siblings
     if told is None or not told.lacking or 0 not in told.family:
         return (), []
-    others = told.others[:_MOST_OTHERS]
+    others = told.others[: readings.MOST_CLOSEST]
     hits = found.words.hits
     suggested = [Reading(value, (hits[at].id,), 0.0) for value, at in others]
     return (told.lacking, *(value for value, _ in others)), suggested

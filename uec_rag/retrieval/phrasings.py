@@ -25,9 +25,12 @@ from uec_rag.retrieval.query import Query
 _SHARE, _SHARE_IF_REFERRED_TO = 1 / 3, 1 / 2
 _DECAY = 0.7  # weight of a turn relative to the next: subjects change
 
-MAYBE = 0.5
+Role: TypeAlias = Literal[
+    "written", "spelled", "half", "possible_half", "alone", "carried", "latest"
+]
 
-Role: TypeAlias = Literal["written", "spelled", "half", "alone", "carried", "latest"]
+HALVES: tuple[Role, ...] = ("half", "possible_half")
+"""The roles of the questions that a question may be at once."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,13 @@ class Phrasing:
     text : str
     turns : sequence of str
         The turns before it that are searched with it, oldest first.
-    role : {"written", "spelled", "half", "alone", "carried", "latest"}
+    role : {"written", "spelled", "half", "possible_half", "alone", "carried", "latest"}
         As the user wrote it; with the words as the index writes them; one of the two questions that
-        it is; without its turns; the question before, about what a follow-up goes on to; or with
-        the turns since the latest that does not refer back.
+        it is, or of which only the documents tell whether it is two; without its turns; the
+        question before, about what a follow-up goes on to; or with the turns since the latest that
+        does not refer back.
     prior : float
-        How likely it is what was meant, before it is searched; `MAYBE` for a half of a question
-        of which only the documents tell whether it is two.
+        How likely it is what was meant, before it is searched.
     language : str
         The code of the language to reply in.
     """
@@ -81,10 +84,14 @@ def _as_spelled(query: Query) -> Iterator[Row]:
 
 def _halves(query: Query) -> Iterator[Row]:
     if not query.replies:
-        text = query.spelled or query.text
-        surely = grammar.parts_of(text)
-        for part in surely or grammar.possible_parts(text):
-            yield part, (), 1.0 if surely else MAYBE
+        for part in grammar.parts_of(query.spelled or query.text):
+            yield part, (), 1.0
+
+
+def _possible_halves(query: Query) -> Iterator[Row]:
+    if not query.replies:
+        for part in grammar.possible_parts(query.spelled or query.text):
+            yield part, (), 1.0
 
 
 def _alone(query: Query) -> Iterator[Row]:
@@ -108,6 +115,7 @@ def _carried_over(query: Query) -> Iterator[Row]:
 MAKERS: dict[Role, Callable[[Query], Iterator[Row]]] = {
     "spelled": _as_spelled,
     "half": _halves,
+    "possible_half": _possible_halves,
     "alone": _alone,
     "carried": _carried_over,
     "latest": _since_latest,

@@ -28,12 +28,12 @@ from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Decision, decide_again
-from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.model import JUDGED, SURE, UNLIKELY
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied
 from uec_rag.retrieval.stamp import OTHER_SETTINGS, Stamp
 
-DOUBT = (0.05, 0.85)
+DOUBT = (UNLIKELY, SURE)
 """The confidences between which an advisor is asked, without labels."""
 
 UNDERSPECIFIED = (0.5, 0.9)

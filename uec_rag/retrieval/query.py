@@ -29,8 +29,8 @@ from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.stores.base import Filter, check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
-_ROOM = 1500  # bytes that the turns before a question may take, as UTF-8
-_ROOM_OF_REST = 750  # bytes of what else is in a message, its last ones
+# Bytes that the turns before a question may take, as UTF-8; half of it, what else its message says.
+_ROOM = 1500
 LONGEST_QUERY = 8_000
 """The largest number of characters of a message that are read: half of them are its last ones."""
 
@@ -153,7 +153,7 @@ class Query:
             return cls(asked, earlier, replies, before, said)
         if not asked:
             return cls(text, earlier, replies, before, said, asks=False)
-        rest = rest.encode()[-_ROOM_OF_REST:].decode(errors="ignore")
+        rest = rest.encode()[-_ROOM // 2 :].decode(errors="ignore")
         return cls(asked, [*earlier, rest], replies, [*before, rest], said, is_part=True)
 
     @property
