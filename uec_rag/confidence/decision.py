@@ -12,7 +12,6 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.model import UNLIKELY
 from uec_rag.confidence.readings import ASK, Reading
 from uec_rag.confidence.replies import (
     clarifying_list,
@@ -29,6 +28,12 @@ from uec_rag.questions.languages import (
 )
 
 Action = Literal["answer", "clarify", "abstain"]
+
+PLAUSIBLE = 0.1
+"""P(the corpus answers the query) below which nothing that was found is near.
+
+Above it, a question whose passage was found in other words may be among those that get no answer.
+"""
 
 _OFF_TOPIC = 1e-3  # P(the corpus answers the query) below which it is off the subject, as "Thanks!"
 _COST = 0.5  # of asking back in vain, if that of leaving an answerable question unanswered is 1
@@ -314,7 +319,7 @@ def decide_one(
         action, code = "answer", "answered"
     elif in_corpus < _OFF_TOPIC:
         code = "off_topic"
-    elif in_corpus < UNLIKELY:
+    elif in_corpus < PLAUSIBLE:
         code = "no_answer"
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)

@@ -56,7 +56,7 @@ LONGEST_LABEL = 60  # characters
 # Share of the mass with which a child is followed, or is the only reading. What has the rest of the
 # mass is named, if the question has its name.
 _NEARLY = 0.9
-_OFFERED = 0.01  # share of the mass with which a child is a reading
+_OFFERED = 0.02  # share of the mass with which a child is a reading
 _PAIR = 0.38  # words that a pair of characters counts as; by `benchmarks/quality/decisions.py`
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
 _ENDS = " :?？"  # which a label does not end with
@@ -475,7 +475,7 @@ def ambiguity(
 
 
 def readings(node: Node) -> list[Reading]:
-    """Return the heaviest children of a node, at most four, of those of 1 % of its mass or more.
+    """Return the heaviest children of a node, at most four, of those of 2 % of its mass or more.
 
     If the question is a name that several of them share, it means one of these. There is only the
     heaviest one if it has nearly all of the mass, or if all that is known of them are the names of

@@ -31,6 +31,7 @@ from uec_rag.retrieval.why import explain
 from uec_rag.stores.base import Passage
 
 _RANKED = 100  # ranks beyond this are reported as unknown
+_MAY_ABSTAIN = 0.95  # confidence from which closest sections, which take time, are not looked for
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -101,7 +102,8 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     method, asked, probabilities = found.method, found.asked, found.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
-    closest = [] if lacks_name else readings.closest_sections(assessed.competing)
+    may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
+    closest = readings.closest_sections(assessed.competing) if may_abstain else []
     lacking, others = lacking_value(found)
     offered = meant if unsaid >= ASK else ()
     relevance = spread_to_hits(probabilities, found.numbers, found.mu)
