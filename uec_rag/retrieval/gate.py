@@ -15,6 +15,7 @@ from uec_rag.advice.opinion import READ, Opinion, OpinionModel, shipped_opinion_
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import drift, lowest_threshold
 from uec_rag.documents.questions import questions_of
 from uec_rag.retrieval.hits import Result, SearchResult
@@ -22,7 +23,7 @@ from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.learn import sample_passages
 from uec_rag.retrieval.pending import case_of, pending_on_results
 from uec_rag.retrieval.policy import DOUBT, Policy, check_advisor
-from uec_rag.retrieval.query import Options
+from uec_rag.retrieval.query import Diversity, Options
 from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Filter
 
@@ -40,7 +41,15 @@ class Gated(Searchable, Protocol):
         """Return a view in which another gate decides, or none."""
 
     def search(
-        self, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
+        self,
+        queries: Sequence[str],
+        k: int = 4,
+        *,
+        filter: Filter | None = None,
+        history: Sequence[Sequence[str]] | None = None,
+        within: Within | None = None,
+        diversity: Diversity | None = None,
+        tenant: Filter | None = None,
     ) -> SearchResult:
         """Search for questions."""
 
