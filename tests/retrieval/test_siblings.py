@@ -11,6 +11,18 @@ from uec_rag.retrieval.siblings import siblings
 PRICES = {"bed": 420, "lamp": 60, "sofa": 640, "desk": 200, "stool": 30}
 FURNITURE = [f"The {name} costs {price} euros." for name, price in PRICES.items()]
 ROWS = [f"Item: {name}, Price (euros): {price}" for name, price in PRICES.items()]
+TOURS = [
+    f"The {name} tour takes {time}."
+    for name, time in (("harbour", "90 minutes"), ("castle", "two hours"), ("river", "45 minutes"))
+]
+REISEN = [
+    f"Die Reise nach {name} dauert {n} Minuten."
+    for name, n in (("Ulm", 90), ("Hof", 45), ("Gera", 30))
+]
+LAMPS = [
+    f"Lamp: {name}, Battery (hours): {n}" for name, n in (("Argo", 8), ("Brio", 12), ("Cleo", 30))
+]
+STORED = [f"Store {name} at {n} degrees." for name, n in (("milk", 4), ("wine", 12), ("fish", -2))]
 LIST = ["\n".join(f"- The {name} costs €{price}" for name, price in PRICES.items())]
 BRIDGES = [
     f"The {name} bridge was opened on {date}."
@@ -60,6 +72,11 @@ FITS = [
     ("What is cheaper than twelve euros?", FURNITURE, []),
     ("furniture between 100 and 450 euros", FURNITURE, [0, 3]),
     ("Which item is under 50 euros?", ROWS, [4]),
+    ("What costs no more than 60 euros?", FURNITURE, [1, 4]),
+    ("Which tours take less than an hour?", TOURS, [2]),
+    ("Welche Reise dauert länger als eine Stunde?", REISEN, [0]),
+    ("Which lamp lasts more than 25 hours?", LAMPS, [2]),
+    ("What is stored below zero?", STORED, [2]),
     ("What costs more than 600 euros?", LIST, [0]),
     ("What costs over 700 euros?", LIST, []),
     ("Which bridges were opened after 2003?", BRIDGES, [1, 2]),
@@ -87,7 +104,13 @@ FITS = [
     ("哪些小屋超过40欧元？", 小屋, [1, 2]),
 ]  # fmt: skip
 
-LANGUAGES = {id(HÜTTEN): "de", id(CABANES): "fr", id(CABAÑAS): "es", id(小屋): "zh"}
+LANGUAGES = {
+    id(REISEN): "de",
+    id(HÜTTEN): "de",
+    id(CABANES): "fr",
+    id(CABAÑAS): "es",
+    id(小屋): "zh",
+}
 
 
 @pytest.mark.parametrize(("question", "texts", "fits"), FITS, ids=lambda value: str(value)[:60])

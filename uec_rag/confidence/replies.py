@@ -12,7 +12,7 @@ import regex
 from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
-from uec_rag.questions.courtesies import is_courtesy, without_courtesies
+from uec_rag.questions.courtesies import is_courtesy, phrases, without_phrases
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -183,7 +183,9 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     if same:  # "inspect.Signature" and "inspect.signature" are different titles
         return [next((position for position in same if titles[position] in reply), same[0])]
     spoken = tuple(word.strip(_MARKS) for word in said.split())
-    candidates = dict.fromkeys([said, " ".join(without_courtesies(spoken)) or said])
+    beside = phrases("courtesies"), phrases("courtesies") | phrases("around")
+    alone = (" ".join(without_phrases(spoken, some)) or said for some in beside)
+    candidates = dict.fromkeys([said, *alone])
     chosen = (_parse(one, plain) for one in candidates)
     return next((places for places in chosen if places is not None), None)
 
@@ -247,6 +249,8 @@ def _choices() -> Mapping[str, slice]:
     for table in (languages.tables()[code]["replies"] for code in languages.languages()):
         numbers = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
         articles = table.get("articles", "").split()
+        for pair in _phrases(table, "pair"):
+            behind_another = _runs(table, articles, pair, 2) | behind_another
         if "last" in table:
             numbers.append((table["last"], slice(-1, None)))
         singles = [chosen for _, chosen in numbers]
@@ -261,10 +265,20 @@ def _choices() -> Mapping[str, slice]:
                 for article, word in product(("", *articles), behind):
                     behind_another.setdefault(article + phrase + word, chosen)
                 if (count := chosen.stop or 0) > 1:
-                    for some, row in (("first", slice(0, count)), ("last", slice(-count, None))):
-                        for article, first in product(("", *articles), _phrases(table, some)):
-                            behind_another.setdefault(article + first + phrase, row)
+                    behind_another = _runs(table, articles, phrase, count) | behind_another
     return behind_another | choices  # "les deux" are both, not "le deux"
+
+
+def _runs(
+    table: Mapping[str, Any], articles: Sequence[str], count: str, of: int
+) -> dict[str, slice]:
+    """Read the replies that choose so many of the first or last titles: "the first two"."""
+    rows = {"first": slice(0, of), "last": slice(-of, None)}
+    return {
+        article + (some.replace("{}", count) if "{}" in some else some + count): row
+        for key, row in rows.items()
+        for article, some in product(("", *articles), _phrases(table, key))
+    }
 
 
 def _phrases(table: Mapping[str, Any], key: str) -> list[str]:

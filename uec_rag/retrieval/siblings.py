@@ -112,7 +112,7 @@ def siblings(
         return None
     places, bounds = (*dict.fromkeys(at for at, _ in family),), []
     if operates and phrases is not None:
-        bounds = _bounds(said, phrases)
+        bounds = _bounds(said, phrases, language)
         if (told := _fitting(said, bounds, lines, family, phrases)) is not None:
             return Siblings((*dict.fromkeys(told),), places)
     lacking, others = ("", ()) if bounds else _lacking(said, lines, family, language, phrases)
@@ -220,7 +220,7 @@ def _extreme(
     return fits if len(fits) < len(pairs) else None
 
 
-def _bounds(said: Statement, phrases: _Phrases) -> list[tuple[_Test, Token]]:
+def _bounds(said: Statement, phrases: _Phrases, language: str) -> list[tuple[_Test, Token]]:
     """Return the comparisons in a question, each with its value; empty if it does not compare."""
     values = [one for one in said.tokens if one.value]
     if len(values) > 1 and (between := phrases["between"].search(said.text)):
@@ -228,23 +228,36 @@ def _bounds(said: Statement, phrases: _Phrases) -> list[tuple[_Test, Token]]:
         joint = said.text[one.start + len(one.text) : other.start]
         if between.end() <= one.start and phrases["joint"].search(joint):
             return [(ge, one._replace(unit=other.unit or one.unit)), (le, other)]
-    for kind, test in (_BEHIND | _BEFORE).items():
-        for phrase in phrases[kind].finditer(said.text):
-            if kind in _BEHIND:  # with at most one word between them
-                near = [one for one in said.tokens if one.start >= phrase.end()][:2]
-            else:
-                near = [one for one in said.tokens if one.start < phrase.start()][:-3:-1]
-            if value := next((one for one in near if one.value), None):
-                is_time = value.kind in ("year", "date", "version")
-                return [(_OF_TIMES.get(kind, test) if is_time else test, value)]
+    tests = _BEHIND | _BEFORE
+    found = [(kind, one) for kind in tests for one in phrases[kind].finditer(said.text)]
+    for kind, phrase in found:
+        others = {one.span() for _, one in found} - {phrase.span()}
+        if any(begin <= phrase.start() < phrase.end() <= end for begin, end in others):
+            continue  # "more than", in "no more than"
+        behind = [one for one in said.tokens if one.start >= phrase.end()]
+        before = [one for one in said.tokens if one.start < phrase.start()]
+        near = behind[:2] if kind in _BEHIND else before[:-3:-1]  # at most one word between them
+        value = next((one for one in near if one.value), None)
+        if value := value or (_one_of_unit(behind, language) if kind in _BEHIND else None):
+            is_time = value.kind in ("year", "date", "version")
+            test = _OF_TIMES.get(kind, tests[kind]) if is_time else tests[kind]
+            return [(test, value)]
     return []
+
+
+def _one_of_unit(behind: Sequence[Token], language: str) -> Token | None:
+    """Return one of the unit with which words begin, but for articles: "less than an hour"."""
+    articles = function_words(language)
+    named = next((one for one in behind if one.text.casefold() not in articles), None)
+    unit, factor = measure_of(named.text) if named else ("", 0.0)
+    return named._replace(kind="number", value=(factor,), unit=unit) if named and unit else None
 
 
 def _within(bounds: Sequence[tuple[_Test, Token]], family: Sequence[_Line]) -> list[int] | None:
     """Return the places of siblings with a value within bounds; None if these are of no unit."""
-    for is_comparable in (_has_unit, _is_only):
+    for measured in (_in_unit, _if_only):
         found = [
-            (at, [one for one in line.tokens if is_comparable(one, bounds[0][1], line)])
+            (at, [*filter(None, (measured(one, bounds[0][1], line) for one in line.tokens))])
             for at, line in family
         ]
         if sum(bool(values) for _, values in found) >= _FEWEST:
@@ -258,22 +271,24 @@ def _is_within(one: Token, bounds: Sequence[tuple[_Test, Token]]) -> bool:
     return all(test(one.value[:length], bound.value[:length]) for test, length, bound in pairs)
 
 
-def _has_unit(one: Token, bound: Token, line: Statement) -> bool:
-    """Return whether a value has the unit of a bound, maybe in its cell ("Price (euros): 6")."""
-    if not one.value:
-        return False
+def _in_unit(one: Token, bound: Token, line: Statement) -> Token | None:
+    """Return a value in the unit of a bound, maybe of its cell ("Price (euros): 6"); else None."""
     if not bound.unit:
-        return one.kind == bound.kind or {one.kind, bound.kind} == {"year", "date"}
-    if one.unit:
-        return one.unit == bound.unit
-    words = [other for other in line.tokens if other.cell == one.cell]
-    return any(bound.unit in (measure_of(other.text)[0], other.stem) for other in words)
+        is_same = one.kind == bound.kind or {one.kind, bound.kind} == {"year", "date"}
+        return one if one.value and is_same else None
+    if one.unit or not one.value:
+        return one if one.value and one.unit == bound.unit else None
+    for other in line.tokens:
+        unit, factor = measure_of(other.text)
+        if other.cell == one.cell and bound.unit in (unit, other.stem):
+            return one._replace(value=(one.value[0] * factor, *one.value[1:]))
+    return None
 
 
-def _is_only(one: Token, bound: Token, line: Statement) -> bool:
-    """Return whether a value is the only one of a line, and a plain number as the bound is."""
-    is_plain = {one.kind, bound.kind} <= {"number", "year"} and not one.unit
-    return is_plain and sum(bool(other.value) for other in line.tokens) == 1
+def _if_only(one: Token, bound: Token, line: Statement) -> Token | None:
+    """Return a value if it is the only one of a line, and a plain number as the bound is."""
+    is_plain = bool(one.value) and {one.kind, bound.kind} <= {"number", "year"} and not one.unit
+    return one if is_plain and sum(bool(other.value) for other in line.tokens) == 1 else None
 
 
 def _exceptions(

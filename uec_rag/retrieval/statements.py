@@ -18,7 +18,8 @@ from uec_rag.questions.languages import ENGLISH, function_words, tables
 
 _LONGEST, _MOST_LINES = 400, 40  # characters of a statement; statements of a passage
 _TOKEN = regex.compile(
-    r"[$€£%]|\p{Han}|[vV]?\p{Nd}+(?:[.,:'’]\p{Nd}+)*|[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
+    r"[$€£%]|\p{Han}|(?:(?<![\p{L}\p{N}])[-−])?[vV]?\p{Nd}+(?:[.,:'’]\p{Nd}+)*"
+    r"|[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
     regex.VERSION1,
 )
 _BULLET = regex.compile(r"\A\s*+(?:[-*+•|>#]++\s*+|\(?\p{N}{1,3}[.)]\s++)+")
@@ -190,6 +191,9 @@ def _value(
 
 def _read_digits(word: str, versioned: bool) -> tuple[str, tuple[float, ...]]:
     """Return the kind and value of digits; an empty value if these are none."""
+    if word.startswith(("-", "−")):
+        kind, value = _read_digits(word[1:], versioned)
+        return kind, tuple(-part for part in value)
     if not word[:1].isdecimal():
         return "", ()
     parts = _MARK.split(word)
