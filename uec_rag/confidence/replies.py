@@ -207,7 +207,7 @@ def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
             known = {place for part in chosen.keys() - excludes_ for place in chosen[part] or ()}
             left = [{*(chosen[part] or ())} for part in excludes_]
             return [at for at in every if at in (known or every) and all(at in one for one in left)]
-    words = {*WORD.findall(said)} - _AROUND
+    words = {*WORD.findall(said)} - {word for [word] in phrases("around", languages.ENGLISH)}
     plural = [stems(word) or {word} for word in words]
     named = [
         position
@@ -222,32 +222,14 @@ def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
     return named if len(named) == 1 else None
 
 
-# What an English reply has around a title: "I mean the one for Borg", "I'm using Borg".
-_AROUND = {"a", "about", "an", "by", "for", "from", "i", "in", "it", "m", "mean", "of", "on", "one"}
-_AROUND |= {
-    "the",
-    "use",
-    "using",
-    "want",
-    "with",
-    "meant",
-    "say",
-    "said",
-    "think",
-    "guess",
-    "s",
-    "d",
-}
-_AROUND |= {"both", "either", "is", "my", "would", "rather", "prefer", "take", "need", "please"}
-
-
 @cache
 def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
     choices: dict[str, slice] = {}
     behind_another: dict[str, slice] = {}
     for table in (languages.tables()[code]["replies"] for code in languages.languages()):
-        numbers = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
+        rows = enumerate(table["ordinals"])
+        numbers = [(f"{row + 1}, {text}", slice(row, row + 1)) for row, text in rows]
         articles = table.get("articles", "").split()
         for pair in _phrases(table, "pair"):
             behind_another = _runs(table, articles, pair, 2) | behind_another
@@ -260,8 +242,8 @@ def _choices() -> Mapping[str, slice]:
             behind = _phrases(table, "before_number") if chosen in singles else []
             for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):
                 choices.setdefault(phrase, chosen)
-                for word in before:
-                    behind_another.setdefault(word + phrase, chosen)
+                for article, word in product(("", *articles), before):
+                    behind_another.setdefault(article + word + phrase, chosen)
                 for article, word in product(("", *articles), behind):
                     behind_another.setdefault(article + phrase + word, chosen)
                 if (count := chosen.stop or 0) > 1:
@@ -299,14 +281,16 @@ def _words(key: str) -> tuple[str, ...]:
 def _and() -> regex.Pattern[str]:
     """Return what joins several choices: a comma, or a word such as "and"."""
     joints, excludes = ("|".join(map(regex.escape, _words(key))) for key in ("and", "except"))
+    joined = "|".join(filter(HAS_SPACELESS.search, _words("and")))
     return regex.compile(
-        rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+|(?<=\w)\s+(?=(?:{excludes})\s)"
+        rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+|(?<=\w)(?:{joined})(?=\w)"
+        rf"|(?<=\w)\s+(?=(?:{excludes})\s)"
     )
 
 
 @cache
 def _excluding() -> tuple[str, ...]:
-    return tuple(f"{one} " for one in _words("except"))
+    return tuple(one if HAS_SPACELESS.search(one) else f"{one} " for one in _words("except"))
 
 
 _MARKS = "“”\"'.!?,;()#。！？ "

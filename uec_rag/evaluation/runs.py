@@ -138,7 +138,8 @@ def _plain(name: str) -> str:
 
 
 def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
-    fields = {_plain(name): value for name, value in reversed(row.items()) if name} | row
+    plain = {_plain(name): value for name, value in reversed([*row.items()]) if name}
+    fields = {**plain, **row}
     found = {
         key: next((fields[name] for name in some if fields.get(name) not in (None, "")), None)
         for key, some in names.items()

@@ -43,6 +43,7 @@ _BEHIND: dict[str, _Test] = {
     **{"less": lt, "before": lt, "newer": lt, "to": le},
 }
 _BEFORE: dict[str, _Test] = {"or_more": ge, "or_less": le}
+_NEGATED: dict[_Test, _Test] = {gt: le, lt: ge, ge: lt, le: gt}  # "no longer than"
 _OF_TIMES = {"older": lt, "newer": gt}  # what is older has the lower year, date or version
 _EXTREMES: dict[str, Callable[..., Any]] = {"highest": max, "lowest": min}
 _OPERATORS = (*_BEHIND, *_BEFORE, *_EXTREMES, "not", "other", "every", "between")
@@ -104,9 +105,11 @@ def siblings(
     """
     phrases = _phrases(language)
     operates = phrases is not None and phrases["any"].search(question) is not None
-    if not (lacks_words or operates) or len(said_in := statements_of(question, language)) != 1:
+    if len(said_in := statements_of(question, language)) != 1:
         return None
     [said] = said_in
+    if not (lacks_words or operates or _named_in_capitals(said, language)):
+        return None
     lines = [(at, line) for at, text in enumerate(texts) for line in statements_of(text, language)]
     if not (family := _family(said, lines)):
         return None
@@ -173,8 +176,7 @@ def _fitting(
     question = said.text
     counts = Counter(stem for _, line in family for stem in line.bag)
     if named := phrases["other"].search(question):
-        behind = [one.stem for one in said.tokens if one.start >= named.end()]
-        left = {one for one in behind[:_NAMED] if 0 < counts[one] <= len(family) / 2}
+        left = _named(said, named.end(), counts, family)
         return [at for at, line in family if not left & line.bag] if left else None
     # A word that few of the siblings have says which of them is meant.
     spoken = {one.stem for one in said.tokens if not phrases["not"].fullmatch(one.text)}
@@ -191,6 +193,8 @@ def _fitting(
         found = _exceptions(said, lines, family, phrases)
         if {at for at, _ in family} <= {*found}:  # where all say "not", none is an exception
             return None
+        if not found and negated and (left := _named(said, negated.end(), counts, family)):
+            return [at for at, line in family if not left & line.bag]
         # All siblings are handed over, if they are few.
         return found if found or family[-1][0] >= JUDGED else None
     for kind, best in _EXTREMES.items():
@@ -198,6 +202,14 @@ def _fitting(
         if named and not any(phrases[kind].search(line.text) for _, line in family):
             return _extreme(said, best, family, phrases)
     return None
+
+
+def _named(
+    said: Statement, start: int, counts: Mapping[str, int], family: Sequence[_Line]
+) -> set[str]:
+    """Return the stems behind a place in a question that at most half of the siblings have."""
+    behind = [one.stem for one in said.tokens if one.start >= start]
+    return {stem for stem in behind[:_NAMED] if 0 < counts[stem] <= len(family) / 2}
 
 
 def _extreme(
@@ -241,7 +253,9 @@ def _bounds(said: Statement, phrases: _Phrases, language: str) -> list[tuple[_Te
         if value := value or (_one_of_unit(behind, language) if kind in _BEHIND else None):
             is_time = value.kind in ("year", "date", "version")
             test = _OF_TIMES.get(kind, tests[kind]) if is_time else tests[kind]
-            return [(test, value)]
+            last = before[-3].start if len(before) > 2 else 0  # "don't cost more than"
+            negated = phrases["not"].search(said.text, last, phrase.start())
+            return [(_NEGATED[test] if negated else test, value)]
     return []
 
 
@@ -327,13 +341,15 @@ def _lacking(
     If another word of the question is in that place, nothing is lacking.
     """
     without, asked = function_words(language), {one.text.casefold() for one in said.tokens}
+    name = _named_in_capitals(said, language)
     every = [one for _, line in lines for one in line.tokens]
     often = Counter(one.stem for _, line in family for one in {*line.tokens})
     usual = {stem for stem, count in often.items() if count > len(family) / 2} - {ANY_VALUE}
     for place, token in enumerate(said.tokens):
         before = said.tokens[place - 1].text if place else ""
         asks = phrases is not None and phrases["wh"].fullmatch(before)  # "which plant"
-        if asks or token.text.casefold() in without or not _may_lack(token, every):
+        says_little = token.text.casefold() in without and token.text != name
+        if asks or says_little or not _may_lack(token, every):
             continue
         alike = [
             (other, at)
@@ -349,6 +365,14 @@ def _lacking(
             ranked = sorted(others.items(), key=lambda other: other[1][0])  # words stay as ranked
             return token.text, tuple((text, at) for text, (_, at) in ranked)
     return "", ()
+
+
+def _named_in_capitals(said: Statement, language: str) -> str:
+    """Return the only word of a question that says little, but is in capitals: "in May"; or ""."""
+    without = function_words(language)
+    words = [one.text for one in said.tokens[1:] if one.kind and len(one.text) > 1]
+    found = [word for word in words if word[0].isupper() and word.casefold() in without]
+    return found[0] if len(found) == 1 else ""
 
 
 def _may_lack(token: Token, every: Sequence[Token]) -> bool:

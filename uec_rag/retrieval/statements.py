@@ -30,6 +30,7 @@ _CELL = regex.compile(r"\||[,;]\s++(?=[^,;:|]{1,60}:\s)")
 _GROUPED = regex.compile(r"(?P<whole>\d{1,3}(?:[.,'’]\d{3})+)(?:[.,](?P<rest>\d\d?))?")
 _MARK = regex.compile(r"[.,:'’]")
 _HALVES = {"am": 0.0, "pm": 12.0}
+_CLOCKS = ("uhr", "o", "点")  # "18 Uhr", "8 o'clock"
 
 SYMBOLS = ("$", "€", "£")
 """The units that are currencies."""
@@ -178,6 +179,8 @@ def _value(
     if kind in ("time", "number", "year") and following[0] in _HALVES:
         hours, minutes = (*value, 0.0)[:2]
         kind, value = "time", (hours % 12 + _HALVES[following[0]], minutes)
+    elif kind == "number" and following[0] in _CLOCKS:
+        kind, value = "time", (*value, 0.0)
     if kind not in ("number", "year"):
         return kind, value, ""
     factor = scales.get(following[0], 0.0)
