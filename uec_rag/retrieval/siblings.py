@@ -253,8 +253,9 @@ def _bounds(said: Statement, phrases: _Phrases, language: str) -> list[tuple[_Te
         if value := value or (_one_of_unit(behind, language) if kind in _BEHIND else None):
             is_time = value.kind in ("year", "date", "version")
             test = _OF_TIMES.get(kind, tests[kind]) if is_time else tests[kind]
-            last = before[-3].start if len(before) > 2 else 0  # "don't cost more than"
-            negated = phrases["not"].search(said.text, last, phrase.start())
+            ends = [one.end() for one in phrases["not"].finditer(said.text, 0, phrase.start())]
+            # "no longer than", "don't cost more than"
+            negated = ends and len(said.text[ends[-1] : phrase.start()].split()) < 2
             return [(_NEGATED[test] if negated else test, value)]
     return []
 
@@ -379,13 +380,20 @@ def _may_lack(token: Token, every: Sequence[Token]) -> bool:
     """Return whether no statement has a word or value, a number beside the same word."""
     if not token.value:
         is_part = not token.kind and HAS_SPACELESS.match(token.text)
-        return not is_part and all(token.stem != one.stem for one in every)
+        return not is_part and not any(_is_form(token, one) for one in every)
     if token.text.isalpha():  # "for two"
         return False
     same = [one for one in every if one.value[: len(token.value)] == token.value]
     if token.kind != "number":
         return not same
     return not any({*one.around} & {*token.around} - {""} for one in same)
+
+
+def _is_form(token: Token, other: Token) -> bool:
+    """Return whether a word is another one, or may be a form of it: "kosten", "kostet"."""
+    one, same = token.text.casefold(), other.text.casefold()
+    length = max(4, len(one) - 2, len(same) - 2)
+    return token.stem == other.stem or (not token.kind and one[:length] == same[:length])
 
 
 def _is_in_place(token: Token, other: Token, *, is_first: bool) -> bool:
