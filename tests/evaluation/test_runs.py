@@ -92,6 +92,35 @@ def test_nested_fields_of_langsmith_are_read(tmp_path):
     assert runs[0].confidence == 0.7
 
 
+CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"}]
+RIGHT = {"question": "a", "answer": "b", "correct": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [
+        ("r.csv", "Question;Answer;Correct;Confidence\na;b;y;0,87\n"),
+        ("r.tsv", "question\tanswer\tcorrect\tconfidence\na\tb\tpassed\t87 %\n"),
+        ("r.csv", "question,answer,correct\na,b,true\n".encode("utf-16")),
+        ("r.json", json.dumps({"data": [RIGHT]}, indent=2)),
+        ("r.json", json.dumps(RIGHT | {"confidence": 0.87}, indent=2)),
+        ("r.jsonl", json.dumps({"input": {"question": "a"}, "output": {"answer": "b"}})[:-1]
+         + ', "scores": {"correctness": 1}}'),
+        ("r.jsonl", json.dumps({"inputs": {"messages": CHAT}, "outputs": {"answer": "b"},
+                                "feedback": {"correctness": {"score": 1, "comment": "ok"}}})),
+        ("r.jsonl", json.dumps({"inputs": {"question": "a"}, "outputs": {"output": "b"},
+                                "feedback_stats": {"correctness": {"n": 1, "avg": 1.0}}})),
+        ("r.json", json.dumps([{"input": "a", "actual_output": "b", "success": True}])),
+    ],
+)  # fmt: skip
+def test_exports_of_other_tools_are_read_as_they_come(tmp_path, name, log):
+    path = tmp_path / name
+    path.write_bytes(log if isinstance(log, bytes) else log.encode())
+    [run] = read_runs(path)
+    assert (run.question, run.decision, run.right) == ("a", "answer", True)
+    assert run.confidence in (None, 0.87)
+
+
 def test_scores_that_are_no_probabilities_are_not_calibrated(tmp_path):
     rows = [row | {"confidence": 10 * row["confidence"]} for row in OURS]
     told = measure_runs(read_runs(written(tmp_path / "runs.jsonl", rows)))

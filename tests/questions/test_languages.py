@@ -34,6 +34,7 @@ OF_ENGLISH_ALONE = {"writing"}  # others say "in this language"
 
 KINDS = {"courtesies", "ordinals", "all", "none", "accepts", "declines"}
 OPTIONAL = {"offers", "last", "articles", "before_number", "first", "and", "except", "yes_or_no"}
+OPTIONAL |= {"around", "pair"}
 
 
 def fields(text):

@@ -213,6 +213,8 @@ def test_a_question_that_is_repeated_is_not_its_own_context():
         ("not the home loan", "answered", ["Car loan", "Boat loan"]),
         ("the tablet", "underspecified", None),  # which is none that is offered
         ("never mind", "no_question", None),
+        ("nvm, I found it myself", "no_question", None),
+        ("Lass gut sein.", "no_question", None),
         ("I don't need it any more", "no_question", None),
     ],
 )

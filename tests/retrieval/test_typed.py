@@ -286,6 +286,7 @@ PLANS = {
         "Which is cheaper, Amber or {}?",
         "Amber vs {}",
         "How does Amber differ from {}?",
+        "What distinguishes Amber from {}?",
     ],
 )
 def test_what_is_compared_is_found_each_and_trusted_as_the_weaker_one(plans, question):

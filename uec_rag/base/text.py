@@ -59,8 +59,9 @@ _DOCUMENT = regex.compile(
     regex.IGNORECASE,
 )
 _SEPARATORS, _QUERY = regex.compile(r"[\\/]+"), regex.compile(r"[?#].*")
-# Of an article in an address, and of a page that was exported.
-_IDS = regex.compile(r"\A\d{5,}[-_]|[ _-](?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-)?[0-9a-f]{12,}\Z")
+# Of an article in an address, of a page that was exported, and of a copy ("fees (1)").
+_HASH = r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-)?[0-9a-f]{12,}"
+_IDS = regex.compile(rf"\A(?:\d{{5,}}|{_HASH})[ _-]|[ _-](?:{_HASH}|\(\d{{1,2}}\))\Z")
 _VERSION_KEYS = ("version", "release")
 _VERSION = regex.compile(
     r"(?<![^\W_])(?:v\d+(?:\.\d+)*|\d+(?:\.\d+)+)(?![^\W_]|\.\d)", regex.IGNORECASE

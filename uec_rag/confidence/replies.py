@@ -12,7 +12,7 @@ import regex
 from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
-from uec_rag.questions.courtesies import is_courtesy, without_courtesies
+from uec_rag.questions.courtesies import is_courtesy, phrases, without_phrases
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -183,7 +183,9 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     if same:  # "inspect.Signature" and "inspect.signature" are different titles
         return [next((position for position in same if titles[position] in reply), same[0])]
     spoken = tuple(word.strip(_MARKS) for word in said.split())
-    candidates = dict.fromkeys([said, " ".join(without_courtesies(spoken)) or said])
+    beside = phrases("courtesies"), phrases("courtesies") | phrases("around")
+    alone = (" ".join(without_phrases(spoken, some)) or said for some in beside)
+    candidates = dict.fromkeys([said, *alone])
     chosen = (_parse(one, plain) for one in candidates)
     return next((places for places in chosen if places is not None), None)
 
@@ -205,7 +207,7 @@ def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
             known = {place for part in chosen.keys() - excludes_ for place in chosen[part] or ()}
             left = [{*(chosen[part] or ())} for part in excludes_]
             return [at for at in every if at in (known or every) and all(at in one for one in left)]
-    words = {*WORD.findall(said)} - _AROUND
+    words = {*WORD.findall(said)} - {word for [word] in phrases("around", languages.ENGLISH)}
     plural = [stems(word) or {word} for word in words]
     named = [
         position
@@ -220,33 +222,17 @@ def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
     return named if len(named) == 1 else None
 
 
-# What an English reply has around a title: "I mean the one for Borg", "I'm using Borg".
-_AROUND = {"a", "about", "an", "by", "for", "from", "i", "in", "it", "m", "mean", "of", "on", "one"}
-_AROUND |= {
-    "the",
-    "use",
-    "using",
-    "want",
-    "with",
-    "meant",
-    "say",
-    "said",
-    "think",
-    "guess",
-    "s",
-    "d",
-}
-_AROUND |= {"both", "either", "is", "my", "would", "rather", "prefer", "take", "need", "please"}
-
-
 @cache
 def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
     choices: dict[str, slice] = {}
     behind_another: dict[str, slice] = {}
     for table in (languages.tables()[code]["replies"] for code in languages.languages()):
-        numbers = [(text, slice(row, row + 1)) for row, text in enumerate(table["ordinals"])]
+        rows = enumerate(table["ordinals"])
+        numbers = [(f"{row + 1}, {text}", slice(row, row + 1)) for row, text in rows]
         articles = table.get("articles", "").split()
+        for pair in _phrases(table, "pair"):
+            behind_another = _runs(table, articles, pair, 2) | behind_another
         if "last" in table:
             numbers.append((table["last"], slice(-1, None)))
         singles = [chosen for _, chosen in numbers]
@@ -256,15 +242,25 @@ def _choices() -> Mapping[str, slice]:
             behind = _phrases(table, "before_number") if chosen in singles else []
             for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):
                 choices.setdefault(phrase, chosen)
-                for word in before:
-                    behind_another.setdefault(word + phrase, chosen)
+                for article, word in product(("", *articles), before):
+                    behind_another.setdefault(article + word + phrase, chosen)
                 for article, word in product(("", *articles), behind):
                     behind_another.setdefault(article + phrase + word, chosen)
                 if (count := chosen.stop or 0) > 1:
-                    for some, row in (("first", slice(0, count)), ("last", slice(-count, None))):
-                        for article, first in product(("", *articles), _phrases(table, some)):
-                            behind_another.setdefault(article + first + phrase, row)
+                    behind_another = _runs(table, articles, phrase, count) | behind_another
     return behind_another | choices  # "les deux" are both, not "le deux"
+
+
+def _runs(
+    table: Mapping[str, Any], articles: Sequence[str], count: str, of: int
+) -> dict[str, slice]:
+    """Read the replies that choose so many of the first or last titles: "the first two"."""
+    rows = {"first": slice(0, of), "last": slice(-of, None)}
+    return {
+        article + (some.replace("{}", count) if "{}" in some else some + count): row
+        for key, row in rows.items()
+        for article, some in product(("", *articles), _phrases(table, key))
+    }
 
 
 def _phrases(table: Mapping[str, Any], key: str) -> list[str]:
@@ -285,14 +281,16 @@ def _words(key: str) -> tuple[str, ...]:
 def _and() -> regex.Pattern[str]:
     """Return what joins several choices: a comma, or a word such as "and"."""
     joints, excludes = ("|".join(map(regex.escape, _words(key))) for key in ("and", "except"))
+    joined = "|".join(filter(HAS_SPACELESS.search, _words("and")))
     return regex.compile(
-        rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+|(?<=\w)\s+(?=(?:{excludes})\s)"
+        rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+|(?<=\w)(?:{joined})(?=\w)"
+        rf"|(?<=\w)\s+(?=(?:{excludes})\s)"
     )
 
 
 @cache
 def _excluding() -> tuple[str, ...]:
-    return tuple(f"{one} " for one in _words("except"))
+    return tuple(one if HAS_SPACELESS.search(one) else f"{one} " for one in _words("except"))
 
 
 _MARKS = "“”\"'.!?,;()#。！？ "

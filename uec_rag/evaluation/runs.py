@@ -1,8 +1,8 @@
 """What logs tell: the decisions of any pipeline and how good they were, or what an advisor changed.
 
 A run is a question, what was decided, with what confidence, and whether that was right. Logs are
-tables (CSV) or lines of JSON, of this package, of ragas, of LangSmith or of your own; nested fields
-count as "inputs.question".
+tables (CSV) or lines of JSON, of this package, of ragas, of LangSmith or of your own; fields in
+others ("inputs.question") count, too.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ from uec_rag.advice.learn import auroc
 from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.text import WORD
 from uec_rag.confidence.risk import interval_of, reliability
+from uec_rag.documents.text import decode
 
 _NAMES = {
-    "question": "question query user_input input inputs.question inputs.query inputs.input",
-    "decision": "decision action uec_decision outputs.decision outputs.uec_decision",
-    "answer": "answer response output outputs.answer outputs.output outputs.response",
-    "confidence": "confidence uec_confidence outputs.confidence outputs.uec_confidence score",
+    "question": "question query user_input input messages",
+    "decision": "decision action uec_decision",
+    "answer": "answer response output actual_output",
+    "confidence": "confidence uec_confidence score",
     "verdict": (
-        "verdict correct is_correct feedback.correctness feedback.correct answer_correctness "
-        "factual_correctness correctness label"
+        "verdict correct is_correct correctness answer_correctness factual_correctness success "
+        "label"
     ),
-    "answerable": "answerable has_answer reference_outputs.answerable",
+    "answerable": "answerable has_answer",
 }
-_TRUE, _FALSE = {"true", "yes", "correct", "right", "pass", "good"}, {"false", "no", "incorrect"}
-_FALSE |= {"wrong", "fail", "bad"}
+# What exports have fields in, and what they have in fields, such as "feedback.correctness.score".
+_AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedback", "scores"}
+_AROUND |= {"feedback_stats", "run", "example"}
+_WITHIN = {"score", "value", "avg", "mean"}
+_LISTS = ("data", "results", "runs", "rows", "examples", "traces")  # of all rows
+_TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
+_FALSE = {"false", "no", "n", "incorrect", "wrong", "fail", "failed", "bad"}
 _ASKED_BACK = {"clarify", "ask", "asked", "clarification"}
 _REFUSED = {"abstain", "refuse", "refused", "uncertain", "no_answer", "none", "unanswered"}
 _RIGHT = 0.5  # a verdict in numbers above which an answer counts as right
@@ -70,7 +76,7 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
     Parameters
     ----------
     path : Path
-        A CSV with a header, lines of JSON, or a JSON array.
+        A table (CSV or TSV) with a header, lines of JSON, or a JSON array, maybe in an object.
     confidence, verdict : str
         The names of these fields, if they are none of those that are known.
 
@@ -95,16 +101,23 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix.lower() == ".csv":
-        yield from csv.DictReader(text.splitlines(keepends=True))
+    text, _ = decode(path.read_bytes())
+    if path.suffix.lower() in (".csv", ".tsv"):
+        header = text.partition("\n")[0]
+        delimiter = max(",;\t|", key=header.count)
+        yield from csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter)
         return
     try:
-        listed = json.loads(text) if text.lstrip().startswith("[") else None
-        lines = listed or [json.loads(line) for line in text.splitlines() if line.strip()]
+        try:
+            whole = json.loads(text)
+        except json.JSONDecodeError:
+            whole = [json.loads(line) for line in text.splitlines() if line.strip()]
     except json.JSONDecodeError as error:
         raise ValueError(f"{path.name}: expected lines of JSON, or a .csv: {error}.") from None
-    yield from (dict(_flat(line)) for line in lines)
+    if isinstance(whole, Mapping):
+        lists = [whole[key] for key in _LISTS if isinstance(whole.get(key), list)]
+        whole = lists[0] if lists else [whole]
+    yield from (dict(_flat(line)) for line in whole)
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -116,13 +129,25 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from _flat(inner, f"{name}.{key}" if name else str(key))
 
 
+def _plain(name: str) -> str:
+    """Return the name of a field without what exports have it in, in lower case."""
+    parts = name.strip().casefold().split(".")
+    while len(parts) > 1 and parts[0] in _AROUND:
+        parts = parts[1:]
+    while len(parts) > 1 and parts[-1] in _WITHIN:
+        parts = parts[:-1]
+    return ".".join(parts)
+
+
 def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
+    plain = {_plain(name): value for name, value in reversed([*row.items()]) if name}
+    fields = {**plain, **row}
     found = {
-        key: next((row[name] for name in some if row.get(name) not in (None, "")), None)
+        key: next((fields[name] for name in some if fields.get(name) not in (None, "")), None)
         for key, some in names.items()
     }
     if found["question"] is None or not any(
-        name in row for key in ("decision", "answer") for name in names[key]
+        name in fields for key in ("decision", "answer") for name in names[key]
     ):
         raise ValueError(
             f"{where}: expected a question, and a decision or an answer (such as "
@@ -135,14 +160,28 @@ def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str)
     decision = "clarify" if said in _ASKED_BACK else "abstain" if said in _REFUSED else "answer"
     sure = found["confidence"]
     try:
-        confidence = None if sure is None else float(sure)
-    except (TypeError, ValueError):
+        confidence = None if sure is None else _number(sure)
+    except ValueError:
         raise ValueError(f"{where}: confidence: expected a number, got {sure!r:.60}.") from None
     right, answerable = _truth(found["verdict"], where), _truth(found["answerable"], where)
     if answerable is None and right is not None and decision != "clarify":
         # A right answer had one; who refused wrongly could have answered.
         answerable = (True if right else None) if decision == "answer" else not right
-    return Run(str(found["question"]), decision, confidence, right, answerable)
+    return Run(_question(found["question"]), decision, confidence, right, answerable)
+
+
+def _question(asked: object) -> str:
+    """Return a question, or of the messages of a chat the last of the user."""
+    messages = asked if isinstance(asked, list) else []
+    said = [one for one in messages if isinstance(one, Mapping) and "content" in one]
+    own = [one["content"] for one in said if one.get("role", one.get("type")) in ("user", "human")]
+    return str(own[-1] if own else asked)
+
+
+def _number(value: object) -> float:
+    """Return a number, also of "0,87" and "87 %"; ValueError if it is none."""
+    said = str(value).strip().replace(",", ".")
+    return float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
 
 
 def _answers(text: str) -> bool:
@@ -157,7 +196,7 @@ def _truth(value: object, where: str) -> bool | None:
     if (said := str(value).strip().casefold()) in _TRUE | _FALSE:
         return said in _TRUE
     try:
-        number = float(said)
+        number = _number(said)
     except ValueError:
         raise ValueError(
             f"{where}: verdict: expected a Boolean or a number from 0 to 1, got {value!r:.60}."

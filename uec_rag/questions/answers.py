@@ -90,7 +90,7 @@ def _split(text: str, language: str) -> list[str]:
 @cache
 def _offer(language: str) -> regex.Pattern[str]:
     begins = tables()[language]["replies"].get("offers", "(?!)")
-    return regex.compile(rf"\b(?:{begins})[ ,:]+(?P<what>\p{{L}}[^?.!\n]+)", regex.IGNORECASE)
+    return regex.compile(rf"\b(?>{begins})[ ,:]+(?P<what>\p{{L}}[^?.!\n]+)", regex.IGNORECASE)
 
 
 @skip_long_texts(False)

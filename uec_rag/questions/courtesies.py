@@ -29,7 +29,11 @@ def is_courtesy(text: str, language: str = "") -> bool:
 
 def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str, ...]:
     """Return words in lower case without the courtesies around them: "2" of "2, please"."""
-    said = phrases("courtesies", language)
+    return without_phrases(words, phrases("courtesies", language))
+
+
+def without_phrases(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return words in lower case without the phrases around them."""
     _, words = take_phrases(words, said)
     _, turned = take_phrases(words[::-1], _turned(said))
     return turned[::-1]

@@ -24,7 +24,10 @@ ENGLISH = "en"
 _OTHERS = "others"  # the table of the languages that nothing is told in
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:'\p{L}+)*")
 # An identifier, "com.example.billing", which is in no language either.
-_DOTTED = regex.compile(r"(?<![\w.-])[A-Za-z0-9-]++(?:[._\\][a-z0-9-]++){2,}+(?!\w)", regex.ASCII)
+_DOTTED = regex.compile(
+    r"(?<![\w.-])[A-Za-z0-9-]++(?:[._\\][a-z0-9-]++){2,}+(?!\w)|(?<![\w.:/-])~?(?:/[\w.@+-]++){2,}+",
+    regex.ASCII,
+)
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
 _MARK = 0.5  # words that a letter of one language counts as, in a word of it
 
@@ -80,8 +83,8 @@ def language_of(text: str) -> str:
     """Return the code of the language that a text is in; "" if it is uncertain or another.
 
     The language with most words in the text wins: function words, each shared by the languages that
-    have it, all words in a script of one language, and Chinese characters. URLs,
-    addresses and identifiers with several dots are in none.
+    have it, all words in a script of one language, and Chinese characters. URLs, addresses, paths
+    and identifiers with several dots are in none.
 
     Examples
     --------

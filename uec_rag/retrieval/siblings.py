@@ -43,6 +43,7 @@ _BEHIND: dict[str, _Test] = {
     **{"less": lt, "before": lt, "newer": lt, "to": le},
 }
 _BEFORE: dict[str, _Test] = {"or_more": ge, "or_less": le}
+_NEGATED: dict[_Test, _Test] = {gt: le, lt: ge, ge: lt, le: gt}  # "no longer than"
 _OF_TIMES = {"older": lt, "newer": gt}  # what is older has the lower year, date or version
 _EXTREMES: dict[str, Callable[..., Any]] = {"highest": max, "lowest": min}
 _OPERATORS = (*_BEHIND, *_BEFORE, *_EXTREMES, "not", "other", "every", "between")
@@ -104,15 +105,17 @@ def siblings(
     """
     phrases = _phrases(language)
     operates = phrases is not None and phrases["any"].search(question) is not None
-    if not (lacks_words or operates) or len(said_in := statements_of(question, language)) != 1:
+    if len(said_in := statements_of(question, language)) != 1:
         return None
     [said] = said_in
+    if not (lacks_words or operates or _named_in_capitals(said, language)):
+        return None
     lines = [(at, line) for at, text in enumerate(texts) for line in statements_of(text, language)]
     if not (family := _family(said, lines)):
         return None
     places, bounds = (*dict.fromkeys(at for at, _ in family),), []
     if operates and phrases is not None:
-        bounds = _bounds(said, phrases)
+        bounds = _bounds(said, phrases, language)
         if (told := _fitting(said, bounds, lines, family, phrases)) is not None:
             return Siblings((*dict.fromkeys(told),), places)
     lacking, others = ("", ()) if bounds else _lacking(said, lines, family, language, phrases)
@@ -173,8 +176,7 @@ def _fitting(
     question = said.text
     counts = Counter(stem for _, line in family for stem in line.bag)
     if named := phrases["other"].search(question):
-        behind = [one.stem for one in said.tokens if one.start >= named.end()]
-        left = {one for one in behind[:_NAMED] if 0 < counts[one] <= len(family) / 2}
+        left = _named(said, named.end(), counts, family)
         return [at for at, line in family if not left & line.bag] if left else None
     # A word that few of the siblings have says which of them is meant.
     spoken = {one.stem for one in said.tokens if not phrases["not"].fullmatch(one.text)}
@@ -191,6 +193,8 @@ def _fitting(
         found = _exceptions(said, lines, family, phrases)
         if {at for at, _ in family} <= {*found}:  # where all say "not", none is an exception
             return None
+        if not found and negated and (left := _named(said, negated.end(), counts, family)):
+            return [at for at, line in family if not left & line.bag]
         # All siblings are handed over, if they are few.
         return found if found or family[-1][0] >= JUDGED else None
     for kind, best in _EXTREMES.items():
@@ -198,6 +202,14 @@ def _fitting(
         if named and not any(phrases[kind].search(line.text) for _, line in family):
             return _extreme(said, best, family, phrases)
     return None
+
+
+def _named(
+    said: Statement, start: int, counts: Mapping[str, int], family: Sequence[_Line]
+) -> set[str]:
+    """Return the stems behind a place in a question that at most half of the siblings have."""
+    behind = [one.stem for one in said.tokens if one.start >= start]
+    return {stem for stem in behind[:_NAMED] if 0 < counts[stem] <= len(family) / 2}
 
 
 def _extreme(
@@ -220,7 +232,7 @@ def _extreme(
     return fits if len(fits) < len(pairs) else None
 
 
-def _bounds(said: Statement, phrases: _Phrases) -> list[tuple[_Test, Token]]:
+def _bounds(said: Statement, phrases: _Phrases, language: str) -> list[tuple[_Test, Token]]:
     """Return the comparisons in a question, each with its value; empty if it does not compare."""
     values = [one for one in said.tokens if one.value]
     if len(values) > 1 and (between := phrases["between"].search(said.text)):
@@ -228,23 +240,39 @@ def _bounds(said: Statement, phrases: _Phrases) -> list[tuple[_Test, Token]]:
         joint = said.text[one.start + len(one.text) : other.start]
         if between.end() <= one.start and phrases["joint"].search(joint):
             return [(ge, one._replace(unit=other.unit or one.unit)), (le, other)]
-    for kind, test in (_BEHIND | _BEFORE).items():
-        for phrase in phrases[kind].finditer(said.text):
-            if kind in _BEHIND:  # with at most one word between them
-                near = [one for one in said.tokens if one.start >= phrase.end()][:2]
-            else:
-                near = [one for one in said.tokens if one.start < phrase.start()][:-3:-1]
-            if value := next((one for one in near if one.value), None):
-                is_time = value.kind in ("year", "date", "version")
-                return [(_OF_TIMES.get(kind, test) if is_time else test, value)]
+    tests = _BEHIND | _BEFORE
+    found = [(kind, one) for kind in tests for one in phrases[kind].finditer(said.text)]
+    for kind, phrase in found:
+        others = {one.span() for _, one in found} - {phrase.span()}
+        if any(begin <= phrase.start() < phrase.end() <= end for begin, end in others):
+            continue  # "more than", in "no more than"
+        behind = [one for one in said.tokens if one.start >= phrase.end()]
+        before = [one for one in said.tokens if one.start < phrase.start()]
+        near = behind[:2] if kind in _BEHIND else before[:-3:-1]  # at most one word between them
+        value = next((one for one in near if one.value), None)
+        if value := value or (_one_of_unit(behind, language) if kind in _BEHIND else None):
+            is_time = value.kind in ("year", "date", "version")
+            test = _OF_TIMES.get(kind, tests[kind]) if is_time else tests[kind]
+            ends = [one.end() for one in phrases["not"].finditer(said.text, 0, phrase.start())]
+            # "no longer than", "don't cost more than"
+            negated = ends and len(said.text[ends[-1] : phrase.start()].split()) < 2
+            return [(_NEGATED[test] if negated else test, value)]
     return []
+
+
+def _one_of_unit(behind: Sequence[Token], language: str) -> Token | None:
+    """Return one of the unit with which words begin, but for articles: "less than an hour"."""
+    articles = function_words(language)
+    named = next((one for one in behind if one.text.casefold() not in articles), None)
+    unit, factor = measure_of(named.text) if named else ("", 0.0)
+    return named._replace(kind="number", value=(factor,), unit=unit) if named and unit else None
 
 
 def _within(bounds: Sequence[tuple[_Test, Token]], family: Sequence[_Line]) -> list[int] | None:
     """Return the places of siblings with a value within bounds; None if these are of no unit."""
-    for is_comparable in (_has_unit, _is_only):
+    for measured in (_in_unit, _if_only):
         found = [
-            (at, [one for one in line.tokens if is_comparable(one, bounds[0][1], line)])
+            (at, [*filter(None, (measured(one, bounds[0][1], line) for one in line.tokens))])
             for at, line in family
         ]
         if sum(bool(values) for _, values in found) >= _FEWEST:
@@ -258,22 +286,24 @@ def _is_within(one: Token, bounds: Sequence[tuple[_Test, Token]]) -> bool:
     return all(test(one.value[:length], bound.value[:length]) for test, length, bound in pairs)
 
 
-def _has_unit(one: Token, bound: Token, line: Statement) -> bool:
-    """Return whether a value has the unit of a bound, maybe in its cell ("Price (euros): 6")."""
-    if not one.value:
-        return False
+def _in_unit(one: Token, bound: Token, line: Statement) -> Token | None:
+    """Return a value in the unit of a bound, maybe of its cell ("Price (euros): 6"); else None."""
     if not bound.unit:
-        return one.kind == bound.kind or {one.kind, bound.kind} == {"year", "date"}
-    if one.unit:
-        return one.unit == bound.unit
-    words = [other for other in line.tokens if other.cell == one.cell]
-    return any(bound.unit in (measure_of(other.text)[0], other.stem) for other in words)
+        is_same = one.kind == bound.kind or {one.kind, bound.kind} == {"year", "date"}
+        return one if one.value and is_same else None
+    if one.unit or not one.value:
+        return one if one.value and one.unit == bound.unit else None
+    for other in line.tokens:
+        unit, factor = measure_of(other.text)
+        if other.cell == one.cell and bound.unit in (unit, other.stem):
+            return one._replace(value=(one.value[0] * factor, *one.value[1:]))
+    return None
 
 
-def _is_only(one: Token, bound: Token, line: Statement) -> bool:
-    """Return whether a value is the only one of a line, and a plain number as the bound is."""
-    is_plain = {one.kind, bound.kind} <= {"number", "year"} and not one.unit
-    return is_plain and sum(bool(other.value) for other in line.tokens) == 1
+def _if_only(one: Token, bound: Token, line: Statement) -> Token | None:
+    """Return a value if it is the only one of a line, and a plain number as the bound is."""
+    is_plain = bool(one.value) and {one.kind, bound.kind} <= {"number", "year"} and not one.unit
+    return one if is_plain and sum(bool(other.value) for other in line.tokens) == 1 else None
 
 
 def _exceptions(
@@ -312,13 +342,15 @@ def _lacking(
     If another word of the question is in that place, nothing is lacking.
     """
     without, asked = function_words(language), {one.text.casefold() for one in said.tokens}
+    name = _named_in_capitals(said, language)
     every = [one for _, line in lines for one in line.tokens]
     often = Counter(one.stem for _, line in family for one in {*line.tokens})
     usual = {stem for stem, count in often.items() if count > len(family) / 2} - {ANY_VALUE}
     for place, token in enumerate(said.tokens):
         before = said.tokens[place - 1].text if place else ""
         asks = phrases is not None and phrases["wh"].fullmatch(before)  # "which plant"
-        if asks or token.text.casefold() in without or not _may_lack(token, every):
+        says_little = token.text.casefold() in without and token.text != name
+        if asks or says_little or not _may_lack(token, every):
             continue
         alike = [
             (other, at)
@@ -336,17 +368,32 @@ def _lacking(
     return "", ()
 
 
+def _named_in_capitals(said: Statement, language: str) -> str:
+    """Return the only word of a question that says little, but is in capitals: "in May"; or ""."""
+    without = function_words(language)
+    words = [one.text for one in said.tokens[1:] if one.kind and len(one.text) > 1]
+    found = [word for word in words if word[0].isupper() and word.casefold() in without]
+    return found[0] if len(found) == 1 else ""
+
+
 def _may_lack(token: Token, every: Sequence[Token]) -> bool:
     """Return whether no statement has a word or value, a number beside the same word."""
     if not token.value:
         is_part = not token.kind and HAS_SPACELESS.match(token.text)
-        return not is_part and all(token.stem != one.stem for one in every)
+        return not is_part and not any(_is_form(token, one) for one in every)
     if token.text.isalpha():  # "for two"
         return False
     same = [one for one in every if one.value[: len(token.value)] == token.value]
     if token.kind != "number":
         return not same
     return not any({*one.around} & {*token.around} - {""} for one in same)
+
+
+def _is_form(token: Token, other: Token) -> bool:
+    """Return whether a word is another one, or may be a form of it: "kosten", "kostet"."""
+    one, same = token.text.casefold(), other.text.casefold()
+    length = max(4, len(one) - 2, len(same) - 2)
+    return token.stem == other.stem or (not token.kind and one[:length] == same[:length])
 
 
 def _is_in_place(token: Token, other: Token, *, is_first: bool) -> bool:

@@ -18,7 +18,8 @@ from uec_rag.questions.languages import ENGLISH, function_words, tables
 
 _LONGEST, _MOST_LINES = 400, 40  # characters of a statement; statements of a passage
 _TOKEN = regex.compile(
-    r"[$€£%]|\p{Han}|[vV]?\p{Nd}+(?:[.,:'’]\p{Nd}+)*|[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
+    r"[$€£%]|\p{Han}|(?:(?<![\p{L}\p{N}])[-−])?[vV]?\p{Nd}+(?:[.,:'’]\p{Nd}+)*"
+    r"|[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
     regex.VERSION1,
 )
 _BULLET = regex.compile(r"\A\s*+(?:[-*+•|>#]++\s*+|\(?\p{N}{1,3}[.)]\s++)+")
@@ -29,6 +30,7 @@ _CELL = regex.compile(r"\||[,;]\s++(?=[^,;:|]{1,60}:\s)")
 _GROUPED = regex.compile(r"(?P<whole>\d{1,3}(?:[.,'’]\d{3})+)(?:[.,](?P<rest>\d\d?))?")
 _MARK = regex.compile(r"[.,:'’]")
 _HALVES = {"am": 0.0, "pm": 12.0}
+_CLOCKS = ("uhr", "o", "点")  # "18 Uhr", "8 o'clock"
 
 SYMBOLS = ("$", "€", "£")
 """The units that are currencies."""
@@ -177,6 +179,8 @@ def _value(
     if kind in ("time", "number", "year") and following[0] in _HALVES:
         hours, minutes = (*value, 0.0)[:2]
         kind, value = "time", (hours % 12 + _HALVES[following[0]], minutes)
+    elif kind == "number" and following[0] in _CLOCKS:
+        kind, value = "time", (*value, 0.0)
     if kind not in ("number", "year"):
         return kind, value, ""
     factor = scales.get(following[0], 0.0)
@@ -190,6 +194,9 @@ def _value(
 
 def _read_digits(word: str, versioned: bool) -> tuple[str, tuple[float, ...]]:
     """Return the kind and value of digits; an empty value if these are none."""
+    if word.startswith(("-", "−")):
+        kind, value = _read_digits(word[1:], versioned)
+        return kind, tuple(-part for part in value)
     if not word[:1].isdecimal():
         return "", ()
     parts = _MARK.split(word)
