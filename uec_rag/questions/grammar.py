@@ -9,8 +9,8 @@ is for the languages with a table of follow-ups. Lists of words are in languages
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from itertools import filterfalse, islice, takewhile
+from functools import cache, partial
+from itertools import filterfalse, islice, starmap, takewhile
 from typing import TypeAlias
 
 import regex
@@ -100,7 +100,7 @@ def parts_of(question: str) -> tuple[str, ...]:
         if begins and not _refers_to_other(other):
             return one, other
     text = " ".join(question.split())
-    things = next(filter(None, (_things(text, *form) for form in _COMPARED)), ())
+    things = next(filter(None, starmap(partial(_things, text), _COMPARED)), ())
     if not things and text.endswith("?"):
         named = (either for form in _EITHER if (either := _things(text, *form)))
         things = next((either for either in named if all(map(_CAPITAL.match, either))), ())
