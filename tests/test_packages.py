@@ -31,6 +31,7 @@ def _private(tree: ast.Module) -> tuple[set[str], set[str]]:
     return tuple({name for name in names if re.match("_(?!_)", name)} for names in (own, taken))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["server", "langchain"])
 def test_a_front_room_takes_only_public_names_from_other_rooms(name):
     names = {module: _private(ast.parse(path.read_text())) for module, path in MODULES.items()}

@@ -98,6 +98,7 @@ async def raises_or_hangs_in_the_loop(question, texts):
     return raises_or_hangs(question, texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("advisor", [raises_or_hangs, raises_or_hangs_in_the_loop])
 def test_an_advisor_that_raises_or_hangs_fails_for_its_question_alone(advisor):
     released.clear()

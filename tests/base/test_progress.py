@@ -33,6 +33,7 @@ WAITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wait", "what"), WAITS.values(), ids=WAITS)
 def test_a_long_wait_is_shown_on_a_terminal_and_nowhere_else(monkeypatch, wait, what):
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)

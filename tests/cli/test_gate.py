@@ -33,6 +33,7 @@ def gate_of(index):
     return Gate.load(index / "gate.json")
 
 
+@pytest.mark.slow
 def test_a_gate_is_made_shown_and_decides_unless_told_otherwise(run, index, questions):
     every = [*csv.DictReader(questions.read_text().splitlines())]
     asked = [one["query"] for one in every]
@@ -67,6 +68,7 @@ def test_labels_whose_passage_is_gone_are_noted(run, index, documents, tmp_path)
         assert f"1 label not in the index, first 'bees.md#{headings[3]}'" in said
 
 
+@pytest.mark.slow
 def test_an_answer_notes_once_that_the_gate_no_longer_fits(
     run, index, documents, questions, tmp_path
 ):

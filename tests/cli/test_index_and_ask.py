@@ -310,6 +310,7 @@ def test_markdown_and_text_need_no_extra(tmp_path):
     assert "bread.md" in told.stdout
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_read_are_summed_up_and_what_is_known_of_them_stays(
     run, few, words, tmp_path
 ):

@@ -85,6 +85,7 @@ AWAITED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", AWAITED)
 async def test_who_awaits_a_fit_leaves_the_threads_of_the_event_loop_to_others(way, other):
     model, index = held_index()

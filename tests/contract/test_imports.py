@@ -15,6 +15,7 @@ def run(room, before="pass"):
     return python(f"import sys; {before}; import uec_rag.{room} as adapter; print(*sys.modules)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("room", "framework"), [("langchain", "langchain_core"), ("llama_index", "llama_index")]
 )

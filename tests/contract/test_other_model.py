@@ -77,6 +77,7 @@ def nodes(model):
     return VectorStoreIndex(given, embed_model=HostedNodes(version=model))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The gate was made with another calibration")
 @pytest.mark.parametrize("words", [True, False])
 def test_a_gate_over_a_store_of_another_model_does_not_fit_and_says_so(words, tmp_path):
@@ -104,6 +105,7 @@ def test_a_gate_over_a_store_of_another_model_does_not_fit_and_says_so(words, tm
         new.with_gate(gate).search(ASKED[:1])
 
 
+@pytest.mark.slow
 def test_vectors_of_a_store_that_another_model_made_are_noticed_below_any_ensemble():
     fitted = UEC([lambda texts: [vector("ours", text) for text in texts], "bm25"])
     fitted.fit([(text.split(".")[0], text) for text in LONG])
@@ -179,6 +181,7 @@ class Quantised(Hosted):
         return (made + noise).tolist()
 
 
+@pytest.mark.slow
 def test_a_model_whose_vectors_of_a_text_differ_by_batch_is_known_again(tmp_path):
     def store(model):
         made = chroma(model)

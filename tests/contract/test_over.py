@@ -224,6 +224,7 @@ def remembering(fitted):
     return make
 
 
+@pytest.mark.slow
 def test_with_every_passage_a_candidate_it_says_what_our_own_store_says(theirs, fitted, ours):
     over = theirs.over(theirs.store(theirs.Member()), fitted, **EVERY)
     for query in QUERIES:
@@ -308,6 +309,7 @@ def test_what_cannot_be_done_from_here_is_said(theirs, fitted):
         theirs.over([store], fitted)
 
 
+@pytest.mark.slow
 def test_labels_make_a_gate_and_a_calibration_over_any_store(theirs, fitted):
     store = theirs.store(theirs.Member())
     over = theirs.over(store, fitted, candidates=20)
@@ -327,6 +329,7 @@ def lost_of(*changed):
     return [f"tavone {text}" if place in changed else text for place, text in enumerate(TEXTS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theirs", [*KINDS, LlamaIndexInChroma], indirect=True)
 def test_a_gate_knows_the_passages_of_any_store_again(theirs, fitted, tmp_path):
     def over(texts):
@@ -398,6 +401,7 @@ def test_labelled_passages_that_are_not_found_are_counted(theirs, fitted):
         Gate.from_labels(over, [TEXTS[place] for place in range(20)], far)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theirs", LISTED, indirect=True)
 def test_its_own_embedding_is_fitted_without_labels_and_only_questions_are_encoded(theirs):
     embedding = theirs.Member()

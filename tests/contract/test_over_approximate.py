@@ -88,6 +88,7 @@ STORES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:filter by", "ignore:50 candidates of FAISS")
 @pytest.mark.parametrize("kind", STORES)
 def test_a_filter_finds_what_the_index_did_not_look_at(kind):

@@ -38,6 +38,7 @@ def test_a_passage_begins_with_its_headings_and_knows_where_it_comes_from(row):
     assert [[one.id, one.text, one.metadata] for one in passages] == row["passages"]
 
 
+@pytest.mark.slow
 def test_an_id_is_that_of_the_heading_and_stays_if_sections_are_added_above(tmp_path):
     def ids(text):
         (tmp_path / "a.md").write_text(text)

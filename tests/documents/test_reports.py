@@ -80,6 +80,7 @@ def test_what_is_uncertain_or_missing_is_told(tmp_path, name, data, said):
         read(tmp_path, name, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "headings", "text"), data_of("navigation.json"))
 def test_no_name_of_navigation_removes_content(tmp_path, page, headings, text):
     document = read(tmp_path, "a.html", page)

@@ -96,6 +96,7 @@ def test_a_query_is_read_up_to_a_length_that_no_question_has():
     assert words[6000] not in named
 
 
+@pytest.mark.slow
 def test_data_in_a_text_is_one_term():
     blob = "QWxhZGRpbjpvcGVu" * 600_000
     assert len(lexical.keys_of(f"{blob} needle {blob}")) == 4

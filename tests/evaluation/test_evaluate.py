@@ -63,6 +63,7 @@ def test_without_an_answer_nothing_is_measured(full, labels):
         evaluate(full, labels)
 
 
+@pytest.mark.slow
 def test_each_question_is_encoded_once(fit_pairs, texts, labels):
     encoder = Remembering(64, "fine")
     index = index_of(UEC([encoder]).fit(fit_pairs), texts)

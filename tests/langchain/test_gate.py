@@ -67,6 +67,7 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
             assert document.metadata["uec_confidence"] == one["confidence"]
 
 
+@pytest.mark.slow
 async def test_it_routes_to_a_branch_of_its_own(gate, found):
     branches = {
         "answer": lambda one: f"answer {one['documents'][0].id}",
@@ -207,6 +208,7 @@ class TestAdvisor:
         gate = UECGate(retriever=retriever, gate=Gate(doubt=(0.0, 1.0)), advisor=advisor)
         return [found["decision"] for found in gate.batch(LABELLED[0])]
 
+    @pytest.mark.slow
     def test_a_chat_model_decides_and_what_it_does_not_say_counts_as_not_asked(self, retriever):
         alone = [f["decision"] for f in UECGate(retriever=retriever).batch(LABELLED[0])]
         assert {*alone} >= {"answer", "abstain"}

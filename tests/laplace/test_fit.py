@@ -147,6 +147,7 @@ FEW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("some", FEW)
 @pytest.mark.parametrize("structure", ["kron", "diag"])
 def test_over_many_small_fits_variance_slope_and_fresh_pairs_stay_sane(some, structure):

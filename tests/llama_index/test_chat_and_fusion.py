@@ -50,6 +50,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("action", ["answer", "clarify", "abstain"])
 async def test_in_engines_the_decision_reaches_the_response_and_the_llm(
@@ -95,6 +96,7 @@ async def test_fused_nodes_pass_the_gate(fusion, question):
         assert str(response) == ANSWER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [[48, 16], [96, 48, 16]])
 async def test_a_parent_that_all_leaves_are_merged_into_has_their_decision(fitted, texts, levels):
     parser = HierarchicalNodeParser.from_defaults(chunk_sizes=levels, chunk_overlap=0)

@@ -7,6 +7,7 @@ from llama_index.core.schema import QueryBundle, TextNode
 from uec_rag.llama_index import UECQueryEngine, UECRetriever, UECVectorStore, retriever_tool
 
 
+@pytest.mark.slow
 def test_documents_are_split_and_blank_ones_left_out(fitted, texts):
     documents = [
         Document(text=f"{texts[0]}. {texts[1]}.", id_="two"),

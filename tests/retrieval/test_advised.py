@@ -106,6 +106,7 @@ def asked(rng, count, advisor, share=0.66, *, gives_probabilities=False):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gives_probabilities", [False, True])
 @pytest.mark.parametrize("advisor", ADVISORS)
 def test_the_promise_is_kept_with_the_advisor_and_without_it(advisor, gives_probabilities):

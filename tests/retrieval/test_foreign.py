@@ -65,6 +65,7 @@ def test_a_question_is_in_the_letters_of_its_own_text_whatever_the_turns_before_
     assert "Chinese or Japanese characters" in after[1].decision.unfamiliar
 
 
+@pytest.mark.slow
 def test_words_are_not_misled_by_a_foreign_language(chinese):
     fitted = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
     result = index_of(fitted, chinese).search([chinese[0][:6]], k=4)
@@ -112,6 +113,7 @@ def test_what_a_fit_was_like_is_saved_with_it(uec, tmp_path):
     assert again.fitted.training_profile.writings == ("Latin letters",)
 
 
+@pytest.mark.slow
 def test_of_a_question_in_foreign_letters_words_alone_are_asked_what_they_think():
     uec = UEC([english(64, "fine"), "bm25"]).fit(pairs(200))
     corpus = [*passages(60, seed=3), *map(translated, passages(60, seed=4))]

@@ -275,6 +275,7 @@ def reads(monkeypatch):
     return counted
 
 
+@pytest.mark.slow
 def test_a_gate_tells_other_questions_from_those_that_it_was_made_with(full, texts):
     queries, relevant = labelled(texts, 200, seed=5)
     gate = Gate.from_labels(full, queries, relevant, max_risk=0.5)
@@ -327,6 +328,7 @@ class TestNumbers:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Gate.restore(Gate(0.5, self.GUARANTEE).metadata() | wrong)
 
+    @pytest.mark.slow
     def test_every_flipped_bit_of_a_saved_gate_is_noticed_or_changes_nothing(self, tmp_path):
         file, gate = tmp_path / "gate.json", Gate(0.5, self.GUARANTEE, stamp=Stamp("basis", "9"))
         gate.save(file)
@@ -347,6 +349,7 @@ class TestNumbers:
             found.decide(0.5, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("promise", [{"max_risk": 0.2}, {"max_risk": 0.4}, {"max_wrong": 0.05}])
 def test_one_search_makes_the_gate_of_every_promise(full, texts, promise):
     queries, relevant = labelled(texts, 100, unanswerable_rate=0.2)

@@ -166,6 +166,7 @@ def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders,
     assert there.in_corpus.mean() > elsewhere.in_corpus.mean() + 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])
 def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
     full, texts, threshold

@@ -183,6 +183,7 @@ def test_a_question_that_cannot_be_searched_whole_is_searched_in_part(full, aske
     assert (found.ids, found.decision) == (expected.ids, expected.decision)
 
 
+@pytest.mark.slow
 def test_a_filter_that_leaves_few_passages_makes_no_question_surer():
     known = pairs(200)
     index = index_of(UEC([bag_of_words(64, "fine"), "bm25"]).fit(known), [p for _, p in known])

@@ -220,6 +220,7 @@ def labelled(index, unanswerable):
     return [question for question, _ in asked], [ids for _, ids in asked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharp", [0.95, 0.6])
 @pytest.mark.parametrize("rewrites", [False, True])
 def test_with_labels_the_limit_holds_for_all_that_it_does(index, sharp, rewrites):

@@ -45,6 +45,7 @@ def test_confidence_asks_every_member_what_it_thinks_of_the_first_hit(uec):
     np.testing.assert_allclose(evidence, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_filter_hides_passages_and_changes_no_statistics(uec):
     retriever = indexed(uec)
     every = retriever.search(QUERIES, k=len(TEXTS))
@@ -124,6 +125,7 @@ def test_passages_without_words_are_found_by_the_others(uec):
     assert np.isfinite(similarities).all()
 
 
+@pytest.mark.slow
 def test_a_code_that_vectors_miss_is_found_by_its_letters():
     uec = UEC([noise, "bm25"]).fit(pairs(200))
     retriever = indexed(uec)

@@ -208,6 +208,7 @@ def test_the_description_has_examples_and_pages_need_no_token_and_load_nothing_e
     assert found["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
 
 
+@pytest.mark.slow
 async def test_others_are_answered_while_a_request_is_checked(index):
     app, turns = create_app(Retriever.load(index)), itertools.count()
 

@@ -75,6 +75,7 @@ def test_what_is_suggested_are_questions_and_headings_and_no_statements_or_code(
     assert questions_to_ask(known) == titles[1:3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("guarantee", "curve"), [("max_wrong", "wrongs"), ("max_risk", "risks")])
 def test_each_share_has_the_threshold_that_a_gate_has(client, labelled, guarantee, curve):
     found = client.post("/report", json={"k": 3}).json()
@@ -98,6 +99,7 @@ def save_gate(client, **target):
     return client.post("/gate", json={"k": 3} | target)
 
 
+@pytest.mark.slow
 def test_a_saved_gate_is_the_command_lines_and_decides_from_then_on(client, labelled):
     saved = save_gate(client, max_risk=0.2).json()
     gate = Gate.load(labelled / "gate.json")

@@ -44,6 +44,7 @@ async def told(server, tool, **arguments):
     return found.structuredContent if tool == "search" else found[1]
 
 
+@pytest.mark.slow
 async def test_an_agent_finds_tools_searches_and_reads_a_passage(index):
     [result] = Retriever.load(index).search([QUESTION], 3)
     async with over_stdio(index) as session:
@@ -189,6 +190,7 @@ HUGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "metadata"),
     [

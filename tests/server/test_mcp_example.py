@@ -18,6 +18,7 @@ async def test_an_agent_of_langchain_does_what_the_decision_says(index):
     assert said.startswith("Do you mean Title of n")
 
 
+@pytest.mark.slow
 async def test_it_names_the_nearest_passage_if_that_may_answer(tmp_path):
     texts = [
         f"The loan of a {thing} lasts two weeks." for thing in ("laptop", "camera", "projector")

@@ -104,6 +104,7 @@ def test_every_number_of_layers_meets_every_fraction(results):
     ]
 
 
+@pytest.mark.slow
 def test_the_variance_is_that_of_a_posterior_written_out(encoder, results):
     """One layer, a part: the GGN by one backward pass per pair, and the linearised variance."""
     fit, test = labelled(80, 0), labelled(40, 2)

@@ -35,6 +35,7 @@ def each_way(store: LocalStore, query: Gaussian, k: int, among: object, monkeypa
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -122,6 +123,7 @@ def test_no_similarity_is_further_off_than_its_bound(seed, width, count, longest
         assert (np.abs(product - exact) <= error[:, None]).all()
 
 
+@pytest.mark.slow
 def test_the_highest_of_each_block_and_what_was_refined_are_exact(monkeypatch):
     monkeypatch.setattr(scan, "_WAYS", (WAYS[0], WAYS[0]))
     rng = np.random.default_rng(0)
