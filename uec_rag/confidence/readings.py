@@ -21,7 +21,7 @@ from functools import cache, lru_cache
 from itertools import chain
 from operator import attrgetter
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,10 +186,10 @@ class Outline:
                 break
             depth += 1
         tells = tells or bool({self.titles[row] for row in rows} - {""})
-        starts = np.cumsum([0, *map(len, groups.values())])[:-1]
-        mass = np.add.reduceat(self.mass[[*chain(*groups.values())]], starts).tolist()
+        every = [*groups.values()]
+        mass = _reduce(np.add, self.mass, every).tolist()
         order = sorted(range(len(mass)), key=mass.__getitem__, reverse=True)
-        children = [[*groups.values()][at] for at in order]
+        children = [every[at] for at in order]
         return Node(self, children, [mass[at] / sum(mass) for at in order], depth, tells)
 
     def _tells(self, groups: Sequence[Sequence[int]], depth: int) -> bool:
@@ -347,6 +347,12 @@ def _known(name: str) -> tuple[str, frozenset[str]]:
     return plain, stems(plain).union(split_words(plain))
 
 
+def _reduce(how: np.ufunc, rows: NDArray[Any], groups: Sequence[Sequence[int]]) -> NDArray[Any]:
+    """Reduce the rows of each of some groups, none of which is empty, to one."""
+    starts = np.cumsum([0, *map(len, groups)])[:-1]
+    return how.reduceat(rows[[*chain(*groups)]], starts)
+
+
 def features(question: str, node: Node, turns: Sequence[str] = ()) -> FloatArray:
     """Compute the evidence that a question does not say which child of a node is meant, shape (5,).
 
@@ -363,8 +369,7 @@ def features(question: str, node: Node, turns: Sequence[str] = ()) -> FloatArray
     - "named": how far it says which is meant, see `_names_one`.
     """
     outline, context = node.outline, "\n".join([*turns, question])
-    starts = np.cumsum([0, *map(len, node.children)])[:-1]
-    texts = np.logical_or.reduceat(outline.in_text[[*chain(*node.children)]], starts)
+    texts = _reduce(np.logical_or, outline.in_text, node.children)
     said, square = node.said, outline.rarity**2
     lacks = (said[0] & ~said) * 1.0 + (texts[0] & ~texts)
     shared = ((said[0] & said) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)
