@@ -9,7 +9,7 @@ is for the languages with a table of follow-ups. Lists of words are in languages
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import filterfalse, islice, starmap, takewhile
 from typing import TypeAlias
 
@@ -77,6 +77,7 @@ _SENTENCES = regex.compile("[?.!,]")
 
 
 @skip_long_texts(())
+@lru_cache(4096)  # `possible_parts` asks again
 def parts_of(question: str) -> tuple[str, ...]:
     """Return the two questions or more that an English one is; () if it is one.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -82,15 +83,9 @@ def _as_spelled(query: Query) -> Iterator[Row]:
         yield query.spelled, query.turns, query.likely
 
 
-def _halves(query: Query) -> Iterator[Row]:
+def _halves(split: Callable[[str], tuple[str, ...]], query: Query) -> Iterator[Row]:
     if not query.replies:
-        for part in grammar.parts_of(query.spelled or query.text):
-            yield part, (), 1.0
-
-
-def _possible_halves(query: Query) -> Iterator[Row]:
-    if not query.replies:
-        for part in grammar.possible_parts(query.spelled or query.text):
+        for part in split(query.spelled or query.text):
             yield part, (), 1.0
 
 
@@ -114,14 +109,14 @@ def _carried_over(query: Query) -> Iterator[Row]:
 
 MAKERS: dict[Role, Callable[[Query], Iterator[Row]]] = {
     "spelled": _as_spelled,
-    "half": _halves,
-    "possible_half": _possible_halves,
+    "half": partial(_halves, grammar.parts_of),
+    "possible_half": partial(_halves, grammar.possible_parts),
     "alone": _alone,
     "carried": _carried_over,
     "latest": _since_latest,
     "written": _as_written,
 }
-"""What makes the rows of each role; of rows that are understood as well, the first is taken."""
+"""The makers of the rows of each role; of rows that are understood as well, the first is taken."""
 
 
 def phrasings(query: Query) -> list[Phrasing]:
