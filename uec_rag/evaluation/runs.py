@@ -1,4 +1,4 @@
-"""What logs tell: the decisions of any pipeline and how good they were, or what an advisor changed.
+"""Runs read from logs: the decisions of any pipeline, how good they were, what an advisor changed.
 
 A run is a question, what was decided, with what confidence, and whether that was right. Logs are
 tables (CSV) or lines of JSON, of this package, of ragas, of LangSmith or of your own; fields in

@@ -388,7 +388,7 @@ class UECQueryEngine(BaseQueryEngine):
 
     @property
     def _engine_aretrieve(self) -> Callable[..., Any]:
-        """What retrieves asynchronously, which not every engine can."""
+        """The method that retrieves asynchronously, in a thread where the engine has none."""
         return getattr(self._engine, "aretrieve", None) or in_thread(self._engine.retrieve)
 
     def _pending(

@@ -156,7 +156,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What was found for one phrasing of a question: m passages, best first.
+    """The m passages found for one phrasing of a question, best first.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Rivals:
-    """What competes with passages that are few, since the first of them would look like an answer.
+    """The competitors of passages that are few, of which the first would look like an answer.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How an index spells the words of a question."""
+"""Spelling the words of a question as an index does."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _OTHER_MODEL = (
 
 @dataclass(frozen=True)
 class Stamp(Record):
-    """What confidence depends on: settings, passages and models. What is empty is unknown.
+    """The settings, passages and models that confidence depends on; an empty field is unknown.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ SYMBOLS = ("$", "€", "£")
 """The units that are currencies."""
 
 ANY_VALUE = "#"
-"""What stands for the stem of any value."""
+"""The placeholder for the stem of any value."""
 
 
 class Token(NamedTuple):

@@ -179,7 +179,7 @@ class Schema(Record):
 
 
 class Searched(ABC):
-    """What a retriever searches: a `Store`, or a view of its passages at one moment."""
+    """An object that a retriever searches: a `Store`, or a view of its passages at one moment."""
 
     def __str__(self) -> str:
         return f"{len(self)} passages"

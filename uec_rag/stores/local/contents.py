@@ -1,4 +1,4 @@
-"""What an index holds: its passages in SQLite, its segments, and what of both is remembered."""
+"""The contents of an index: passages in SQLite, segments, and what of both is remembered."""
 
 from __future__ import annotations
 
