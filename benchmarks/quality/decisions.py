@@ -289,7 +289,7 @@ def write(model: Calibrator, ask: float) -> None:
         if isinstance(value, (list, tuple, float))
     }
     path.write_text(json.dumps({"underspecified": plain}, indent=1) + "\n", encoding="utf-8")
-    print(f"\n{path.name} written; ASK in readings.py should be {ask:.2f}")
+    print(f"\n{path.name} written; CLARIFY_FROM in readings.py should be {ask:.2f}")
 
 
 def main(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.decision import Decision, decide_again, decide_one
-from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.readings import CLARIFY_FROM, Reading
 from uec_rag.confidence.replies import (
     extract_clarifying_question,
     extract_labels,
@@ -16,7 +16,7 @@ from uec_rag.confidence.replies import (
 from uec_rag.questions.languages import SENTENCES
 
 TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
-CLEAR = ((ASK - 0.01, TWO), (0.99, TWO[:1]), (0.1, ()))
+CLEAR = ((CLARIFY_FROM - 0.01, TWO), (0.99, TWO[:1]), (0.1, ()))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_a_confidence_that_is_no_number_is_a_defect_of_ours(numbers):
         ((1.0,), (), {"threshold": np.inf}, "abstain"),
         ((0.9,), (), {"unfamiliar": "the question is in Thai"}, "answer"),
         # Underspecified, however sure its hits are, and if its readings were forgotten.
-        ((0.99, ASK), TWO, {}, "clarify"),
-        ((0.9, ASK), (), {}, "clarify"),
+        ((0.99, CLARIFY_FROM), TWO, {}, "clarify"),
+        ((0.9, CLARIFY_FROM), (), {}, "clarify"),
         # It says what it means, or can mean one thing.
         *(((0.6, unsaid), some, {}, "answer") for unsaid, some in CLEAR),
         *(((0.4, unsaid), some, {}, "abstain") for unsaid, some in CLEAR),
@@ -63,7 +63,7 @@ def test_a_question_is_asked_back_about_else_answered_above_the_threshold(
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_a_higher_threshold_answers_no_more_and_asks_back_as_before(sure, unsaid, one, other):
     low, high = (decide_one(sure, unsaid, TWO, threshold=at) for at in sorted((one, other)))
-    assert (low.action == "clarify") == (high.action == "clarify") == (unsaid >= ASK)
+    assert (low.action == "clarify") == (high.action == "clarify") == (unsaid >= CLARIFY_FROM)
     assert low.action == "answer" or high.action != "answer"
 
 

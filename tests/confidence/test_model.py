@@ -145,6 +145,7 @@ def examples(k, seed=0):
             found=np.cumsum(np.abs(hits), axis=1).astype("f4"),
             relevance=hits.astype("f4"),
             against=np.zeros(40, "f4"),
+            meant=np.ones(40, "f4"),
         ),
         relevant=relevant,
         answerable=queries[:, 0] >= -1,

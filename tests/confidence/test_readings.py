@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.helpers import data_of
 from uec_rag.base.text import About
 from uec_rag.confidence.readings import (
-    ASK,
+    CLARIFY_FROM,
     FEATURES,
     LONGEST_LABEL,
     MOST_READINGS,
@@ -202,7 +202,7 @@ def test_a_name_of_several_is_shared_however_much_is_said_unless_one_has_the_res
     question = "Who founded Elkins when, where and why?"
     assert named(question, several)["shared"] > 0.9
     assert named(question, one)["shared"] == 0
-    assert probability(question, several) > ASK > 0.3 > probability(question, one)
+    assert probability(question, several) > CLARIFY_FROM > 0.3 > probability(question, one)
     less = outline(PLACES[::-1], [("Elkins", "Arkansas"), SAID], idf=dict.fromkeys(IDF, 5.0))
     assert named("Elkins, Arkansas", less)["shared"] == 0
 
@@ -289,7 +289,7 @@ def of_products(question="How do I install it?", logits=(1, 0, 0.5, 0), folders=
 
 def test_folders_whose_passages_say_their_names_are_the_readings():
     found = of_products()
-    assert probability("How do I install it?", found, 0.6) >= ASK
+    assert probability("How do I install it?", found, 0.6) >= CLARIFY_FROM
     assert [(one.title, one.ids) for one in readings(found.split())] == [
         ("restic", ("p0", "p2")),
         ("caddy", ("p1", "p3")),

@@ -56,7 +56,8 @@ def test_it_hands_on_the_hits_the_decision_and_the_reason(gate, found):
     for question, one in zip(QUESTIONS, found, strict=True):
         assert set(one) == KEYS
         assert one["question"] == question
-        assert len(one["documents"]) == 4
+        most = 8 if one["reason_code"] == "uncertain" else 4
+        assert 4 <= len(one["documents"]) <= most
         assert all(isinstance(document, Document) for document in one["documents"])
         assert decided_at(gate.gate.threshold, one)
         assert all(candidate in one["documents"] for candidate in one["candidates"])

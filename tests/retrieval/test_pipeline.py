@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import agree, bag_of_words, data_of, found_by, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST, Examples
-from uec_rag.confidence.readings import ASK
+from uec_rag.confidence.readings import CLARIFY_FROM
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.retrieval.learn import labelled_examples, without_answers
@@ -98,7 +98,9 @@ def test_confidence_and_decision_do_not_depend_on_how_many_hits_are_asked_for(co
         np.testing.assert_allclose(fewer.in_corpus, more.in_corpus, atol=1e-6)
         width = fewer.relevance.shape[1]
         # The readings of an ambiguous question take the places of other hits.
-        kept = [row for row, each in enumerate(more.decisions) if each.underspecified < ASK]
+        kept = [
+            row for row, each in enumerate(more.decisions) if each.underspecified < CLARIFY_FROM
+        ]
         np.testing.assert_allclose(fewer.relevance[kept], more.relevance[kept, :width], atol=1e-6)
         assert fewer.decisions == more.decisions
         agree(more)

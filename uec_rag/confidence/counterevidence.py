@@ -13,7 +13,7 @@ from uec_rag.confidence.model import shipped
 
 @cache
 def learned_ratios() -> dict[str, float]:
-    """Return the log likelihood ratios: of lacks that are rare, and of siblings that fit or not."""
+    """Return the log likelihood ratios of rare lacks, and the numbers of `is_first_meant`."""
     return {name: float(value) for name, value in shipped("counterevidence.json").items()}
 
 
@@ -50,3 +50,19 @@ def counterevidence(logits: FloatArray, lacks: Sequence[float]) -> float:
     if not lacks[0]:  # as nearly always
         return 0.0
     return max(float(logits[at] - logits[0]) + one for at, one in enumerate(lacks))
+
+
+def is_first_meant(gap: float, *, resembles: bool) -> bool:
+    """Return whether the first of hits alike is likely meant by a word that none of them has.
+
+    It is if it is nearer than any other by enough: by another name for what is in it.
+
+    Parameters
+    ----------
+    gap : float
+        By how much it is nearer than the second hit, as a share of its similarity.
+    resembles : bool
+        Whether it alone has a word like the one that is lacking.
+    """
+    learned = learned_ratios()
+    return learned["gap"] * gap + learned["resembles"] * resembles > learned["least"]

@@ -12,7 +12,7 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.readings import CLARIFY_FROM, Reading
 from uec_rag.confidence.replies import (
     clarifying_list,
     clarifying_question,
@@ -46,7 +46,7 @@ _Count = Annotated[int, Meta(ge=0)]
 _NAMES = {"action": "decision", "code": "reason_code"}
 _SEARCH = (
     *("threshold", "unfamiliar", "caveat", "basis", "hits", "size", "shown", "language", "closest"),
-    "lacking",
+    *("lacking", "clarify_from"),
 )
 _COSTS = ("advice_probability", "advice_calls", "advice_tokens")
 _SELDOM = ("readings", "advice", "searched_as", "suggestions", *_COSTS)
@@ -79,6 +79,8 @@ class Decision(Record):
         P(the corpus answers several readings of the query, which does not say which is meant).
     threshold : float
         The confidence above which to answer.
+    clarify_from : float
+        The lowest P(underspecified) at which to ask for clarification.
     unfamiliar : str
         How the query differs from those that confidence was learned from; "" if it does not.
     caveat : str
@@ -107,8 +109,7 @@ class Decision(Record):
         The advisor's rewrite of the question, or the part of a message that asks, whose hits are
         those of this decision; "" if they are those of the question as it is.
     lacking : tuple of str
-        A value that the question names and no hit has, and those that statements alike have in its
-        place: 2021, then 2022 and 2023; empty if there is none.
+        Words of the question that no passage has; empty if that is not certain.
     language : str
         The code of the language of `reason`, one of `uec_rag.questions.languages.languages`.
 
@@ -125,6 +126,7 @@ class Decision(Record):
     in_corpus: _Share = field(default=1.0, compare=False)
     underspecified: _Share = field(default=0.0, compare=False)
     threshold: float = field(default=0.5, compare=False)
+    clarify_from: float = field(default=CLARIFY_FROM, compare=False)
     unfamiliar: str = ""
     basis: str = field(default="", compare=False)
     hits: _Count = field(default=0, compare=False)
@@ -188,9 +190,7 @@ class Decision(Record):
     @property
     def suggestions(self) -> tuple[Reading, ...]:
         """The closest sections, up to three, if they are near, but none answers certainly."""
-        lacks = bool(self.lacking) and self.action == "abstain"
-        is_near = lacks or _names_closest(self.action, self.code, self.readings)
-        return self.closest if is_near else ()
+        return self.closest if _names_closest(self.action, self.code, self.readings) else ()
 
     @property
     def choices(self) -> list[dict[str, Any]]:
@@ -204,6 +204,7 @@ class Decision(Record):
         fields = self._json()  # less what gates alone need
         for name in ("basis", "hits", "size", "shown", "closest", "lacking", "caveat"):
             del fields[name]
+        del fields["clarify_from"]
         for name in ("advice", "searched_as", *_COSTS):
             if not fields[name]:
                 del fields[name]
@@ -253,16 +254,21 @@ class Decision(Record):
 
 
 def needs_clarification(
-    underspecified: float, in_corpus: float, readings: Sequence[Reading], ask: float = ASK
+    underspecified: float,
+    in_corpus: float,
+    readings: Sequence[Reading],
+    clarify_from: float = CLARIFY_FROM,
 ) -> bool:
     """Return whether to ask for clarification of a question.
 
-    This is the case if P(underspecified) is at least `ask`, the question is at least half as likely
-    to be underspecified as unanswerable, and there is not just one reading: to ask in vain costs a
-    user less than to be told that there is no answer. Parameters are those of `decide_one`.
+    This is the case if P(underspecified) is at least `clarify_from`, the question is at least half
+    as likely to be underspecified as unanswerable, and there is not just one reading: to ask in
+    vain costs a user less than to be told that there is no answer.
+
+    Parameters are those of `decide_one`.
     """
     worthwhile = _COST * (1 - in_corpus) < underspecified * in_corpus
-    return underspecified >= ask and worthwhile and len(readings) != 1
+    return underspecified >= clarify_from and worthwhile and len(readings) != 1
 
 
 def _names_closest(action: Action, code: str, readings: Sequence[Reading]) -> bool:
@@ -275,6 +281,7 @@ def decide_one(
     readings: tuple[Reading, ...] = (),
     *,
     threshold: float = 0.5,
+    clarify_from: float = CLARIFY_FROM,
     in_corpus: float = 1.0,
     unfamiliar: str = "",
     language: str = ENGLISH,
@@ -300,6 +307,8 @@ def decide_one(
     threshold : float
         The confidence above which to answer, such as that of a
         `uec_rag.confidence.risk.Guarantee`.
+    clarify_from : float
+        The lowest P(underspecified) at which to ask for clarification.
 
     Examples
     --------
@@ -313,7 +322,7 @@ def decide_one(
         code = "no_question"
     elif caveat:
         pass  # uncertain
-    elif needs_clarification(underspecified, in_corpus, readings):
+    elif needs_clarification(underspecified, in_corpus, readings, clarify_from):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
         action, code = "answer", "answered"
@@ -324,16 +333,16 @@ def decide_one(
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
     if lacking and code in ("uncertain", "no_answer"):
-        value, *others, last = lacking
-        others_told = TRANSLATIONS[language]["comma"].join(others)
-        reason = sentence("absent", language, value=value, others=others_told, last=last)
-    elif closest and _names_closest(action, code, readings):
+        values = TRANSLATIONS[language]["comma"].join(f'"{visible(one)}"' for one in lacking)
+        reason = sentence("absent", language, values=values)
+    if closest and _names_closest(action, code, readings):
         titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:
         reason = _searched(reason, searched_as, language)
     told: dict[str, Any] = {"code": code, "language": language, "closest": closest}
     told |= {"lacking": lacking, "searched_as": searched_as, "caveat": caveat}
+    told["clarify_from"] = clarify_from
     if caveat and asks:
         reason = sentence("note", language, reason=reason, note=caveat)
     numbers = (confidence, in_corpus, underspecified, threshold)
@@ -358,6 +367,7 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
         return replace(decision, threshold=threshold)
     names = ["confidence", "underspecified", "readings", "in_corpus"]
     names += ["unfamiliar", "language", "closest", "lacking", "searched_as", "caveat"]
+    names += ["clarify_from"]
     told = {name: getattr(decision, name) for name in names}
     again = decide_one(**told, threshold=threshold)
     of_search = {name: getattr(decision, name) for name in ("basis", "hits", "size", "shown")}

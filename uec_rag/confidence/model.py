@@ -57,18 +57,21 @@ class Features:
         Evidence that a hit is relevant: its probit logit, and the log of its share of the softmax.
     against : array, shape (n,)
         What `counterevidence` adds to the log odds that the corpus has an answer.
+    meant : array, shape (n,)
+        P(the first hits are those that the question means), see `counterevidence.is_first_meant`.
     """
 
     in_corpus: FloatArray
     found: FloatArray
     relevance: FloatArray
     against: FloatArray
+    meant: FloatArray
 
     def row(self, row: int) -> Features:
         """Return the features of one of the questions."""
         at = slice(row, row + 1)
         found, relevance = self.found[at], self.relevance[at]
-        return Features(self.in_corpus[at], found, relevance, self.against[at])
+        return Features(self.in_corpus[at], found, relevance, self.against[at], self.meant[at])
 
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
@@ -83,6 +86,7 @@ def features(
     words: FloatArray | None = None,
     others: FloatArray | None = None,
     against: FloatArray | None = None,
+    meant: FloatArray | None = None,
 ) -> Features:
     """Compute the features of hits from their logits.
 
@@ -105,8 +109,8 @@ def features(
     others : array, shape (n, m), optional
         Logits of what competes with the few passages of a filter, padded with -inf: they are
         evidence that what it selects has no answer, and none of where an answer is.
-    against : array, shape (n,), optional
-        See `Features`; 0 by default.
+    against, meant : array, shape (n,), optional
+        See `Features`; 0 and 1 by default.
 
     Examples
     --------
@@ -136,6 +140,7 @@ def features(
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
         relevance=each.astype(single),
         against=np.zeros(len(logits), single) if against is None else against.astype(single),
+        meant=np.ones(len(logits), single) if meant is None else meant.astype(single),
     )
 
 
@@ -352,6 +357,7 @@ class Examples:
                 padded([one.found for one in own]),
                 padded([one.relevance for one in own]),
                 np.concatenate([one.against for one in own]),
+                np.concatenate([one.meant for one in own]),
             ),
             padded([part.relevant for part in parts]),
             np.concatenate([part.answerable for part in parts]),
@@ -441,8 +447,9 @@ class ConfidenceModel(Record):
         added = np.maximum(added, 0)
         alone = np.maximum(self.relevance.predict(features.relevance), added)
         alone[:, 0] = added[:, 0]
-        at_k = in_any[:, None] * np.minimum(np.cumsum(added, axis=1), 1)
-        each = in_any[:, None] * np.minimum.accumulate(alone, axis=1)
+        sure = (in_any * features.meant)[:, None]
+        at_k = sure * np.minimum(np.cumsum(added, axis=1), 1)
+        each = sure * np.minimum.accumulate(alone, axis=1)
         single = np.float32
         return Probabilities(in_any.astype(single), at_k.astype(single), each.astype(single))
 

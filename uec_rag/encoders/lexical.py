@@ -103,17 +103,30 @@ _ROMAN = {
     if ten or one
 }
 _BEHIND = _BEFORE | {roman.lower(): number for roman, number in _ROMAN.items()}
-_BEHIND |= {
+_IN_WORDS = {
     word: str(number)
     for number, words in enumerate(_COUNTED, 1)
     for word in words.partition("|")[0].split()
 }
+_BEHIND |= _IN_WORDS
+_ARTICLES = frozenset(_COUNTED[0].partition("|")[0].split())  # "one", "un", which are pronouns, too
+NUMERALS = rf"\p{{Nd}}|(?:{'|'.join(_IN_WORDS)})\b"
+"""A pattern of how a number begins."""
+
+_ORDINAL = regex.compile(r"(?<=\d)(?:st|nd|rd|th|[.,:])\Z")
 _CENTURIES = range(1900, 2100)
 _LETTER = regex.compile(r"\p{L}")
 _BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 _STRETCH = regex.compile(rf"{SPACELESS}+|(?:(?!{SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
+_OF_LANGUAGES = {
+    "de": "german",
+    "es": "spanish",
+    "fr": "french",
+    "it": "italian",
+    "pt": "portuguese",
+}
 # Scripts that determine the stemmer, at least that of a related language; Latin does not.
 _SCRIPTS = {
     "Arabic": "arabic",
@@ -212,9 +225,28 @@ def near_words(word: str) -> tuple[list[str], NDArray[np.uint64], NDArray[np.flo
     return [*made], np.array(keys, dtype=np.uint64), np.array([*made.values()], dtype=np.float32)
 
 
-def stem_of(word: str) -> str:
-    """Return the stem by which a word is counted."""
-    return next(_forms(word.casefold(), False))
+def stem_of(word: str, language: str = "en") -> str:
+    """Return the stem by which a word is counted; in a language in Latin letters, its own stem."""
+    stem, plain = next(_forms(word.casefold(), False)), without_accents(word.casefold())
+    if (own := _OF_LANGUAGES.get(language)) is None or not plain.isascii():
+        return stem
+    return without_accents(_stemmer(own).stemWord(word.casefold()))
+
+
+def numeral_of(word: str) -> str:
+    """Return the digits of a number in digits, in words or in Roman numerals; "" for none.
+
+    Examples
+    --------
+    >>> [numeral_of(word) for word in ("2,000", "2nd", "four", "third", "VI", "lamp")]
+    ['2000', '2', '4', '3', '6', '']
+    """
+    if word[:1].isdecimal():
+        return _BETWEEN.sub("", word) if _NUMBER.fullmatch(word) else _ORDINAL.sub("", word)
+    if len(word) > 1 and word in _ROMAN:
+        return _ROMAN[word]
+    folded = word.lower()
+    return "" if folded in _ARTICLES else _BEFORE.get(folded) or _IN_WORDS.get(folded, "")
 
 
 def _identifiers(text: str) -> list[str]:

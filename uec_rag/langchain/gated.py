@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, plain_document, turns
 from uec_rag.retrieval.framework import decision_on
+from uec_rag.retrieval.hits import read_by_model
 from uec_rag.retrieval.metadata import tell
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
@@ -149,10 +150,12 @@ def retriever_tool(
     """
 
     def search(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
-        return _reply(query, retriever.invoke(query, config))
+        with read_by_model():
+            return _reply(query, retriever.invoke(query, config))
 
     async def asearch(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
-        return _reply(query, await retriever.ainvoke(query, config))
+        with read_by_model():
+            return _reply(query, await retriever.ainvoke(query, config))
 
     return StructuredTool.from_function(
         search, asearch, name=name, description=description, response_format="content_and_artifact"

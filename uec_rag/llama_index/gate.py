@@ -44,6 +44,7 @@ from uec_rag.retrieval.framework import (
     refuse_unknown,
 )
 from uec_rag.retrieval.gate import Gate, check_gate
+from uec_rag.retrieval.hits import read_by_model
 from uec_rag.retrieval.metadata import KEY
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
@@ -475,11 +476,13 @@ def retriever_tool(
     check_type(retriever, BaseRetriever, "retriever", "a retriever of LlamaIndex")
 
     def search(query: str) -> dict[str, Any]:
-        nodes = either(retriever.retrieve, retriever.aretrieve)(query)
+        with read_by_model():
+            nodes = either(retriever.retrieve, retriever.aretrieve)(query)
         return _reply(query, *pending_on_nodes(nodes, None, query).finish())
 
     async def asearch(query: str) -> dict[str, Any]:
-        nodes = await retriever.aretrieve(query)
+        with read_by_model():
+            nodes = await retriever.aretrieve(query)
         return _reply(query, *pending_on_nodes(nodes, None, query).finish())
 
     read = itemgetter("text")  # by the model

@@ -119,6 +119,8 @@ def _joined(question: str) -> Iterator[tuple[str, str]]:
     text = question.strip()
     for joint in _AND.finditer(text):
         sides = text[: joint.start()], text[joint.end() :]
+        if sides[0][-1:].isdecimal() and sides[1][:1].isdecimal():
+            continue  # "between 5 and 7 kilometres"
         words = lower(sides[0])
         is_clause = words[:1] and (words[0] not in _ADVERBS or not WORDS["verbs"].isdisjoint(words))
         if is_clause and all(map(_content, sides)) and words[-1] not in _NO_ENDS:

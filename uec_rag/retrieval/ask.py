@@ -14,7 +14,7 @@ from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, with_note
 from uec_rag.confidence.model import JUDGED, SURE
-from uec_rag.confidence.readings import ASK, Reading
+from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import UnknownReading, find_readings
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import Code, sentence
@@ -170,7 +170,8 @@ def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
     goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
     for one in seen:
         asked = one.found.asked
-        if asked.role == "alone" and one.confidence > least and one.underspecified < ASK:
+        is_clear = one.underspecified < one.found.method.clarify_from
+        if asked.role == "alone" and one.confidence > least and is_clear:
             return one
         if asked.role not in HALVES:
             tells = goes_on is None or _tells(one.found, query, goes_on)
@@ -257,7 +258,7 @@ def settled_result(
     most, results = pending.gate.hits_needed(k), list[Result]()
     rows = zip(pending.decisions, pending.found, settled, strict=True)
     for before, asked, (decision, found) in rows:
-        one = replace(found, query=asked.query, decision=decision).first(most)
+        one = replace(found, query=asked.query, decision=decision).first(max(most, found.alike))
         if decision.advice_probability is not None:
             one = one.scaled(decision.confidence / max(before.confidence, 1e-7))
         results.append(one)

@@ -6,7 +6,6 @@ decide        decides, and makes the `Result` of a question
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +17,11 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
-from uec_rag.confidence.counterevidence import learned_ratios
 from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.model import JUDGED, NEAREST, UNLIKELY, WORDS, Probabilities
-from uec_rag.confidence.readings import ASK, Node, Outline, Reading
+from uec_rag.confidence.readings import Node, Outline, Reading
 from uec_rag.questions.languages import function_words
-from uec_rag.retrieval.hits import Hit, Result
+from uec_rag.retrieval.hits import HANDED, Hit, Result, is_read_by_model
 from uec_rag.retrieval.metadata import own_copy
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Found
@@ -68,9 +66,12 @@ def assess(found: Found) -> Assessment:
     asked, outline = found.asked, outline_of(found)
     sure = float(found.probabilities.confidence[0])
     unsaid, competing = readings.ambiguity(asked.text, outline, sure, asked.turns)
-    if found.words.siblings is not None:  # the question says which it means, or none is meant
-        odds = math.exp(learned_ratios()["siblings"])
-        unsaid = unsaid * odds / (unsaid * odds + 1 - unsaid)
+    if found.features.meant[0] < 1:
+        family = found.words.family
+        is_vague = (
+            family is not None and family.is_vague and not found.method.is_unlike(found.words)
+        )
+        unsaid *= is_vague  # else to ask which is meant would be in vain
     return Assessment(found, unsaid, competing)
 
 
@@ -104,8 +105,8 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
     may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
     closest = readings.closest_sections(assessed.competing) if may_abstain else []
-    lacking, others = lacking_value(found)
-    offered = meant if unsaid >= ASK else ()
+    is_exact = 0 < size <= found.looked_at  # an engine may not know its size
+    offered = meant if unsaid >= method.clarify_from else ()
     relevance = spread_to_hits(probabilities, found.numbers, found.mu)
     sure = assessed.confidence
     if offered:  # they may have taken the place of hits that confidence counts on
@@ -116,8 +117,10 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         sure,
         unsaid,
         tuple(meant),
-        closest=tuple(others or closest),
-        lacking=lacking,
+        clarify_from=method.clarify_from,
+        closest=tuple(closest),
+        # Words are counted in all passages, of which a filter may hide some.
+        lacking=found.words.unmentioned if is_exact and size == found.words.size else (),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=found.unfamiliar,
         language=language,
@@ -125,7 +128,10 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         asks=query.asks,
         caveat=method.caveat_in(language),
     )
-    kept = places_of(found, k, offered)
+    alike = 0 if offered or not is_read_by_model() else min(len(family_in(found)), HANDED)
+    kept = places_of(found, max(k, alike), offered)
+    if not offered and family_in(found):  # what is first is as near as the first was
+        relevance[kept] = relevance[found.distinct[: len(kept)]]
     return Result(
         query.said or query.text,
         replace(decision, basis=method.basis, hits=JUDGED, size=size),
@@ -133,35 +139,39 @@ def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
         found.of_encoders,
         hits_at(found, kept, relevance),
         probabilities.confidence_at_k[0],
-        exact=0 < size <= found.looked_at,  # an engine may not know its size
+        exact=is_exact,
+        alike=alike,
         why=explain(method.model.in_corpus, found.features, found.words.missing),
     )
-
-
-def lacking_value(found: Found) -> tuple[tuple[str, ...], list[Reading]]:
-    """Return a value that no hit has with those in its place, and the latter as suggestions."""
-    told = found.words.siblings
-    if told is None or not told.lacking or 0 not in told.family:
-        return (), []
-    others = told.others[: readings.MOST_CLOSEST]
-    hits = found.words.hits
-    suggested = [Reading(value, (hits[at].id,), 0.0) for value, at in others]
-    return (told.lacking, *(value for value, _ in others)), suggested
 
 
 def places_of(found: Found, k: int, meant: Sequence[Reading]) -> NDArray[np.intp]:
     """Return the positions of one question's hits: k different texts, best first.
 
     Among them are the first passages of the readings that are offered, in place of the last others.
+    A family that is not told apart is first.
     """
     columns, wanted = found.distinct, {reading.ids[0] for reading in meant}
     places = enumerate(columns.tolist() if wanted else ())
     offered = [place for place, at in places if found.passages[at].id in wanted]
     if len(offered) < 2:
-        return columns[:k]
+        alike = family_in(found)
+        others = [place for place in range(len(columns)) if place not in alike]
+        return columns[[*alike, *others][:k]]
     others = [place for place in range(len(columns)) if place not in offered]
     kept: NDArray[np.intp] = columns[sorted([*offered[:k], *others[: max(k - len(offered), 0)]])]
     return kept
+
+
+def family_in(found: Found) -> tuple[int, ...]:
+    """Return the places of hits alike that a question does not tell apart, which come first.
+
+    It is () if it does. Where nobody reads them, they stay as near as they are, unless compared.
+    """
+    family = found.words.family
+    if family is None or found.features.meant[0] == 1:
+        return ()
+    return family.members if family.operates or is_read_by_model() else ()
 
 
 def spread_to_hits(
@@ -174,8 +184,7 @@ def spread_to_hits(
     """
     values = probabilities.relevance[0][numbers]
     first = np.arange(len(values))
-    # What was put first among siblings stands for itself.
-    close = (np.abs(np.diff(mu)) <= _EQUAL) & (np.diff(numbers) >= 0)
+    close = np.abs(np.diff(mu)) <= _EQUAL
     # Compare with the first of a group, not with the previous hit: small differences add up.
     for position in np.flatnonzero(close).tolist():
         if abs(mu[position + 1] - mu[first[position]]) <= _EQUAL:

@@ -21,7 +21,7 @@ from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn
 from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.hits import SearchResult
+from uec_rag.retrieval.hits import SearchResult, read_by_model
 from uec_rag.retrieval.metadata import KEY, PARTS, hits_in, surest_decision
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.retriever import Retriever
@@ -336,7 +336,8 @@ def keeping_findings(
 
     token = _noted.set(noted)
     try:
-        yield keep
+        with read_by_model():
+            yield keep
     finally:
         _noted.reset(token)
 

@@ -18,7 +18,7 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import drift, lowest_threshold
 from uec_rag.documents.questions import questions_of
-from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.hits import Result, SearchResult, read_by_model
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.learn import sample_passages
 from uec_rag.retrieval.pending import case_of, pending_on_results
@@ -112,6 +112,10 @@ class Gate(Policy):
         Without labels: the share of all questions that is expected to get a wrong answer at most.
         It chooses `threshold`, by what kept that share on four of five other collections
         (`uec_rag.confidence.risk`). Nothing is guaranteed; `from_labels` guarantees a share.
+    clarify_from : float
+        The lowest P(underspecified) at which to ask which reading is meant: the lower, the more
+        ambiguous questions are asked back, and the more clear ones in vain, as docs/decisions.md
+        shows. With a guarantee, at most the default.
 
     Raises
     ------
@@ -268,10 +272,12 @@ class Gate(Policy):
         Returns
         -------
         SearchResult
-            The decisions in it are final. The hits of a question whose rewrite is answered are
+            The decisions in it are final. Of hits alike that a question does not tell apart, there
+            are up to eight. The hits of a question whose rewrite is answered are
             those of the rewrite, and `Decision.searched_as` is the rewrite.
         """
-        return retriever.with_gate(self).search(queries, k, **options)
+        with read_by_model():
+            return retriever.with_gate(self).search(queries, k, **options)
 
     def decide(self, result: SearchResult) -> list[Decision]:
         """Decide on each query of a result; an advisor is asked, but no rewrite is searched for.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -67,6 +69,27 @@ class Hit:
         return {self.passage.id, *(copy.id for copy in self.copies)}
 
 
+HANDED = 8
+"""The number of hits alike that a model gets, if a question does not tell them apart."""
+
+_is_read = ContextVar("_is_read", default=False)
+
+
+@contextmanager
+def read_by_model() -> Iterator[None]:
+    """Let searches of the block find up to `HANDED` hits alike, for a model that reads them."""
+    token = _is_read.set(True)
+    try:
+        yield
+    finally:
+        _is_read.reset(token)
+
+
+def is_read_by_model() -> bool:
+    """Return whether a model reads what is found."""
+    return _is_read.get()
+
+
 _UNJUDGED = "score", "mu", "model_variance", "disagreement", "sigma2", "encoders", "matched_terms"
 _SAID = (*_UNJUDGED, "relevance")
 _SAME = attrgetter("score", "relevance")  # by which parts of one hit are told from other hits
@@ -96,6 +119,9 @@ class Result:
     judged : bool
         Whether the text of the question was known. Otherwise relevance and confidence cannot be
         estimated, and `metadata` omits them.
+    alike : int
+        How many of the hits a question does not tell apart, if a model reads them; see
+        `read_by_model`.
     why : tuple of str
         What each feature of the question adds to the log odds of `in_corpus`, in words.
     """
@@ -108,6 +134,7 @@ class Result:
     confidence_at_k: FloatArray = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
     exact: bool = True
     judged: bool = True
+    alike: int = 0
     why: tuple[str, ...] = ()
 
     @property
@@ -215,14 +242,19 @@ class Result:
         hits = tuple(replace(hit, relevance=one) for hit, one in pairs)
         return replace(self, hits=hits, confidence_at_k=at_k.astype(np.float32))
 
-    def decide(self, threshold: float, k: int | None = None) -> Decision:
+    def decide(
+        self, threshold: float, k: int | None = None, clarify_from: float | None = None
+    ) -> Decision:
         """Decide at another threshold of confidence, without searching again.
 
-        `k`: number of hits to base the confidence on, `JUDGED` by default.
+        `k`: number of hits to base the confidence on, `JUDGED` by default. `clarify_from`: lowest
+        P(underspecified) at which to ask for clarification; that of the search by default.
         """
         check_threshold(threshold)
-        sure = self.confidence_at(k)
-        return decide_again(replace(self.decision, confidence=sure), threshold)
+        known = replace(self.decision, confidence=self.confidence_at(k))
+        if clarify_from is not None:
+            known = replace(known, clarify_from=clarify_from)
+        return decide_again(known, threshold)
 
     def confidence_at(self, k: int | None = None) -> float:
         """Return P(one of the first k hits answers the question); k is `JUDGED` by default."""

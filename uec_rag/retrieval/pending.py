@@ -45,7 +45,7 @@ def pending_on_results(
     """
 
     def at_threshold(found: SearchResult) -> list[Decision]:
-        return [one.decide(gate.threshold, gate.k) for one in found]
+        return [one.decide(gate.threshold, gate.k, gate.clarify_from) for one in found]
 
     def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
         assert search is not None

@@ -29,6 +29,7 @@ from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.model import JUDGED, SURE, UNLIKELY
+from uec_rag.confidence.readings import CLARIFY_FROM
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied
 from uec_rag.retrieval.stamp import OTHER_SETTINGS, Stamp
@@ -66,6 +67,7 @@ class Policy(NotCopied, Record):
     stamp: Stamp = field(default_factory=Stamp)
     confidences: tuple[float, ...] = field(default=(), repr=False)
     max_wrong: float | None = None
+    clarify_from: float = CLARIFY_FROM
 
     def __post_init__(self) -> None:
         if self.max_wrong is not None:
@@ -78,6 +80,7 @@ class Policy(NotCopied, Record):
         check_type(self.guarantee, Guarantee | None, "guarantee", "a Guarantee or None")
         low, high = self.doubt
         numbers = {"threshold": self.threshold, "rewritten": self.rewritten}
+        numbers["clarify_from"] = self.clarify_from
         for name, value in (numbers | {"doubt[0]": low, "doubt[1]": high}).items():
             if value != np.nextafter(0, -1):  # a threshold at which everything is answered
                 check_share(value, name, "a number from 0 to 1")
@@ -91,6 +94,11 @@ class Policy(NotCopied, Record):
         check_advisor(self.rewriter, "rewriter")
         if self.guarantee is None:
             return
+        if self.clarify_from > CLARIFY_FROM:
+            raise ValueError(
+                f"clarify_from: a gate with a guarantee was made where a clarifying question is "
+                f"asked from {CLARIFY_FROM}; expected at most that, got {self.clarify_from}."
+            )
         if self.ask == "always":
             raise ValueError(
                 "ask: expected 'borderline' for a gate with a guarantee, which labels gave it with "
@@ -154,7 +162,7 @@ class Policy(NotCopied, Record):
                 f"{self.k}, so its guarantee does not apply. Make a gate with k={decision.hits}."
             )
         self.check_settings([decision])
-        return decide_again(decision, threshold)
+        return decide_again(replace(decision, clarify_from=self.clarify_from), threshold)
 
     def advised(self, decision: Decision, opinion: Opinion) -> Decision:
         """Decide again, given what the advisor says of the hits of a question."""

@@ -252,7 +252,9 @@ class Retriever(FittedIndex):
             self._check_fit()
             uec, store, failed = self.uec, self.store, list[str]()
             caveat = ("fitting", "") if self._is_being_fitted else ()
-            method = replace(self._method(where), caveat=caveat)
+            method = replace(self._method(where), caveat=caveat, rarity=uec.rarity)
+            if self.gate is not None:
+                method = replace(method, clarify_from=self.gate.clarify_from)
             while True:
                 try:
                     return search_queries(uec, store, method, queries, k, options)

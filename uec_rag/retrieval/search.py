@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import numpy as np
@@ -24,7 +24,11 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
-from uec_rag.confidence.counterevidence import counterevidence, learned_ratios
+from uec_rag.confidence.counterevidence import (
+    counterevidence,
+    is_first_meant,
+    learned_ratios,
+)
 from uec_rag.confidence.model import (
     NEAREST,
     ConfidenceModel,
@@ -33,11 +37,12 @@ from uec_rag.confidence.model import (
     features,
     shipped_model,
 )
+from uec_rag.confidence.readings import CLARIFY_FROM
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, sentence
 from uec_rag.retrieval.phrasings import Phrasing
-from uec_rag.retrieval.words import Words
+from uec_rag.retrieval.words import Rarity, Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
@@ -49,6 +54,7 @@ _METHOD = 1
 Raise it with each change by which the same similarities get another confidence.
 """
 
+_HALF = 0.5  # share of the question's words that a first hit has, before anything was learned
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
@@ -71,6 +77,10 @@ class Method:
     caveat : tuple of str
         The key of a sentence on why the search is not what it usually is, and what it names; empty
         if it is.
+    rarity : callable or None
+        How rare a word is in general, see `UEC.rarity`.
+    clarify_from : float
+        The lowest P(underspecified) at which to ask for clarification.
     """
 
     fitted: Fitted
@@ -79,6 +89,12 @@ class Method:
     check_familiar: bool = True
     language: str | None = None
     caveat: tuple[str, str] | tuple[()] = ()
+    rarity: Rarity | None = field(default=None, repr=False, compare=False)
+    clarify_from: float = CLARIFY_FROM
+
+    def is_unlike(self, words: Words) -> bool:
+        """Return whether nothing was learned and the first hit lacks most of a question's words."""
+        return self.model.standardised and words.of_first < _HALF
 
     def caveat_in(self, language: str) -> str:
         """Return the caveat in a language; "" if there is none."""
@@ -282,8 +298,7 @@ def _find_in(
         ]
     hits = top, passages, numbers, distinct, to_hits
     block = Block(method, view, asked, parts, pi, *hits, unfamiliar)
-    tables = [table.tell_apart() for table in words_of(block)]
-    put_first(block, tables)
+    tables = words_of(block)
     seen = features_of(block, store, tables, rivals if len(view) < NEAREST else None)
     apart, sure = fitted.disagreement(to_hits, best, pi), method.model.probabilities(seen)
     of_encoders = fitted.encoder_coefficients(parts, pi)
@@ -399,13 +414,25 @@ def words_of(block: Block) -> list[Words]:
     return tables
 
 
-def put_first(block: Block, tables: Sequence[Words]) -> None:
-    """Put the texts first that fit a question among siblings; see `Words.tell_apart`."""
-    for places, numbers, table in zip(block.distinct, block.numbers, tables, strict=True):
-        if table.siblings is not None and table.siblings.fits:
-            order = table.siblings.order(len(table.hits))
-            places[: len(order)] = places[order]
-            numbers[:] = np.argsort(order)[numbers]
+def meant_by(method: Method, tables: Sequence[Words], mu: FloatArray) -> FloatArray:
+    """Compute P(the first hits are those that a question means, if they are near), shape (n,).
+
+    It is 1 but of a family that the question does not tell apart, unless the first of it stands
+    out; of a first hit with another name that is like the question's; and of one without half of
+    the question's words, while nothing was learned.
+
+    `mu`: similarities of different hits, best first, shape (n, m), padded with -inf.
+    """
+    meant = np.ones(len(tables), dtype=np.float32)
+    for row, table in enumerate(tables):
+        is_told, family = not method.is_unlike(table), table.family
+        if family is not None:
+            gap = float((mu[row, 0] - mu[row, 1]) / max(float(mu[row, 0]), 1e-7))
+            stands_out = is_first_meant(gap, resembles=family.resembles)
+            is_told = is_told and stands_out and not family.operates
+        if not is_told or table.misnames(method.rarity):
+            meant[row] = learned_ratios()["untold"]
+    return meant
 
 
 def features_of(
@@ -432,12 +459,7 @@ def features_of(
         # confidence model was fitted on single texts.
         to_hits = block.to_hits / mean_lengths(block)[:, :, None]
         mu = mu + ((pi * fitted.weights)[:, :, None] * (to_hits - block.to_hits)).sum(axis=1)
-    # Siblings take each other's places: what is first is as near as the first was.
     mu = np.where(positions >= 0, np.take_along_axis(mu, positions, axis=1), -np.inf)
-    for row, table in enumerate(tables):
-        if table.siblings is not None and table.siblings.fits:
-            mu[row] = np.sort(mu[row])[::-1]
-            mu[row, : len({*table.siblings.fits} & {*table.siblings.family})] = mu[row, 0]
     sigma2 = np.take_along_axis(block.top.sigma2, positions, axis=1)
     logits = (slope * mu + offset[:, None]).astype(np.float32)
     members, others = logits[:, :1], None
@@ -451,8 +473,9 @@ def features_of(
     words = np.array([table.evidence() for table in tables], dtype=np.float32)
     lacks = zip(logits / temperature, (table.lacks() for table in tables), strict=True)
     against = np.array([counterevidence(*each) for each in lacks], dtype=np.float32)
+    meant = meant_by(method, tables, mu)
     variance = slope**2 * sigma2
-    return features(logits, variance, members, temperature, words, others, against)
+    return features(logits, variance, members, temperature, words, others, against, meant)
 
 
 def with_profile(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import compress
 from math import prod
-from typing import TypeAlias, cast
+from typing import cast
 
 import numpy as np
 import regex
@@ -15,12 +15,10 @@ from uec_rag.base.text import FUNCTION_WORDS, is_abbreviation, telling_words
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.query import Query
-from uec_rag.retrieval.words import names_in
+from uec_rag.retrieval.words import Rarity, names_in
 from uec_rag.stores.base import Searched
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
-
-Rarity: TypeAlias = Callable[[str], float]
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
 _SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"”»-]|\.\w|['’](?!s\b))")

@@ -15,7 +15,7 @@ from uec_rag.base.text import SOURCE_KEYS, first_value
 from uec_rag.confidence.decision import Action
 from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
-from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.hits import Result, read_by_model
 from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter, Passage
@@ -170,9 +170,10 @@ class IndexView:
         within: Within | None = None,
     ) -> Result:
         """Search for one question, as `Retriever.search` does."""
-        return self.index.search(
-            [question], k, filter=all_of(self.filter, filter), history=[history], within=within
-        )[0]
+        with read_by_model():
+            return self.index.search(
+                [question], k, filter=all_of(self.filter, filter), history=[history], within=within
+            )[0]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
         """Return the passages with the given ids, in that order, leaving out all others."""

@@ -41,10 +41,9 @@ def explain(model: Calibrator, features: Features, missing: Sequence[str]) -> tu
     ]
     lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
     if against := round(model.slope * float(features.against[0]), 1):
-        told = "against it: the first hit lacks what the question names or compares"
-        if against > 0:
-            told = "for it: the first hit fits what the question compares or excludes"
-        lines.append(f"{told}: {against:+.1f}")
+        lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
+    if features.meant[0] < 1:
+        lines.append(f"against it: nothing tells which hit is meant: times {features.meant[0]:.2f}")
     return (f"usual question: {base:+z.1f}", *lines)
 
 

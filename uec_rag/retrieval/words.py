@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import regex
@@ -13,18 +15,24 @@ import regex
 from uec_rag.base.counts import idf
 from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, telling_words
 from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.counterevidence import learned_ratios, log_likelihood_ratio
+from uec_rag.confidence.counterevidence import log_likelihood_ratio
 from uec_rag.confidence.model import JUDGED, NEAREST
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
 from uec_rag.questions.languages import ENGLISH, function_words
+from uec_rag.retrieval.family import Family, consonants, family_of
 from uec_rag.retrieval.phrasings import Phrasing
-from uec_rag.retrieval.siblings import Siblings, siblings
 from uec_rag.stores.base import Passage
+
+Rarity: TypeAlias = Callable[[str], float]
 
 # A digit, an underscore, an inner capital, an option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
 _DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
+_DOUBLE = regex.compile(r"(\p{L})\1", regex.IGNORECASE)
+_TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.")  # before names
+_NAMES_FROM = 24.0  # rarity of words that are names, "kubectx", and not such as "refund"
+_ALIKE = 4  # letters
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
 
@@ -45,9 +53,6 @@ class Words:
         The number of passages by which words are rare.
     are_counted : bool
         Whether an encoder counts words; without one, they are evidence of readings alone.
-    siblings : Siblings or None
-        Which of the hits, as they were ranked, are statements alike, if the question tells these
-        apart. Those that fit are first in `hits`.
     """
 
     asked: Phrasing
@@ -56,7 +61,6 @@ class Words:
     idf: Mapping[str, float]
     size: int
     are_counted: bool = True
-    siblings: Siblings | None = None
 
     @classmethod
     def match(cls, asked: Phrasing, hits: Sequence[Passage], size: int) -> Words:
@@ -140,12 +144,6 @@ class Words:
         is the part of the first one's by which it has less of the other words.
         """
         rarity, none = self.content, [0.0] * len(self.hits[:JUDGED])
-        if (told := self.siblings) is not None and (told.fits or 0 in told.family):
-            fits, differs = learned_ratios()["fitting"], learned_ratios()["siblings"]
-            # An exception in other words ("accepts no animals") may be one from something else.
-            is_one_of_many = len(told.fits) < len(told.family)
-            of_fits = [fits if is_one_of_many and at in told.family else 0.0 for at in told.fits]
-            return [*of_fits, *[differs] * len(none)][: len(none)]
         if not self.are_counted or not (wanted := rarity.keys() - self.matched[0]):
             return none
         folders, costs = self._folder_names(), dict[str, float]()
@@ -179,19 +177,55 @@ class Words:
             found |= words if words <= said else words & names
         return found
 
-    def tell_apart(self) -> Words:
-        """Return the table with the hits first that the question means among statements alike."""
-        if not self.are_counted:
-            return self
-        known = {word for matched in self.matched[:NEAREST] for word in matched}
-        texts, asked = [hit.text for hit in self.hits[:NEAREST]], self.asked
-        lacks = not known >= {*self.content}
-        told = siblings(asked.text, texts, asked.language, lacks_words=lacks)
-        if told is None:
-            return self
-        order = told.order(len(self.hits))
-        hits, matched = [self.hits[at] for at in order], [self.matched[at] for at in order]
-        return replace(self, hits=hits, matched=matched, siblings=told)
+    @cached_property
+    def family(self) -> Family | None:
+        """The hits like the first one, if the question does not say which of these it means."""
+        texts = [hit.text for hit in self.hits[:NEAREST]]
+        return family_of(self.asked.text, texts, self.asked.language) if self.are_counted else None
+
+    @cached_property
+    def unmentioned(self) -> tuple[str, ...]:
+        """The names of the question, or what none of a family has, that no passage at all has."""
+        some = self.names if self.family is None else {*self.family.lacking}
+        none = (
+            idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6
+        )  # of a word that no passage has
+        texts = [hit.with_source for hit in self.hits[:NEAREST]]
+        return tuple(
+            word
+            for word, rarity in self.content.items()
+            if self.are_counted and word in some and rarity >= none
+            if not any(lexical.has_words(text, [word]) for text in texts)
+        )
+
+    def misnames(self, rarity: Rarity | None) -> bool:
+        """Return whether the first hit has a name like one of the question's, and none has that.
+
+        "Dr. Hart" is not "Dr. Harte", though both have one stem. A word of no passage that is rare
+        in English is a name as well, "prednisone" beside "Prednisolone", unless it is a spelling.
+
+        `rarity`: see `UEC.rarity`.
+        """
+        if not self.are_counted or self.asked.language != ENGLISH:
+            return False
+        first = {word.casefold() for word in WORD.findall(self.hits[0].with_source)}
+        none = idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6  # where no passage has a word
+        for word in filter(str.isalpha, self.content.keys() & {*WORD.findall(self.asked.text)}):
+            name, is_new = word.casefold(), self.content[word] >= none
+            if is_new and rarity is not None and rarity(name) >= _NAMES_FROM:
+                if any(_is_like(name, other) for other in first):
+                    return True
+            elif word in self.names and any(word in matched for matched in self.matched[:JUDGED]):
+                written = [*map(_once, (hit.with_source for hit in self.hits[:JUDGED]))]
+                if not any(lexical.has_words(text, [_once(word)]) for text in written):
+                    return True
+        return False
+
+    @property
+    def of_first(self) -> float:
+        """The share of its content words that the first hit has; 1 if it has no content words."""
+        own = self.content.keys() & self.known[0][0] if self.content else ()
+        return len(own) / len(self.content) if self.content else 1.0
 
     def share_of(self, half: Words) -> list[float]:
         """Return the share of the content of half of the question that each first hit has."""
@@ -200,6 +234,24 @@ class Words:
         total = max(sum(self.idf.get(word, 0.0) for word in said), 1e-9)
         judged = self.matched[:JUDGED]
         return [sum(self.idf.get(w, 0.0) for w in said if w in has) / total for has in judged]
+
+
+@lru_cache(512)
+def _once(text: str) -> str:
+    """Return a text with each letter of a double one once, as names are often mistyped."""
+    return str(_DOUBLE.sub(r"\1", text))
+
+
+@lru_cache(4096)
+def _is_like(name: str, other: str) -> bool:
+    """Return whether most of the letters of two names are the same, in a row.
+
+    One that ends with the other is a kind of it, and with the same consonants it is a spelling.
+    """
+    if len(other) < _ALIKE or name.endswith(other) or consonants(name) == consonants(other):
+        return False
+    same = SequenceMatcher(None, name, other, autojunk=False).find_longest_match().size
+    return same >= max(_ALIKE, min(len(name), len(other)) / 2)
 
 
 @lru_cache(4096)
@@ -227,7 +279,7 @@ def names_in(question: str, words: Collection[str], *, english: bool = True) -> 
     content = [w for w in telling_words(words, FUNCTION_WORDS) if w[:1].isalpha()]
     capital = set[str]()
     for before, word in pairwise(question.split()):
-        if before[-1] not in _ENDS:
+        if before[-1] not in _ENDS or before in _TITLES:
             capital |= {part for part in WORD.findall(word.lstrip(_MARKS)) if part[0].isupper()}
     is_title = question.split(None, 1)[0] in content and all(w[0].isupper() for w in content)
     return chosen if is_title else chosen | capital.intersection(content)

@@ -1,0 +1,171 @@
+"""Families of statements alike: which of them is meant is learned, and who reads them gets it.
+
+    python -m benchmarks.quality.families DATA [--write]
+
+Learned is when the first of a family is meant by a word that none of it has ("couch" of a sofa): by
+how much it is nearer than the second, and whether it alone has a word like that. Where it is not,
+"untold" is how often one of the first four answers. The questions are those of `logic` but
+`ordinary` and `forms`, on which the result is printed.
+
+Printed is also in how many families of twelve what fits a comparison is among four and eight hits.
+`--write` writes what was learned to `uec_rag/confidence/counterevidence.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+
+from benchmarks.quality.counterevidence import OUT
+from benchmarks.quality.logic import SETS, corpora_of
+from benchmarks.quality.shared import Data, index_of, shipped
+from benchmarks.tables import print_table
+from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
+from uec_rag.retrieval.family import family_of
+from uec_rag.retrieval.hits import read_by_model
+from uec_rag.stores.base import Passage
+
+REPORTED = ("ordinary", "forms")
+NAMES = [
+    *("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord"),
+    *("Grove", "Haven", "Indigo", "Jasper", "Kestrel", "Lagoon"),
+]
+# A statement, the step from one value to the next, and questions of which few fit.
+PLANTED = [
+    ("The {name} plan costs {n} euros a month.", 4, "Which plans cost more than {high} euros?",
+     "Which plan is the cheapest?", "plans between {low} and {next} euros"),
+    ("The {name} trail is {n} kilometres long.", 3, "Which trails are longer than {high} km?",
+     "What is the shortest trail?", "Which trails are under {next} kilometres?"),
+    ("The {name} bridge was opened in {year}.", 7, "Which bridges were opened after {late}?",
+     "Which bridge is the oldest?", "bridges opened before {early}"),
+    ("Lamp: {name}, Battery (hours): {n}", 5, "Which lamp lasts more than {high} hours?",
+     "Which lamp lasts longest?", "lamps with at most {low} hours of battery"),
+    ("The {name} room seats {n} people.", 6, "Which room seats at least {high} people?",
+     "What is the largest room?", "rooms for less than {next} people"),
+    ("The train to {name} leaves at {hour}:10.", 1, "Which trains leave after {evening}:00?",
+     "When does the last train leave?", "trains before {morning}:30"),
+    ("A pass for {name} is valid for {n} days.", 9, "Which passes are valid over {high} days?",
+     "Which pass is valid for the fewest days?", "passes of no more than {low} days"),
+    ("The {name} laptop weighs {n} grams.", 110, "Which laptops weigh over {high} grams?",
+     "What is the lightest laptop?", "Which laptop is lighter than {next} grams?"),
+    ("Parcels to {name} take {n} days.", 2, "Where do parcels take more than {high} days?",
+     "Where do parcels arrive soonest?", "Where does a parcel take less than {next} days?"),
+]  # fmt: skip
+
+
+class Case(NamedTuple):
+    """A question that tells no member of a family.
+
+    `names`: whether it has words that none of these has, and no operator. `is_first`, `is_near`:
+    whether the first hit answers it, and one of those that confidence is about.
+    """
+
+    set: str
+    gap: float
+    resembles: bool
+    names: bool
+    is_first: bool
+    is_near: bool
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    """Ask the questions of `logic`, and note those that are such."""
+    uec = shipped()
+    for name in SETS:
+        for _, language, texts, asked in corpora_of(name, folder / "logic"):
+            index = index_of(uec, [Passage(str(at), text) for at, text in enumerate(texts)])
+            found = index.search([one["q"] for one in asked], k=NEAREST)
+            for one, result in zip(asked, found, strict=True):
+                hits = sorted(result.hits, key=attrgetter("mu"), reverse=True)
+                family = family_of(one["q"], [hit.passage.text for hit in hits], language)
+                if family is None or one["right"] == "ask":
+                    continue
+                gap = (hits[0].mu - hits[1].mu) / max(hits[0].mu, 1e-7)
+                fits = [hit.passage.text in [texts[at] for at in one["passages"]] for hit in hits]
+                names = bool(family.lacking) and not family.operates
+                yield Case(name, gap, family.resembles, names, fits[0], any(fits[:JUDGED]))
+
+
+def learn(some: Sequence[Case]) -> dict[str, float]:
+    """Learn the numbers of `is_first_meant`, and of what the confidence is if it is not."""
+    named = [one for one in some if one.names]
+    features = np.array([[one.gap, one.resembles] for one in named])
+    right = np.array([one.is_first for one in named])
+    spread = np.maximum(features.std(axis=0), 1e-3)
+    counts = np.ones(len(named))
+    weights, bias = fit_logistic(features / spread, right, counts, np.zeros(2), 1.0, 0.0)
+    gap, resembles = weights / spread
+    learned = {"gap": 1.0, "resembles": resembles / gap, "least": -bias / gap}
+    learned["untold"] = np.mean([one.is_near for one in some if not meant(one, learned)])
+    return {name: round(float(of), 3) for name, of in learned.items()}
+
+
+def meant(one: Case, learned: Mapping[str, float]) -> bool:
+    """Whether the first hit is taken for what is meant; see `is_first_meant`."""
+    return (
+        one.names
+        and learned["gap"] * one.gap + learned["resembles"] * one.resembles > learned["least"]
+    )
+
+
+def planted() -> Iterator[tuple[list[str], str, set[str]]]:
+    """Yield texts of a family of twelve, a comparison, and the texts that fit it."""
+    for statement, step, *asked in PLANTED:
+        values = [step * (at + 2) for at in range(len(NAMES))]
+        texts = [
+            statement.format(name=name, n=n, year=1950 + n, hour=n + 5)
+            for name, n in zip(NAMES, values, strict=True)
+        ]
+        low, high = values[1], values[-3]
+        said = {"low": low, "next": values[2], "high": high}
+        said |= {"late": 1950 + high, "early": 1950 + values[2]}
+        said |= {"evening": high + 6, "morning": values[1] + 5}
+        for question, fit in zip(
+            asked, (texts[-2:], [texts[0], texts[-1]], texts[:2]), strict=True
+        ):
+            yield texts, question.format(**said), {*fit}
+
+
+def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
+    """Print what is learned, and how many families are handed over with what fits."""
+    warnings.simplefilter("ignore")
+    every, uec = [*cases(folder)], shipped()
+    learned = learn([one for one in every if one.set not in REPORTED])
+    rows = []
+    for name, some in (("learned from", False), ("not learned from", True)):
+        own = [one for one in every if one.names and (one.set in REPORTED) == some]
+        counts = Counter((one.is_first, meant(one, learned)) for one in own)
+        rows.append(
+            [name, str(len(own)), *(str(counts[of]) for of in product((True, False), repeat=2))]
+        )
+    heads = ["meant, taken", "meant, not taken", "not meant, taken", "not meant, not taken"]
+    print_table("The first of a family", ["questions", "n", *heads], rows)
+    print(f"\nLearned: {learned}")
+    found, total = Counter[int](), 0
+    for texts, question, fit in planted():
+        index = index_of(uec, [Passage(str(at), text) for at, text in enumerate(texts)])
+        with read_by_model():
+            hits = [hit.text for hit in index.search([question]).results[0].passages]
+        found.update(count for count in (4, 8) if fit & {*hits[:count]})
+        total += 1
+    print_table(
+        "Families of twelve",
+        ["n", "among 4", "among 8"],
+        [[str(of) for of in (total, found[4], found[8])]],
+    )
+    if write:
+        known = json.loads(OUT.read_text(encoding="utf-8")) | learned
+        OUT.write_text(json.dumps(known) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)

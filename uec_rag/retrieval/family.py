@@ -1,0 +1,295 @@
+"""Families: hits alike, of which a question does not say which it means.
+
+"The Fir hotel allows dogs.", "The Elder hotel allows dogs.": to a question that excludes, compares
+or names another value, each of a family is as near as any, and no encoder is uncertain. Which of
+them answers is not decided here: they are handed over together, as uncertain. The phrases that
+exclude and compare are the `operators` of each language in languages.toml.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import pairwise, zip_longest
+from typing import NamedTuple, TypeAlias
+
+import regex
+
+from uec_rag.base.text import HAS_SPACELESS, skip_long_texts
+from uec_rag.encoders import lexical
+from uec_rag.encoders.writing import without_accents
+from uec_rag.questions.languages import ENGLISH, function_words, tables
+
+_FEWEST, _ALIKE, _LONGEST = 3, 0.5, 400  # members, the share of their words, and their characters
+_ABBREVIATED = 3  # letters of an abbreviation
+_WORD = regex.compile(
+    r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:]\p{Nd}+)*|\p{Han}"
+    r"|(?!(?<=\p{L}['’])s\b)[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
+    regex.VERSION1,
+)
+_BEFORE_NUMBER = rf"(?=\W++(?:\p{{L}}++\W++)?+(?:{lexical.NUMERALS}))"  # "after 6", "over the 6"
+_SOME_WORDS = r"(?:\p{L}++\W++){1,3}?"  # "how many … are there"
+_NUMBER = "#"  # the stem of any number
+_VOWELS, _DOUBLED = regex.compile("[aeiouy]"), regex.compile(r"(.)\1+")
+
+_Phrases: TypeAlias = Mapping[str, regex.Pattern[str]]
+
+
+class _Word(NamedTuple):
+    """A word or a number.
+
+    `follows`: the stem before it; `before`, `behind`: those beside it that say something, or "".
+    """
+
+    text: str
+    stem: str
+    number: str
+    says: bool
+    start: int
+    follows: str = ""
+    before: str = ""
+    behind: str = ""
+
+
+class Family(NamedTuple):
+    """Hits alike that a question does not tell apart.
+
+    Attributes
+    ----------
+    members : tuple of int
+        Their places among the hits, in the order in which they are handed over.
+    lacking : tuple of str
+        The words of the question that none of them has.
+    operates : bool
+        Whether the question excludes or compares, or has a name beside part of another.
+    is_vague : bool
+        Whether it does neither, nor names another thing in the place of those of the members.
+    resembles : bool
+        Whether the first alone has a word that a lacking one may be a form of.
+    """
+
+    members: tuple[int, ...]
+    lacking: tuple[str, ...] = ()
+    operates: bool = False
+    is_vague: bool = True
+    resembles: bool = False
+
+
+@skip_long_texts(None)
+def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> Family | None:
+    """Find the family of the first text; None if there is none or the question names a member.
+
+    A question names one if it has a word that at most a quarter of the family has, or such a number
+    beside the same word: 12 kilos are not 12 euros. A number behind "more than" is a bound. If it
+    names none, it means one by an operator, or has words that none of them has.
+
+    Parameters
+    ----------
+    question : str
+    texts : sequence of m str
+        Different texts, best first.
+    language : str
+        The code of the question's.
+
+    Examples
+    --------
+    >>> prices = ("bed", 42), ("sofa", 6), ("pen", 1)
+    >>> texts = [f"The {name} costs {price} euros." for name, price in prices]
+    >>> family_of("What does the lamp cost?", texts)
+    Family(members=(0, 1, 2), lacking=('lamp',), operates=False, resembles=False)
+    >>> family_of("What costs more than 6 euros?", texts).operates
+    True
+    >>> family_of("What does the sofa cost?", texts), family_of("What costs 6 euros?", texts)
+    (None, None)
+    """
+    lines = [_words(text, language) if len(text) <= _LONGEST else () for text in texts]
+    bags = [frozenset([one.stem for one in line]) for line in lines]
+    most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
+    alike = [len(bags[0] & bag) >= _ALIKE * of for bag, of in zip(bags, most, strict=True)]
+    members = tuple([at for at, is_one in enumerate(alike) if is_one])
+    if len(members) < _FEWEST:
+        return None
+    phrases = _phrases(language)
+    # In "if it does not fit", nothing excludes.
+    asks = phrases["conditions"].split(question, 1)[0] if phrases else ""
+    found = [*phrases["phrases"].finditer(asks, overlapped=True)] if phrases else []
+    if phrases:  # of "which plant", the family may be some
+        question = phrases["wh"].sub(lambda of: " " * len(of[0]), question)
+    counts = Counter([stem for at in members for stem in bags[at]])
+    every = [one for at in members for one in lines[at]]
+    said = _words(question, language)
+    spans = [one.span() for one in found]
+    few = range(1, max(1, len(members) // 4) + 1)
+    is_named, is_other, names_other, lacking = False, False, False, list[_Word]()
+    for one in said:
+        if one.number:
+            if _is_bound(one, found, every):
+                continue
+            is_there = any(_is_same(one, other) for other in every)
+            is_named |= is_there
+        elif one.says and not any(begin <= one.start < end for begin, end in spans):
+            is_there = counts[one.stem] > 0
+            replaces = counts[one.before] in (0, *few) and _takes_a_place(one, said, every)
+            is_named |= counts[one.stem] in few
+            is_other |= replaces
+            names_other |= replaces and counts[one.stem] in few
+        else:
+            continue
+        if not is_there:
+            lacking.append(one)
+            is_other |= bool(one.number) or sum(_is_beside(one, o, counts, few) for o in every) > 1
+    if not names_other and (is_named or not (lacking or found)):
+        return None
+    forms = [any(_may_be_form(one, lines[at]) for one in lacking) for at in members]
+    return Family(
+        _in_order(said, {at: lines[at] for at in members}) if found else members,
+        tuple([one.text for one in lacking]),
+        operates=bool(found) or names_other,
+        is_vague=not (found or is_other),
+        resembles=forms[0] and not any(forms[1:]),
+    )
+
+
+def _in_order(said: Sequence[_Word], lines: Mapping[int, Sequence[_Word]]) -> tuple[int, ...]:
+    """Return the members as they are handed over, so that few of them are enough to compare.
+
+    First are those with the nearest numbers to one in the question, below and above it in turn; if
+    it has none, the extremes. Which of them fits is not decided.
+    """
+    asked = [one for one in said if one.number]
+    words = {stem for one in asked for stem in (one.before, one.behind)}
+    words |= {one.stem for one in said if one.says}
+    values = {at: _values(line, words - {"", _NUMBER}) for at, line in lines.items()}
+    if not all(values.values()):
+        return (*lines,)
+    middle = sum(map(sum, values.values())) / sum(map(len, values.values()))
+    target = _value(asked[0].number) if asked else middle
+    sides: tuple[list[tuple[float, int]], list[tuple[float, int]]] = [], []
+    for at, own in values.items():
+        nearest = min(own, key=lambda value: abs(value - target))
+        sides[nearest > target].append((abs(nearest - target), at))
+    turns = zip_longest(*(sorted(side, reverse=not asked) for side in sides))
+    return tuple(one[1] for turn in turns for one in turn if one is not None)
+
+
+def _values(line: Sequence[_Word], words: Collection[str]) -> list[float]:
+    """Return the numbers of a line beside one of some words, or else all that it has."""
+    numbers = [one for one in line if one.number]
+    beside = [one for one in numbers if not {one.before, one.behind}.isdisjoint(words)]
+    return [_value(one.number) for one in beside or numbers]
+
+
+def _value(number: str) -> float:
+    """Return the value of a number, a time or the beginning of a version."""
+    whole, _, rest = number.replace(":", ".").replace(",", ".").partition(".")
+    return float(f"{whole}.{rest.partition('.')[0]}0")
+
+
+def _is_bound(one: _Word, phrases: Sequence[regex.Match[str]], every: Sequence[_Word]) -> bool:
+    """Return whether a number is behind "more than", which no member has before it."""
+    has_it = any((one.number, one.follows) == (other.number, other.follows) for other in every)
+    return not has_it and any(phrase.end() <= one.start for phrase in phrases)
+
+
+def _is_beside(one: _Word, other: _Word, counts: Mapping[str, int], few: range) -> bool:
+    """Return whether a member's own word is behind the word that one is behind in the question."""
+    return counts[other.stem] in few and one.follows == other.follows != ""
+
+
+def _is_same(one: _Word, other: _Word) -> bool:
+    """Return whether numbers are the same beside the same word: 12 kilos are not 12 euros."""
+    if not f"{other.number}.".startswith(f"{one.number}."):  # version 2 is 2.0, too
+        return False
+    beside = {one.before, one.behind} & {other.before, other.behind} - {""}  # "the second zone"
+    sides = (one.before, other.before), (one.behind, other.behind)
+    return bool(beside) or not any(own and theirs for own, theirs in sides)
+
+
+def _takes_a_place(one: _Word, said: Sequence[_Word], every: Sequence[_Word]) -> bool:
+    """Return whether the word before a name is not what members have before it: "Clara Moss"."""
+    places = {other.before for other in every if other.stem == one.stem} - {""}
+    asked = {other.stem for other in said}
+    return bool(places) and places.isdisjoint(asked) and one.before not in ("", _NUMBER)
+
+
+def _may_be_form(one: _Word, line: Sequence[_Word]) -> bool:
+    """Return whether a word may be another form of one in a line, by its letters.
+
+    These are the initials of several ("HR"), the beginning of one, or all of its consonants:
+    "gray" and "grey", but not "methanol" and "ethanol".
+    """
+    word, others = one.text.casefold(), [other.text.casefold() for other in line if other.says]
+    initials = "".join([other[0] for other in others])
+    if one.number or not word.isalpha():
+        return False
+    if one.text.isupper() and len(word) > 1:
+        return word in initials or any(_abbreviates(word, other) for other in others)
+    return any(
+        consonants(word) == consonants(other) or _abbreviates(word, other) for other in others
+    )
+
+
+def _abbreviates(short: str, long: str) -> bool:
+    """Return whether a word begins with another, but for an ending."""
+    return (
+        len(short) >= _ABBREVIATED
+        and len(long) - len(short) >= _ABBREVIATED - 1
+        and long.startswith(short)
+    )
+
+
+@lru_cache(4096)
+def consonants(word: str) -> str:
+    """Return the consonants of a word in Latin letters, each once; a short one is kept whole."""
+    plain = without_accents(word)
+    return _DOUBLED.sub(r"\1", _VOWELS.sub("", plain)) if len(plain) > _ABBREVIATED else word
+
+
+@lru_cache(4096)
+def _words(text: str, language: str) -> tuple[_Word, ...]:
+    text, without, found = lexical.number_dates(text), _little(language), list[_Word]()
+    matches = [*_WORD.finditer(text)]
+    for one in matches:
+        word, start = one[0], one.start()
+        if word[:1] in "vV" and word[1:2].isdecimal():
+            word = word[1:]
+        number = lexical.numeral_of(word)
+        begins = start < 2 or text[start - 2] in ".?!:"
+        # "in May", "IT"
+        is_name = len(word) > 1 and (word.isupper() or (word[0].isupper() and not begins))
+        says = bool(number) or is_name or word.casefold() not in without
+        stem = _NUMBER if number else lexical.stem_of(word, language)
+        found.append(_Word(word, stem, number, says, start))
+    for at, (one, other) in enumerate(pairwise(matches)):
+        if one.end() + 1 >= other.start():
+            left, right = found[at], found[at + 1]
+            stems = [word.stem if word.says else "" for word in (left, right)]
+            found[at] = left._replace(behind=stems[1])
+            found[at + 1] = right._replace(before=stems[0], follows=left.stem)
+    return tuple(found)
+
+
+@cache
+def _little(language: str) -> frozenset[str]:
+    """Return the words that name nothing: function words, and asides such as "currently"."""
+    asides = tables()[language].get("operators", {}).get("asides", "")
+    return function_words(language).union(asides.replace(",", " ").split())
+
+
+@cache
+def _phrases(language: str) -> _Phrases:
+    """Return the expressions of what excludes or compares; empty if a language has no table."""
+    table = tables()[language].get("operators", {})
+    return {kind: _any_of(table[kind], kind) for kind in ("phrases", "conditions", "wh") if table}
+
+
+def _any_of(listed: str, kind: str) -> regex.Pattern[str]:
+    """Return the expression of phrases: whole words where words have spaces."""
+    phrases = [regex.escape(one.strip()) for one in listed.split(",")]
+    phrases = [one.replace(r"\ \#", _BEFORE_NUMBER).replace("…", _SOME_WORDS) for one in phrases]
+    joined = [one for one in phrases if HAS_SPACELESS.search(one)]
+    spaced = "|".join([one for one in phrases if not HAS_SPACELESS.search(one)])
+    noun = r"(?:\s+\p{L}*+(?!['’]))?" if kind == "wh" else ""
+    whole = rf"(?<![\p{{L}}\p{{N}}])(?:{spaced}){noun}(?![\p{{L}}\p{{N}}])"
+    return regex.compile("|".join([*([whole] if spaced else []), *joined]), regex.IGNORECASE)
