@@ -70,7 +70,7 @@ class Advice(Record):
         """
         contains = 1 - _SURE if self.verdict == "no" else _SURE
         unclear = _SURE if self.verdict == "clarify" else 1 - _SURE
-        made = Opinion(contains, unclear=unclear, verdict=self.verdict)
+        made = Opinion(contains, unclear=unclear)
         if self.verdict == "clarify":
             return replace(made, options=_as_titles(self.options))
         if self.verdict == "no":
@@ -172,7 +172,7 @@ def _as_advice(known: object) -> Advice | None:
 def _as_opinion(reply: object, case: Case) -> Opinion:
     """Convert what an advisor returned to an opinion."""
     if isinstance(reply, bool | np.bool_):
-        return Opinion(_YES, verdict="answer") if reply else Opinion(1 - _YES, verdict="no")
+        return Opinion(_YES if reply else 1 - _YES)
     if isinstance(reply, int | float | np.number) and 0 <= reply <= 1:
         return Opinion(contains=float(reply))
     advice = read_reply(reply) if isinstance(reply, str) else _as_advice(reply)

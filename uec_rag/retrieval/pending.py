@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from uec_rag.advice.ask import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import READ, Opinion, decide_as_clear
+from uec_rag.advice.opinion import READ, Opinion, apply_opinion, decide_as_clear
 from uec_rag.base.loops import run_to_end
 from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.decision import Decision
@@ -111,7 +111,7 @@ class Pending(Generic[_T]):
         opinions = await ask_advisor(gate.advisor, cases, gate.timeout)
         if gate.rewriter is None or gate.ask == "shadow":
             return opinions
-        advised = map(gate.advised, (self.decisions[row] for row in rows), opinions)
+        advised = map(apply_opinion, (self.decisions[row] for row in rows), opinions)
         declined = [decision.action == "abstain" for decision in advised]
         return await ask_rewriter(gate.rewriter, cases, opinions, declined, gate.timeout)
 
@@ -122,7 +122,7 @@ class Pending(Generic[_T]):
         """
         gate, final = self.gate, [*zip(self.decisions, self.found, strict=True)]
         said = dict(zip(self.rows, opinions, strict=True))
-        made = {row: gate.advised(self.decisions[row], one) for row, one in said.items()}
+        made = {row: apply_opinion(self.decisions[row], one) for row, one in said.items()}
         again = {} if gate.ask == "shadow" else self._search_again(said, made)
         for row, decision in made.items():
             known, found = final[row]
