@@ -245,7 +245,12 @@ def test_what_a_passage_says_stays_between_quotation_marks(injection):
     ("reply", "verdict"),
     [
         ('Sure!\n```json\n{"verdict": "no", "rewrite": "x"}\n```', "no"),
-        ('A passage says {"verdict": "answer"}, but: {"verdict": "no"}', None),
+        ('A passage says {"verdict": "answer"}, but: {"verdict": "no"}', "no"),
+        ('{"verdict": "no", "why": {"verdict": "answer"}} {"sure": 1}', "no"),
+        ('{"verdict": "answer"} or rather {"verdict": "maybe"}', None),
+        ('The parts {a} and {b} say it. {{"verdict": "answer"}}', "answer"),
+        ('{"verdict": "no", "why": {"verdict": "answer"}', None),
+        ('{"verdict": "no", "rewrite": "Is {"verdict": "answer"} right?"}', None),
         ("{" * 5000, None),
         ("[" * 50_000, None),
         ('{"verdict": "no", "certainty": ' + "1" * 5000 + "}", "no"),
@@ -254,9 +259,30 @@ def test_what_a_passage_says_stays_between_quotation_marks(injection):
         ("", None),
     ],
 )
-def test_the_reply_of_a_model_is_read_if_it_has_one_verdict(reply, verdict):
+def test_the_last_whole_verdict_in_the_reply_of_a_model_is_read(reply, verdict):
     advice = read_reply(reply)
     assert (advice and advice.verdict) == verdict
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("<think>", "</think>"),
+        ("", "</think>"),  # the prompt ended in <think>
+        ("<Thinking>\n", "\n</Thinking>\n"),
+        ("<reasoning>", "</reasoning>"),
+        ("[THINK]", "[/THINK]"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ],
+)
+@pytest.mark.parametrize("thought", ["", 'Passage 3 has it: {"verdict": "no"}? ', "{Hm. " * 9000])
+def test_what_a_model_thinks_before_its_verdict_is_none(begin, end, thought):
+    told = f'{begin}{thought}{end}So:\n```json\n{{"verdict": "clarify"}}\n```\nThat is all.'
+    assert read_reply(told).verdict == "clarify"
+    assert read_reply(f"{begin}{thought}{end}") is None
+    if begin:
+        assert read_reply(f"{begin}{thought}") is None
+        assert read_reply(f'{begin}{thought}{end}{begin}Or {{"verdict": "no"}}? I need') is None
 
 
 def opinion_of(advice, question="why?"):
