@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.files import as_path
+from uec_rag.base.loops import from_this_loop
 from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
@@ -165,7 +166,9 @@ class FittedIndex(Index):
         def begin() -> Future[None] | None:
             return own.begin(self._fit, here=False) if self._fit_is_due() else None
 
-        if (running := await asyncio.to_thread(begin)) is not None:
+        with from_this_loop():
+            running = await asyncio.to_thread(begin)
+        if running is not None:
             await asyncio.wrap_future(running)
 
     def _fit(self) -> None:
