@@ -173,6 +173,17 @@ def test_an_opinion_of_which_reading_is_meant_orders_them_and_may_clarify():
     assert clear.action == "answer"
 
 
+@pytest.mark.parametrize(
+    ("before", "unclear", "action"),
+    [(0.9, 0.4, "clarify"), (0.9, 0.05, "answer"), (0.3, 0.7, "answer"), (0.3, 0.95, "clarify")],
+)
+def test_of_which_reading_is_meant_the_search_is_evidence_too(before, unclear, action):
+    readings = (Reading("the cat", ("a",), 0.5), Reading("the engine", ("b",), 0.4))
+    meaning = ((1 - unclear) / 2,) * 2
+    opinion = Opinion(contains=0.9, unclear=unclear, meaning=meaning)
+    assert apply_opinion(decide_one(0.6, before, readings), opinion).action == action
+
+
 def verdict(*args):
     return Advice(*args).as_opinion(CASE)
 

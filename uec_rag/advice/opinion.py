@@ -21,6 +21,7 @@ READ = 10
 """The number of passages that an advisor reads."""
 
 _LEAST = 0.005  # no single answer counts for more than this and 1 - this
+_MEANT = 0.5  # what is added to the log odds that a question is ambiguous if a model is asked
 _EVEN = 0.5  # what is probable: an opinion is taken at its word, whatever the confidence
 
 
@@ -82,7 +83,8 @@ def share_of(odds: float) -> float:
 def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
     """Decide again by what an advisor says, whatever the confidence of the search.
 
-    What it does not say is as before. If it does not say whether the question is clear, as a bool
+    Only of which reading is meant, where it was asked, the search is further evidence. What it does
+    not say is as before. If it does not say whether the question is clear, as a bool
     or a number does not, a clarifying question stays. Its options are offered in place of the
     readings: one that names a reading is that reading, and another has no passages.
 
@@ -124,6 +126,8 @@ def _at_its_word(decision: Decision, opinion: Opinion) -> Decision:
     if opinion.contains is not None:
         sure = known = min(max(opinion.contains, _LEAST), 1 - _LEAST)
     unsaid = decision.underspecified if opinion.unclear is None else opinion.unclear
+    if opinion.meaning:  # of readings that the search has found: both are evidence
+        unsaid = share_of(odds_of(decision.underspecified) + odds_of(unsaid) + _MEANT)
     if opinion.options:
         count = len(opinion.options)
         readings = tuple(_reading(title, readings, count) for title in opinion.options)
