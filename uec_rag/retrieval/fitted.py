@@ -27,6 +27,7 @@ from uec_rag.stores.candidates import CandidateStore, saved_store
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.source import SourceStore
 
+_PAUSE = 2.0  # seconds after which what failed in a fit, as at a rate limit, is tried once more
 _AGAIN = 60.0  # seconds after which a fit that failed is tried again
 _log = logging.getLogger("uec_rag")
 
@@ -176,7 +177,12 @@ class FittedIndex(Index):
         own = self._own_fit
         try:
             with one_at_a_time(learn.key_of(self.uec, self.store)):
-                if (found := learn.fit_own(self.uec, self.store)) is not None:
+                try:
+                    found = learn.fit_own(self.uec, self.store)
+                except EncoderFailed:
+                    time.sleep(_PAUSE)
+                    found = learn.fit_own(self.uec, self.store)
+                if found is not None:
                     self._use_fit(*found)
         except Exception as error:
             own.not_before = time.monotonic() + _AGAIN
