@@ -199,7 +199,8 @@ def _search_chosen(
     All passages that the caller may see, but those of the readings that were not chosen, compete
     with the hits, so that a question that the corpus does not answer does not look answered. If a
     reply names none of the readings that the index has now, the question is asked back again; a
-    label passed as `within` raises UnknownReading.
+    label passed as `within` raises UnknownReading. The second such reply is not asked back: its
+    hits are those of all readings, and uncertain.
     """
     among, ruled_out, named = where, list[str](), list[Reading]()
     for choice in query.replies:
@@ -210,7 +211,9 @@ def _search_chosen(
         except UnknownReading:
             if is_label:
                 raise
-            return first
+            if not query.is_unsettled:
+                return first
+            named = [*offered]
         ids = choice
         if isinstance(choice, str):
             ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
@@ -224,7 +227,9 @@ def _search_chosen(
         return result
     # A reading is part of the corpus that a gate was made for, not another corpus.
     decision = replace(result.decision, size=0)
-    if len(named) > 1:  # asking back would repeat the same question
+    if query.is_unsettled:
+        decision = replace(decision, caveat=sentence("unsettled", decision.language))
+    if query.is_unsettled or len(named) > 1:  # asking back would repeat the same question
         clear = replace(decision, underspecified=0.0, readings=())
         decision = replace(result, decision=clear).decide(decision.threshold)
     return replace(result, decision=decision)
