@@ -25,6 +25,8 @@ from uec_rag.stores.base import Passage
 # A digit, an underscore, an inner capital, an option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
 _DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
+# The halves of a contraction, and what an apostrophe joins to a name, which are no words.
+_CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
 
@@ -73,7 +75,7 @@ class Words:
     def content(self) -> dict[str, float]:
         """The content words of the question with their idf; without those of its turns."""
         without, asked = function_words(self.asked.language), self.asked
-        said = telling_words(self.idf, without)
+        said = telling_words(self.idf, without | contracted(asked.lines))
         return {w: self.idf[w] for w in said if not asked.turns or w in asked.text}
 
     @cached_property
@@ -102,7 +104,8 @@ class Words:
         """The content words that no first hit has; only names, if there are any."""
         if not self.are_counted:
             return []
-        asked, without = self.asked, function_words(self.asked.language)
+        asked = self.asked
+        without = function_words(asked.language) | contracted(asked.lines)
         content = [word for word in self.idf if word.casefold() not in without]
         named = names_in(asked.text, content, english=asked.language == ENGLISH)
         known = {word for matched in self.matched[:JUDGED] for word in matched}
@@ -200,6 +203,21 @@ class Words:
         total = max(sum(self.idf.get(word, 0.0) for word in said), 1e-9)
         judged = self.matched[:JUDGED]
         return [sum(self.idf.get(w, 0.0) for w in said if w in has) / total for has in judged]
+
+
+def contracted(text: str) -> set[str]:
+    """Return the parts of contractions in a text, in lower case, that are not there as words.
+
+    Examples
+    --------
+    >>> sorted(contracted("Doesn't Anna's vitamin D help?")), contracted("Vitamin D's use of D")
+    (['doesn', 's', 't'], {'s'})
+    """
+    if "'" not in text and "’" not in text:
+        return set()
+    folded = text.casefold()
+    parts = {part for one in _CONTRACTED.findall(folded) for part in WORD.findall(one)}
+    return parts.difference(WORD.findall(_CONTRACTED.sub(" ", folded)))
 
 
 @lru_cache(4096)
