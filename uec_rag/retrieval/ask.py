@@ -30,6 +30,7 @@ from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 
+_SURELY_MEANT = 0.9  # probability of another spelling
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 
 _Search: TypeAlias = Callable[..., list[Result]]
@@ -136,6 +137,9 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
     """Decide on a question of which some phrasings found something."""
     chosen = choose(query, seen)
     result = decide(chosen, query, k, size)
+    if chosen.found.asked.role == "spelled" and _is_vain(result.decision, chosen):
+        written = (one for one in seen if one.found.asked.role == "written")
+        result = decide(next(written, chosen), query, k, size)
     halves = [one for one in seen if one.found.asked.role in HALVES]
     may_be_one = any(half.found.asked.role == "possible_half" for half in halves)
     if halves and (not may_be_one or _are_two(chosen, halves)):
@@ -143,6 +147,15 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
         texts = [half.found.asked.text for half in halves]
         result = cover(result, own, texts, k, len(halves) if may_be_one else JUDGED)
     return result
+
+
+def _is_vain(decision: Decision, spelled: Assessment) -> bool:
+    """Return whether other words are searched for in vain: what they find is no answer.
+
+    Where they are surely meant, what is found may be handed over.
+    """
+    is_sure = spelled.found.asked.prior > _SURELY_MEANT and decision.code == "uncertain"
+    return decision.action == "abstain" and not is_sure
 
 
 def _nothing(method: Method, query: Query, code: Code) -> Result:
