@@ -12,11 +12,12 @@ the model had failed.
 
 Right are decisions as in `first_week.py`: for a question that is asked back, answered with a
 passage that the list names among the four hits, or left alone. "Verdicts" leaves the rewrites out,
-"a fifth wrong" replaces a fifth of the verdicts by another one at random (mean of ten draws), and
-"also before each answer" is `ask="always"`. Beside them: what becomes of the ambiguous questions,
-by what the advisor says of them. With --data, the later turns of conversations that depend on
-earlier ones are searched with the turns, and with the rewrite that a person wrote: of none, of
-those in doubt, and of all; nDCG@10 and the share rewritten.
+"a fifth wrong" replaces a fifth of the verdicts by another one at random (mean of ten draws), "a
+probability" is whether the verdict is "answer", as 0.97 or 0.03, with noise in the log odds of a
+standard deviation (ten draws), and "also before each answer" is `ask="always"`. Beside them: what
+becomes of the ambiguous questions, by what the advisor says of them. With --data, the later turns
+of conversations that depend on earlier ones are searched with the turns, and with the rewrite that
+a person wrote: of none, of those in doubt, and of all; nDCG@10 and the share rewritten.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -38,10 +40,11 @@ from benchmarks.quality.first_week import KINDS, corpora_of
 from benchmarks.quality.shared import TABLES, Manuals, index_of, is_found, read_tables, shipped
 from benchmarks.tables import print_table
 from uec_rag import Advice, Gate
+from uec_rag.advice.opinion import odds_of, share_of
 from uec_rag.retrieval.hits import Result
 
 VERDICTS = ("answer", "clarify", "no")
-Advisor = Callable[[str, Sequence[str]], Advice | None]
+Advisor = Callable[[str, Sequence[str]], Advice | float | None]
 
 
 def right(row: dict[str, str], result: Result) -> bool:
@@ -71,6 +74,19 @@ def erring(replies: Mapping[str, Advice], seed: int) -> Advisor:
         for question, advice in replies.items()
     }
     return lambda question, texts: changed.get(question)
+
+
+def probabilities(replies: Mapping[str, Advice], noise: float, seed: int) -> Advisor:
+    """Whether the replies say "answer", as probabilities with noise in their log odds."""
+
+    def share(question: str, texts: Sequence[str]) -> float | None:
+        reply = replies.get(question)
+        if reply is None:
+            return None
+        odds = odds_of(0.97 if reply.verdict == "answer" else 0.03)
+        return share_of(odds + random.Random(f"{seed} {question}").gauss(0, noise))
+
+    return share
 
 
 def shares(
@@ -151,9 +167,14 @@ def main(
         "also before each answer": Gate(advisor=known, ask="always"),
     }
     table = [[name, *shares(rows, *decided(gate))] for name, gate in ways.items()]
-    draws = [shares(rows, *decided(Gate(advisor=erring(replies, seed)))) for seed in range(10)]
-    means = np.array(draws, dtype=float).mean(axis=0)
-    table.insert(3, ["a fifth wrong", *(f"{mean:.2f}" for mean in means)])
+    noisy = {
+        f"a probability, noise {noise}": partial(probabilities, replies, noise)
+        for noise in (0, 2, 4)
+    }
+    for name, drawn in {"a fifth wrong": partial(erring, replies), **noisy}.items():
+        draws = [shares(rows, *decided(Gate(advisor=drawn(seed)))) for seed in range(10)]
+        means = np.array(draws, dtype=float).mean(axis=0)
+        table.append([name, *(f"{mean:.3f}" for mean in means)])
     head = ["", *KINDS, "mean", "wrong answers", *(f"calls, {kind}" for kind in (*KINDS, "all"))]
     print_table("Right, and calls a question", head, table)
     table = fates(rows, *decided(ways["with rewrites"]), replies)

@@ -26,21 +26,21 @@ def failures(advisor, questions, timeout=5.0):
     return [opinion.failure for opinion in asked(advisor, questions, timeout)]
 
 
-YES = Opinion(0.95, verdict="answer")
+YES = Opinion(0.95)
 """What a true is taken for."""
 
 
 @pytest.mark.parametrize(
     ("reply", "opinion"),
     [
-        (Advice("clarify"), Opinion(0.97, unclear=0.97, verdict="clarify")),
+        (Advice("clarify"), Opinion(0.97, unclear=0.97)),
         (True, YES),
-        (np.False_, Opinion(1 - 0.95, verdict="no")),
+        (np.False_, Opinion(1 - 0.95)),
         (
             {"verdict": "no", "options": None, "rewrite": None},
-            Opinion(1 - 0.97, unclear=1 - 0.97, verdict="no"),
+            Opinion(1 - 0.97, unclear=1 - 0.97),
         ),
-        ('{"verdict": "answer"}', Opinion(0.97, unclear=1 - 0.97, verdict="answer")),
+        ('{"verdict": "answer"}', Opinion(0.97, unclear=1 - 0.97)),
     ],
 )
 def test_what_an_advisor_returns_is_read_into_probabilities(reply, opinion):
@@ -59,7 +59,7 @@ def test_a_number_is_a_probability(share):
 def test_an_advisor_may_name_a_passage(number, named):
     told = json.dumps({"verdict": "answer", "passage": number})
     [advice] = asked(lambda question, texts: told, ["why?"])
-    assert (advice.verdict, advice.passage) == ("answer", named)
+    assert (advice.contains, advice.passage) == (0.97, named)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,12 @@ def test_what_a_passage_says_stays_between_quotation_marks(injection):
     ("reply", "verdict"),
     [
         ('Sure!\n```json\n{"verdict": "no", "rewrite": "x"}\n```', "no"),
-        ('A passage says {"verdict": "answer"}, but: {"verdict": "no"}', None),
+        ('A passage says {"verdict": "answer"}, but: {"verdict": "no"}', "no"),
+        ('{"verdict": "no", "why": {"verdict": "answer"}} {"sure": 1}', "no"),
+        ('{"verdict": "answer"} or rather {"verdict": "maybe"}', None),
+        ('The parts {a} and {b} say it. {{"verdict": "answer"}}', "answer"),
+        ('{"verdict": "no", "why": {"verdict": "answer"}', None),
+        ('{"verdict": "no", "rewrite": "Is {"verdict": "answer"} right?"}', None),
         ("{" * 5000, None),
         ("[" * 50_000, None),
         ('{"verdict": "no", "certainty": ' + "1" * 5000 + "}", "no"),
@@ -254,9 +259,30 @@ def test_what_a_passage_says_stays_between_quotation_marks(injection):
         ("", None),
     ],
 )
-def test_the_reply_of_a_model_is_read_if_it_has_one_verdict(reply, verdict):
+def test_the_last_whole_verdict_in_the_reply_of_a_model_is_read(reply, verdict):
     advice = read_reply(reply)
     assert (advice and advice.verdict) == verdict
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("<think>", "</think>"),
+        ("", "</think>"),  # the prompt ended in <think>
+        ("<Thinking>\n", "\n</Thinking>\n"),
+        ("<reasoning>", "</reasoning>"),
+        ("[THINK]", "[/THINK]"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ],
+)
+@pytest.mark.parametrize("thought", ["", 'Passage 3 has it: {"verdict": "no"}? ', "{Hm. " * 9000])
+def test_what_a_model_thinks_before_its_verdict_is_none(begin, end, thought):
+    told = f'{begin}{thought}{end}So:\n```json\n{{"verdict": "clarify"}}\n```\nThat is all.'
+    assert read_reply(told).verdict == "clarify"
+    assert read_reply(f"{begin}{thought}{end}") is None
+    if begin:
+        assert read_reply(f"{begin}{thought}") is None
+        assert read_reply(f'{begin}{thought}{end}{begin}Or {{"verdict": "no"}}? I need') is None
 
 
 def opinion_of(advice, question="why?"):

@@ -24,7 +24,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from tests.helpers import VAGUE, namesakes
 from uec_rag import UEC, Advice, Gate
 from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import apply_opinion, shipped_opinion_model
+from uec_rag.advice.opinion import apply_opinion
 from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.readings import Reading
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
@@ -125,7 +125,7 @@ advice = st.builds(Advice, st.sampled_from(["answer", "clarify", "no"]), st.tupl
 def test_any_decision_is_read_as_it_was_told(decision, said, way, threshold):
     if said is not None:
         opinion = said.as_opinion(Case("which?", []))
-        decision = apply_opinion(decision, opinion, shipped_opinion_model(), 0.5)
+        decision = apply_opinion(decision, opinion)
     told = {f"uec_{key}": value for key, value in decision.findings().items()} | {"page": 7}
     back = surest_decision([WAYS[way](told)])
     assert back.findings() == decision.findings()

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -209,6 +211,51 @@ def test_a_fit_whose_service_fails_is_tried_again_and_ends_no_search():
     index._own_fit.not_before = 0.0  # a minute later
     index.search(ASKED)
     assert index.uec.is_fitted
+
+
+def test_one_failed_call_of_a_service_is_repeated_within_the_fit():
+    model, failures = bag_of_words(16, "limited"), []
+
+    def limited(texts):
+        if failures:
+            raise failures.pop()
+        return model(texts)
+
+    index = Retriever(UEC([limited, "bm25"]))
+    index.add(TEXTS)
+    failures.append(ConnectionError("429"))
+    index.search(ASKED)
+    assert not failures
+    assert index.uec.is_fitted
+
+
+ENDS = """
+import sys, threading
+from tests.retrieval.test_own_fit import TEXTS
+from uec_rag import UEC, Retriever
+from uec_rag.encoders import load_encoder
+
+known, begun, is_added = load_encoder("arctic-embed-s"), threading.Event(), threading.Event()
+
+def local(texts):  # a model whose library is in C++
+    if is_added.is_set() and len(texts) > 20:
+        begun.set()
+        for n in range(1000):
+            known.encode([f"{texts[0]} {n}"], "passage")
+    return [known.encode([text], "query").embedding[0] for text in texts]
+
+index = Retriever(UEC([local, "bm25"]), fit="background")
+index.add(TEXTS)
+is_added.set()
+index.search(["What is the first?"])
+begun.wait()
+sys.exit(7)
+"""
+
+
+def test_a_process_that_ends_beside_a_fit_ends_with_its_own_code():
+    ended = subprocess.run([sys.executable, "-c", ENDS], check=False, capture_output=True)
+    assert (ended.returncode, b"terminate" in ended.stderr) == (7, False)
 
 
 def test_progress_is_logged_at_info(caplog):

@@ -75,6 +75,31 @@ class AwaitedStore(InMemoryVectorStore):
         return InMemoryVectorStore.get_by_ids(self, ids)
 
 
+class RefusingStore(AwaitedStore):
+    """As PGVector in async mode."""
+
+    def similarity_search(self, *_, **__):
+        raise AssertionError("This method must be called without async_mode")
+
+    similarity_search_by_vector = similarity_search
+
+    def get_by_ids(self, ids, /):
+        raise ValueError("Attempting to use a sync method")
+
+    asimilarity_search = AwaitedStore.asimilarity_search
+    asimilarity_search_by_vector = AwaitedStore.asimilarity_search_by_vector
+    aget_by_ids = AwaitedStore.aget_by_ids
+
+
+class StoreWithoutClient(InMemoryVectorStore):
+    """One that was made without its asynchronous client, as LlamaIndex's for Qdrant may be."""
+
+    async def asimilarity_search(self, *_, **__):
+        raise ValueError("Async client is not initialized!")
+
+    asimilarity_search_by_vector = aget_by_ids = asimilarity_search
+
+
 class PlainStore(InMemoryVectorStore):
     asimilarity_search = VectorStore.asimilarity_search
 
@@ -126,6 +151,20 @@ class AwaitedNodeStore(SimpleVectorStore):
     async def aquery(self, query, **options):
         _noting[-1].note()
         return SimpleVectorStore.query(self, query, **options)
+
+
+class RefusingNodeStore(AwaitedNodeStore):
+    def query(self, *_, **__):
+        raise AssertionError("This method must be called without async_mode")
+
+    aquery = AwaitedNodeStore.aquery
+
+
+class NodeStoreWithoutClient(SimpleVectorStore):
+    stores_text: bool = False
+
+    async def aquery(self, *_, **__):
+        raise ValueError("Async client is not initialized!")
 
 
 class PlainNodeStore(SimpleVectorStore):
@@ -208,6 +247,32 @@ async def test_it_works_in_both_ways_and_in_the_loop_of_the_caller_or_a_thread(k
             assert threading.main_thread() not in loops.seen
         again = hits(await asyncio.to_thread(call, ASKED))
         assert [text_of(hit) for hit in again] == [text_of(hit) for hit in found]
+
+
+@pytest.mark.parametrize("cls", [RefusingStore, StoreWithoutClient])
+async def test_awaited_a_method_of_a_store_comes_first_and_the_other_where_it_fails(cls):
+    loops = Loops()
+    assert await UECRetriever.over(filled(cls, loops)).ainvoke(ASKED)
+    assert {*loops.seen} <= {asyncio.get_running_loop()}
+
+
+@pytest.mark.parametrize("cls", [RefusingNodeStore, NodeStoreWithoutClient])
+async def test_awaited_a_method_of_a_node_store_comes_first_and_the_other_where_it_fails(cls):
+    loops = Loops()
+    assert await llama_index.UECRetriever.over(node_index(cls, loops), WORDS).aretrieve(ASKED)
+    assert {*loops.seen} <= {asyncio.get_running_loop()}
+
+
+async def test_a_failure_in_both_ways_is_told_as_it_was_first():
+    class Failing(StoreWithoutClient):
+        def similarity_search(self, *_, **__):
+            raise AssertionError("await it")
+
+        similarity_search_by_vector = similarity_search
+
+    over = UECRetriever.over(filled(Failing, Loops()), fit=False)
+    with pytest.raises(ValueError, match="Async client is not initialized"):
+        await over.ainvoke(ASKED)
 
 
 async def test_a_postprocessor_judges_nodes_that_were_awaited():

@@ -124,3 +124,81 @@ def test_a_store_that_cannot_be_asked_otherwise_is_not_said_to_have_nothing():
     small.add_texts([ANSWER], [{"tenant": 1}])
     nothing = UECRetriever.over(small, Words(), fit=False).index
     assert nothing.search([ASKED], filter={"tenant": 7})[0].decision.code == "nothing_found"
+
+
+class Capped(Few):
+    """A store that refuses to return more than it has, as scikit-learn's does, or than a limit."""
+
+    def __init__(self, most=1000):
+        super().__init__()
+        self.most, self.asked = most, []
+
+    def similarity_search(self, query, k=4, **kwargs):
+        self.asked.append(k)
+        if k > min(self.most, len(self.documents)):
+            raise ValueError(f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}")
+        near = np.array(self.vectors) @ Words().embed_query(query)
+        return [self.documents[at] for at in np.argsort(-near, kind="stable")[:k]]
+
+
+def capped(size, most=1000):
+    store = Capped(most)
+    store.add_texts(
+        [*(f"golugo {n}" for n in range(size - 1)), ANSWER],
+        OF_FEW[:1] * (size - 1) + [{"tenant": 9}],
+    )
+    return store, UECRetriever.over(store, Words(), fit=False).index
+
+
+@pytest.mark.parametrize("size", [1, 12, 49, 51, 96, 300])
+@pytest.mark.parametrize("where", [None, {"tenant": 9}])
+def test_a_store_that_refuses_more_than_it_has_is_asked_for_all(size, where, recwarn):
+    store, index = capped(size)
+    for _ in range(2):
+        [one] = index.search([ASKED], filter=where)
+        assert one.passages[0].text == ANSWER
+    assert not [one for one in recwarn if "filtered here" in str(one.message)]
+    store.asked.clear()
+    index.search([ASKED], filter=where)
+    assert len(store.asked) <= 6  # how many it gives is known
+
+
+def test_of_a_store_with_a_limit_as_many_are_filtered_which_is_said_once(recwarn):
+    _, index = capped(400, most=100)
+    for _ in range(2):
+        [one] = index.search([ASKED], filter={"tenant": 9})
+        assert one.passages[0].text == ANSWER
+    [said] = [str(one.message) for one in recwarn if "filtered here" in str(one.message)]
+    assert "returns 100 passages of 1000" in said
+    assert "100 of its passages were looked at" in said
+
+
+def test_a_store_that_has_grown_is_asked_for_more():
+    store, index = capped(5)
+    index.search([ASKED])
+    store.add_texts([f"{ANSWER} {n}" for n in range(40)], [{}] * 40)
+    assert len(index.search([ASKED], 40)[0].passages) == 40
+
+
+def test_a_store_that_fails_is_not_asked_time_and_again():
+    store, index = capped(5, most=0)
+    with pytest.raises(ValueError, match="n_neighbors = 50"):
+        index.search([ASKED])
+    assert store.asked == [50, 1]
+
+
+async def test_postgres_in_async_mode_is_awaited():
+    store = PGVector(
+        Words(),
+        connection=address("psycopg"),
+        collection_name=uuid.uuid4().hex,
+        async_mode=True,
+    )
+    await store.aadd_texts(
+        [*(f"golugo {n}" for n in range(60)), ANSWER], ids=[*map(str, range(61))]
+    )
+    over = UECRetriever.over(store, fit=False)
+    found = await over.ainvoke(ASKED)
+    assert found[0].page_content == ANSWER
+    assert (await over.ainvoke(ASKED, filter={"$id": ["3"]}))[0].id == "3"
+    await store._async_engine.dispose()

@@ -91,6 +91,26 @@ def test_an_embedding_that_leaves_out_its_models_prompts_is_told_of_them(
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize("other", ["query", "passage"])
+def test_an_embedding_that_uses_one_of_its_models_two_parts_is_told_of_the_other(
+    tiny, tmp_path, name, other
+):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Router
+
+    first, second = [*tiny()], [*tiny(dense={"out_features": 16})]
+    used = "document" if other == "query" else "query"
+    SentenceTransformer(
+        modules=[Router.for_query_document(first, second, default_route=used)]
+    ).save(str(tmp_path / "parts"))
+    lost = "queries" if other == "query" else "passages"
+    said = rf"{name} embeds {lost} without the part for {lost}, of two.* pass the model itself"
+    with pytest.warns(UserWarning, match=said) as told:
+        BlackBoxEncoder(WRAPPERS[name](str(tmp_path / "parts")))
+    assert len(told) == 1
+
+
 def test_an_embedding_that_has_its_models_prompts_is_silent(saved):
     plain = str(saved("plain"))
     own = str(saved("own", prompts={"query": "query ", "document": "passage "}))

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit, logit
 
 from uec_rag import Gate
-from uec_rag.advice.opinion import Opinion, OpinionModel
+from uec_rag.advice.opinion import Opinion
 from uec_rag.confidence.decision import decide_one
 from uec_rag.retrieval.gate import advised_thresholds
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
@@ -18,8 +18,8 @@ from uec_rag.retrieval.pending import pending_on_results
 from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Passage
 
-YES = Opinion(0.97, unclear=0.03, verdict="answer")
-NO = Opinion(0.03, unclear=0.03, rewrite="again", verdict="no")
+YES = Opinion(0.97, unclear=0.03)
+NO = Opinion(0.03, unclear=0.03, rewrite="again")
 FAILED = Opinion(failure="it failed")
 
 
@@ -139,6 +139,9 @@ CASES = [
     (found(0.6, True), NO, found(0.91, True), 0.0, 0.5),  # a right rewrite
     (found(0.6, True), NO, found(0.91, False), 0.6, 0.6),  # a wrong one
     (found(0.6, True), NO, found(0.84, False), 0.0, 0.5),
+    (found(0.6, False), Opinion(0.7), None, 0.6, 0.6),  # a wrong probability
+    (found(0.6, False), Opinion(0.4), None, 0.0, 0.6),
+    (found(0.6, False), Opinion(unclear=0.1), None, 0.6, 0.6),  # nothing of the answer
 ]
 
 
@@ -147,17 +150,6 @@ def test_one_wrong_answer_of_nine_sets_the_threshold(first, said, again, low, al
     others = [Question(found(0.5, True), YES)] * 8
     gate = thresholds([*others, Question(first, said, again)], 0.1)
     assert gate.threshold == pytest.approx(alone, abs=1e-6)
-    assert gate.advised_threshold == pytest.approx(low, abs=1e-6)
     assert gate.doubt == pytest.approx((max(0.05, low), max(0.85, alone)), abs=1e-6)
     assert gate.rewritten == pytest.approx(0.85)
     assert gate.guarantee.threshold == gate.threshold
-
-
-def test_a_probability_is_compared_with_the_threshold_after_it_is_weighed():
-    model = OpinionModel(confidence=0.5, contains=1.0, bias=0.0)
-    others = [Question(found(0.5, True), Opinion(0.9))] * 8
-    gate = thresholds([*others, Question(found(0.6, False), Opinion(0.7))], 0.1, opinion=model)
-    assert gate.advised_threshold == pytest.approx(model.probability(0.6, 0.7), abs=1e-6)
-    assert gate.doubt == (0.05, 0.85)
-    answered, wrong = decided(gate, others)
-    assert (answered.sum(), wrong.sum()) == (8, 0)

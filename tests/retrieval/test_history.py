@@ -7,7 +7,8 @@ import pytest
 
 from examples.chat import PASSAGES
 from tests.helpers import assert_same_bits, data_of, index_of
-from uec_rag import UEC
+from uec_rag import UEC, Gate
+from uec_rag.confidence.replies import UnknownReading
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore
 
@@ -145,6 +146,37 @@ def test_a_reply_that_names_none_is_searched_among_the_other_passages(chat, aske
     assert found.decision.action != "answer"
     [only] = chat.search(["neither"], history=[asked], filter={"$id": [*refused]})
     assert (only.ids, only.decision.action) == ([], "abstain")
+
+
+@pytest.mark.parametrize("replies", [["the zipped one"] * 2, ["for backups", "a quick one"]])
+def test_the_second_reply_that_chooses_nothing_is_not_asked_back(chat, asked, replies):
+    turns, [offered] = asked, chat.search([VAGUE])
+    [first] = chat.search(replies[:1], history=[turns])
+    assert first.decision.clarifying_question == asked[1]
+    turns = [*turns, replies[0], asked[1]]
+    [second] = chat.search(replies[1:], history=[turns])
+    assert (second.decision.action, second.decision.code) == ("abstain", "uncertain")
+    assert "did not become clear" in second.decision.reason
+    assert {*second.ids} == {id for one in offered.decision.readings for id in one.ids}
+    assert Gate(0.01).search(chat, replies[1:], history=[turns]).decisions[0].code == "uncertain"
+    [chosen] = chat.search(["rsync"], history=[turns])
+    assert (chosen.ids, chosen.decision.action) == (["rsync"], "answer")
+
+
+@pytest.mark.parametrize("reply", ["No clue, sorry!", "up to you", "Ich weiß es nicht", "neither"])
+def test_who_does_not_know_what_to_add_is_not_asked_again(chat, reply):
+    [found] = chat.search([reply], history=[[VAGUE, "What exactly do you mean?"]])
+    assert (found.decision.action, found.decision.code) == ("abstain", "uncertain")
+
+
+@pytest.mark.parametrize("said", ["the zipped one", "Hm.", "for backups"])
+@pytest.mark.parametrize("within", ["git push", "2"])
+def test_within_names_the_reading_whatever_was_replied(chat, asked, said, within):
+    [expected] = chat.search([within], history=[asked])
+    [found] = chat.search([said], history=[asked], within=within)
+    assert (found.ids, found.decision) == (expected.ids, expected.decision)
+    with pytest.raises(UnknownReading, match="'tar'"):
+        chat.search([said], history=[asked], within="tar")
 
 
 def test_a_label_that_is_none_any_more_is_asked_back_about_again(chat, asked):

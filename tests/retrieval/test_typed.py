@@ -8,6 +8,7 @@ from tests.helpers import data_of, index_of
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.phrasings import MAKERS, phrasings
 from uec_rag.retrieval.query import LONGEST_QUERY, Query
+from uec_rag.retrieval.spelling import spell
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore
 
@@ -485,3 +486,38 @@ def test_a_question_with_its_reply_is_an_answer(uec):
     index = index_of(uec, [*SHOP["texts"], "How do I return a parcel? Print the label."])
     [decision] = index.search(["How do I return a parcel?"]).decisions
     assert (decision.action, decision.confidence > 0.9) == ("answer", True)
+
+
+RENTAL = [
+    "The steam engine runs on Sundays.",
+    "A sailing boat costs 40 euros an hour.",
+    "The care of the garden is in the hands of Mr Reed.",
+    "The fond of a sauce is made of bones.",
+    "The hawk show begins at noon.",
+    "Tickets for the museum are sold at the gate.",
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "spelled"),
+    [
+        ("How do I carve a pumpkin?", ""),  # no "care"
+        ("Why do people fold napkins?", ""),  # no "fond"
+        ("When does the musem open?", "museum"),
+        ("Where are tickts sold?", "tickets"),
+    ],
+)
+def test_a_word_that_the_model_knows_is_no_other_word(uec, question, spelled):
+    [asked] = spell([Query.parse(question)], index_of(uec, RENTAL).store, uec.rarity)
+    assert spelled in asked.spelled
+    assert bool(asked.spelled) == bool(spelled)
+
+
+@pytest.mark.parametrize(
+    "question", ["How do I darn a hole in a soc?", "Who rescued the sailng cat?"]
+)
+def test_of_what_is_refused_nothing_is_said_in_another_spelling(uec, question):
+    [found] = index_of(uec, RENTAL).search([question])
+    assert found.decision.action == "abstain"
+    assert "searched as" not in found.decision.reason
+    assert found.decision.searched_as == ""

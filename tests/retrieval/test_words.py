@@ -155,3 +155,18 @@ def test_a_hit_lacks_the_name_of_a_folder_that_a_question_says_whole(question, l
     rarity = dict.fromkeys(question.rstrip("?").split(), 3.0)
     words = Words(Phrasing(question), passages, [{}] * 3, rarity, 100)
     assert (words.lacks()[0] < -1) == lacks
+
+
+@pytest.mark.parametrize(
+    ("question", "content"),
+    [
+        ("Where's Mary Shelley's grave?", {"Mary", "Shelley", "grave"}),
+        ("Doesn’t the Rialto’s bridge open?", {"Rialto", "bridge", "open"}),
+        ("Why won't it've sold?", {"sold"}),
+        ("Is vitamin D in John's soup?", {"vitamin", "D", "John", "soup"}),
+        ("What does ls -s do, and its twin's?", {"ls", "s", "-s", "twin"}),
+    ],
+)
+def test_what_an_apostrophe_joins_to_a_word_is_no_word_of_content(question, content):
+    words = Words.match(Phrasing.of(question), [Passage("a", "a text")], 1)
+    assert words.content.keys() == content

@@ -11,9 +11,10 @@ import asyncio
 import inspect
 import json
 import logging
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, replace
@@ -31,6 +32,14 @@ from uec_rag.confidence.readings import shorten
 _MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
+_THOUGHTS = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|reflection|scratchpad)"
+_BEGIN_THOUGHTS = re.compile(
+    rf"<{_THOUGHTS}>|\[THINK\]|◁think▷|<\|START_THINKING|<\|channel\|>analysis", re.IGNORECASE
+)
+_END_THOUGHTS = re.compile(
+    rf"</{_THOUGHTS}>|\[/THINK\]|◁/think▷|<\|END_THINKING|<\|channel\|>final", re.IGNORECASE
+)
+_DECODER = json.JSONDecoder(parse_int=float)  # int raises ValueError for thousands of digits
 _log = logging.getLogger(__name__)
 _SURE, _YES = 0.97, 0.95  # the probabilities that a verdict, and a bool, stand for
 _is_advising = ContextVar("_is_advising", default=False)
@@ -70,7 +79,7 @@ class Advice(Record):
         """
         contains = 1 - _SURE if self.verdict == "no" else _SURE
         unclear = _SURE if self.verdict == "clarify" else 1 - _SURE
-        made = Opinion(contains, unclear=unclear, verdict=self.verdict)
+        made = Opinion(contains, unclear=unclear)
         if self.verdict == "clarify":
             return replace(made, options=_as_titles(self.options))
         if self.verdict == "no":
@@ -137,21 +146,35 @@ def ask_model(
 
 
 def read_reply(reply: str) -> Advice | None:
-    """Parse the reply of a language model; None unless it has one JSON object with a verdict.
+    """Parse the reply of a language model: its last JSON object with a verdict.
+
+    What it thinks before is left out; None if nothing is left, as of thoughts that do not end.
 
     Examples
     --------
     >>> read_reply('Sure: {"verdict": "no", "rewrite": "How is leave requested?"}')
     Advice(verdict='no', options=(), rewrite='How is leave requested?', passage=0)
+    >>> read_reply('<think>Is it {"verdict": "no"}? Hm.</think>{"verdict": "answer"}').verdict
+    'answer'
     >>> read_reply("It depends.")
     """
-    written = reply[:_MOST_READ]
-    try:
-        # int raises ValueError for thousands of digits.
-        found = json.loads(written[written.find("{") : written.rfind("}") + 1], parse_int=float)
-    except (ValueError, RecursionError):
-        return None
-    return _as_advice(found)
+    behind = _BEGIN_THOUGHTS.split(_END_THOUGHTS.split(reply)[-1])[0]
+    verdicts = [one for one in _objects(behind[-_MOST_READ:]) if "verdict" in one]
+    return _as_advice(verdicts[-1]) if verdicts else None
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the whole JSON objects in a text; those within others and in halves are none."""
+    at = text.find("{")
+    while at >= 0:
+        try:
+            found, end = _DECODER.raw_decode(text, at)
+            yield found
+        except json.JSONDecodeError as error:
+            end = max(error.pos, at + 1)
+        except RecursionError:
+            return
+        at = text.find("{", end)
 
 
 def _as_advice(known: object) -> Advice | None:
@@ -172,7 +195,7 @@ def _as_advice(known: object) -> Advice | None:
 def _as_opinion(reply: object, case: Case) -> Opinion:
     """Convert what an advisor returned to an opinion."""
     if isinstance(reply, bool | np.bool_):
-        return Opinion(_YES, verdict="answer") if reply else Opinion(1 - _YES, verdict="no")
+        return Opinion(_YES if reply else 1 - _YES)
     if isinstance(reply, int | float | np.number) and 0 <= reply <= 1:
         return Opinion(contains=float(reply))
     advice = read_reply(reply) if isinstance(reply, str) else _as_advice(reply)

@@ -87,11 +87,6 @@ class Case:
         return state | {"passages": passages}
 
     @property
-    def size(self) -> int:
-        """Bytes of the request as JSON."""
-        return _size({"state": self.state, "questions": self.questions})
-
-    @property
     def questions(self) -> dict[str, dict[str, Any]]:
         """The questions of the request, as `POST /v1/systemone` takes them."""
         yes = "At least one passage states what `question` asks for."

@@ -23,24 +23,53 @@ def from_this_loop() -> Iterator[None]:
         _loop.reset(token)
 
 
-def either(call: Callable[..., Any], acall: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls a method or, if that is not implemented, its awaited twin.
+_REFUSALS = (NotImplementedError, AssertionError)  # of a method that works in the other way alone
+
+
+def either(
+    call: Callable[..., Any], acall: Callable[..., Any], *, awaited_first: bool = False
+) -> Callable[..., Any]:
+    """Return a function that calls a method or, if that is refused, its awaited twin.
 
     The twin runs in the event loop from which this thread was begun, whose connections it may need;
     without one, in a loop of its own.
+
+    `awaited_first`: whether the twin comes first in a thread that was begun from a loop, as one
+    should that `is_own`.
     """
 
+    def awaited(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        return _finish(acall(*args, **kwargs))
+
     def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        is_first = awaited_first and _loop.get() is not None
+        first, second = (awaited, call) if is_first else (call, awaited)
         try:
-            return call(*args, **kwargs)
-        except NotImplementedError as error:
-            said = error
+            return first(*args, **kwargs)
+        except Exception as error:
+            if not is_first and not isinstance(error, _REFUSALS):
+                raise
+            refused = error
         try:
-            return _finish(acall(*args, **kwargs))
-        except NotImplementedError:
-            raise said from None
+            return second(*args, **kwargs)
+        except _REFUSALS:
+            raise refused from None
 
     return run
+
+
+def is_own(theirs: object, base: type, call: str, acall: str) -> bool:
+    """Return whether an awaited method is the class's own, and no older than its twin.
+
+    One of `base` calls the twin, and one that a class has overridden the twin of may do so, too,
+    which would block the event loop.
+    """
+    order = type(theirs).__mro__
+    at, own = (
+        next((at for at, cls in enumerate(order) if name in vars(cls)), len(order))
+        for name in (call, acall)
+    )
+    return own <= at and own < len(order) and order[own] not in base.__mro__
 
 
 def _finish(work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401

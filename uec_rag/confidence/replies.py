@@ -12,7 +12,7 @@ import regex
 from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
-from uec_rag.questions.courtesies import is_courtesy, phrases, without_phrases
+from uec_rag.questions.courtesies import is_courtesy, phrases, without_last, without_phrases
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -184,7 +184,8 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
         return [next((position for position in same if titles[position] in reply), same[0])]
     spoken = tuple(word.strip(_MARKS) for word in said.split())
     beside = phrases("courtesies"), phrases("courtesies") | phrases("around")
-    alone = (" ".join(without_phrases(spoken, some)) or said for some in beside)
+    ways = product(beside, (without_last, without_phrases))  # "No idea, sorry" begins with "no"
+    alone = (" ".join(without(spoken, some)) or said for some, without in ways)
     candidates = dict.fromkeys([said, *alone])
     chosen = (_parse(one, plain) for one in candidates)
     return next((places for places in chosen if places is not None), None)
@@ -303,7 +304,7 @@ def _without_spaces(text: str) -> str:
 
 
 def _plain(label: str) -> str:
-    return " ".join(label.casefold().split()).strip(_MARKS)
+    return " ".join(label.casefold().replace("’", "'").split()).strip(_MARKS)
 
 
 def gives_up(reply: str) -> bool:

@@ -15,6 +15,7 @@ ACCEPTED = (
 )
 """The kinds of objects that `load_encoder` takes, for messages."""
 
+_KINDS: dict[Role, str] = {"query": "queries", "passage": "passages"}
 _RECENT = 64  # questions whose vectors are remembered
 _BUGS = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)  # no service's
 
@@ -199,12 +200,13 @@ def _functions_of(source: object) -> dict[Role, Callable[[list[str]], object]]:
 def _say_lost_prompts(source: object, embed: dict[Role, Callable[[list[str]], object]]) -> None:
     lost = lost_prompts(source, embed)
     said = " and ".join(
-        f"{'queries' if role == 'query' else 'passages'} without {prompt!r}"
+        f"{_KINDS[role]} without {repr(prompt) if prompt else f'the part for {_KINDS[role]}'}"
         for role, prompt in lost.items()
     )
+    what = "prompts" if any(lost.values()) else "of two"
     if said:
         warn(
-            f"{type(source).__name__} embeds {said}, prompts that its model has: pass the model "
+            f"{type(source).__name__} embeds {said}, {what} that its model has: pass the model "
             "itself, as in UEC([SentenceTransformer(name), 'bm25']), and fill anew what was "
             "filled without them."
         )

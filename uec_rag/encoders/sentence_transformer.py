@@ -376,6 +376,7 @@ def _has_weights(model: "SentenceTransformer") -> bool:
     )
 
 
+_NOISE = 1e-4  # in the similarity of a vector with itself
 _PROBES = (
     *("The cat sat on the mat.", "How long do refunds take?", "2024", "def main(): return 0"),
     *("Wie hoch ist die Gebühr?", "退款需要多久？", "Kosten: 12 Euro", "a b c d e f g h i j k"),
@@ -458,6 +459,7 @@ def lost_prompts(
 ) -> dict[Role, str]:
     """Return the prompts of a model that the embedding of a framework around it leaves out.
 
+    A prompt is "" if it is the model's part for a role that is left out, of one that has two.
     `embed`: the functions of the embedding.
     """
     library = sys.modules.get("sentence_transformers")  # which a model has loaded
@@ -468,10 +470,11 @@ def lost_prompts(
             continue
         source = load_model(model, fetch=False)[0]
         prompts = prompts_of(model, source, saved_config(source).get("prompts"))
+        parts = {"query": model.encode_query, "passage": model.encode_document}
         for role, prompt in prompts.items():
-            text = _PROBES[1]
-            made = [model.encode([text, prompt + text], prompt=""), embed[role]([text])]
+            text, other = [_PROBES[1]], parts["passage" if role == "query" else "query"]
+            made = [other(text, prompt=""), parts[role](text, prompt=prompt), embed[role](text)]
             plain, meant, used = check_vectors(np.vstack(made), rows=3, encoder=source)
-            if prompt and used @ plain > used @ meant:
+            if used @ plain > used @ meant + _NOISE:
                 lost[role] = prompt
     return lost

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from uec_rag.advice.learn import auroc
 from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.text import WORD
 from uec_rag.confidence.risk import interval_of, reliability
@@ -317,6 +317,14 @@ def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str,
         },
         "answerable": int(truth.sum()),
         "unanswerable": int((~truth).sum()),
-        "before": auroc(before, truth) if both else None,
-        "after": auroc(after, truth) if both else None,
+        "before": _auroc(before, truth) if both else None,
+        "after": _auroc(after, truth) if both else None,
     }
+
+
+def _auroc(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """Compute the area under the ROC curve: P(a positive one has the higher score)."""
+    from scipy.stats import mannwhitneyu
+
+    count = float(positive.sum() * (~positive).sum())
+    return float(mannwhitneyu(score[positive], score[~positive]).statistic) / count

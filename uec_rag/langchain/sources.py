@@ -16,7 +16,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
-from uec_rag.base.loops import either
+from uec_rag.base.loops import either, is_own
 from uec_rag.langchain.documents import passages_of
 from uec_rag.stores.base import Filter, Passage
 from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
@@ -61,24 +61,26 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
     """Return a vector store or a retriever as a source of `count` candidates for each question."""
     name = type(theirs).__name__
     if isinstance(theirs, BaseRetriever):
-        ask = either(theirs.invoke, theirs.ainvoke)
+        ways = "_get_relevant_documents", "_aget_relevant_documents"
+        is_first = is_own(theirs, BaseRetriever, *ways)
+        ask = either(theirs.invoke, theirs.ainvoke, awaited_first=is_first)
         documents = f"the documents of {name}"
         return source_of_retriever(documents, lambda question: passages_of(ask(question)))
     kinds = (_KINDS[cls.__name__] for cls in type(theirs).__mro__ if cls.__name__ in _KINDS)
     kind = next(kinds, _other)(theirs)
-    look_up = kind.look_up or either(theirs.get_by_ids, theirs.aget_by_ids)
-    list_ids = kind.ids
 
-    called = {
-        method: either(getattr(theirs, method), getattr(theirs, f"a{method}"))
-        for method in ("similarity_search", "similarity_search_by_vector")
-    }
+    def either_of(method: str) -> Callable[..., list[Document]]:
+        is_first = is_own(theirs, VectorStore, method, f"a{method}")
+        ways = getattr(theirs, method), getattr(theirs, f"a{method}")
+        return either(*ways, awaited_first=is_first)
+
+    look_up, list_ids = kind.look_up or either_of("get_by_ids"), kind.ids
 
     def search(method: str) -> Search:
         def find(
             question: object, own: dict[str, Any] | None, most: int, *, is_exact: bool = False
         ) -> list[Passage]:
-            ask = partial(kind.run, method, is_exact) if kind.run else called[method]
+            ask = partial(kind.run, method, is_exact) if kind.run else either_of(method)
             return passages_of(ask(question, most, **(own or {})))
 
         return Search(
@@ -127,12 +129,14 @@ def _postgres(theirs: Any) -> _Store:  # noqa: ANN401
         are not used.
         """
         from sqlalchemy import event, text
+        from sqlalchemy.ext.asyncio import async_sessionmaker
         from sqlalchemy.orm import sessionmaker
 
         settings = {"hnsw.ef_search": str(min(max(most, 40), 1000))}
         if is_exact:
             settings = {"enable_indexscan": "off", "enable_seqscan": "on", "enable_sort": "on"}
-        sessions = sessionmaker(bind=theirs.session_maker().get_bind())
+        bound = theirs.session_maker()
+        sessions: Any = sessionmaker(bind=bound.get_bind())
 
         @event.listens_for(sessions, "after_begin")
         def begin(_: object, __: object, connection: Any) -> None:  # noqa: ANN401
@@ -141,7 +145,11 @@ def _postgres(theirs: Any) -> _Store:  # noqa: ANN401
 
         twin = copy(theirs)
         twin.session_maker = sessions
-        found: list[Document] = getattr(twin, method)(question, most, **options)
+        if theirs.async_mode:
+            twin.session_maker = async_sessionmaker(bound.bind, sync_session_class=sessions)
+        ways = getattr(twin, method), getattr(twin, f"a{method}")
+        ask = either(*ways, awaited_first=theirs.async_mode)
+        found: list[Document] = ask(question, most, **options)
         return found
 
     def numbers(key: str, operator: str, value: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -23,10 +23,10 @@ from llama_index.core.schema import (
 )
 from llama_index.core.settings import Settings
 from llama_index.core.vector_stores import SimpleVectorStore
-from llama_index.core.vector_stores.types import MetadataFilters
+from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
 
 from uec_rag.base.checks import check_documents, check_k, check_type
-from uec_rag.base.loops import either
+from uec_rag.base.loops import either, is_own
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import (
@@ -386,11 +386,12 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     named = f" {collection!r}" if isinstance(collection, str) else ""
 
     kind = type(store).__name__
+    is_first = partial(is_own, store, BasePydanticVectorStore)
 
     def ask(question: QueryType, own: MetadataFilters | None, most: int) -> list[Passage]:
         retriever = theirs.as_retriever(similarity_top_k=most, filters=own)
         try:
-            return _passages(retriever, question)
+            return _passages(retriever, question, awaited_first=is_first("query", "aquery"))
         except ValidationError:  # of a node without a text
             return [Passage("", "")]
 
@@ -407,7 +408,9 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
 
     held, sample = theirs.docstore, None
     vectors: Vectors | None = None
-    nodes_of: Callable[..., Sequence[BaseNode]] = either(store.get_nodes, store.aget_nodes)
+    nodes_of: Callable[..., Sequence[BaseNode]] = either(
+        store.get_nodes, store.aget_nodes, awaited_first=is_first("get_nodes", "aget_nodes")
+    )
     if kind == "LanceDBVectorStore":  # it takes the quotes that it writes for those of a column
         get_nodes = nodes_of
         nodes_of = lambda ids: get_nodes(where=f"id IN {(*ids, '')}")  # noqa: E731
@@ -443,15 +446,18 @@ def _in_chroma(collection: Any) -> tuple[Vectors, Callable[[int], list[str]]]:  
     return vectors, lambda most: [*collection.get(limit=most, include=[])["ids"]]
 
 
-def _passages(retriever: BaseRetriever, question: QueryType) -> list[Passage]:
+def _passages(
+    retriever: BaseRetriever, question: QueryType, *, awaited_first: bool = False
+) -> list[Passage]:
     """Return the nodes that a retriever finds, without those that its own filters exclude.
 
     LlamaIndex's BM25Retriever fills up with these. If no node has a text, passages have none.
+    `awaited_first`: see `either`; a retriever's own method may call a store, which blocks.
     """
     mask, corpus = (getattr(retriever, name, None) for name in ("corpus_weight_mask", "corpus"))
     rows = zip(corpus, mask, strict=True) if corpus and mask else ()
     out = {row["node_id"] for row, weight in rows if not weight}
-    found = either(retriever.retrieve, retriever.aretrieve)(question)
+    found = either(retriever.retrieve, retriever.aretrieve, awaited_first=awaited_first)(question)
     nodes = {hit.node.node_id: hit.node for hit in found}
     wanted = [node for id_, node in nodes.items() if id_ not in out]
     kept = with_text(wanted)

@@ -34,7 +34,11 @@ def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str,
 
 def without_phrases(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
     """Return words in lower case without the phrases around them."""
-    _, words = take_phrases(words, said)
+    return without_last(take_phrases(words, said)[1], said)
+
+
+def without_last(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return words in lower case without the phrases behind them."""
     _, turned = take_phrases(words[::-1], _turned(said))
     return turned[::-1]
 

@@ -28,6 +28,11 @@ _DOTTED = regex.compile(
     r"(?<![\w.-])[A-Za-z0-9-]++(?:[._\\][a-z0-9-]++){2,}+(?!\w)|(?<![\w.:/-])~?(?:/[\w.@+-]++){2,}+",
     regex.ASCII,
 )
+# A word with digits, "a716" of a UUID, with what hyphens join to it; an address of hardware.
+_CODED = regex.compile(
+    r"(?<![A-Za-z0-9])(?:(?:[0-9A-Fa-f]{2}:){2,}[0-9A-Fa-f]{2}"
+    r"|(?=[A-Za-z-]*+[0-9])[A-Za-z0-9]++(?:-[A-Za-z0-9]++)*+)"
+)
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
 _MARK = 0.5  # words that a letter of one language counts as, in a word of it
 
@@ -83,8 +88,8 @@ def language_of(text: str) -> str:
     """Return the code of the language that a text is in; "" if it is uncertain or another.
 
     The language with most words in the text wins: function words, each shared by the languages that
-    have it, all words in a script of one language, and Chinese characters. URLs, addresses, paths
-    and identifiers with several dots are in none.
+    have it, all words in a script of one language, and Chinese characters. URLs, addresses, paths,
+    identifiers with several dots and codes with digits are in none.
 
     Examples
     --------
@@ -92,7 +97,7 @@ def language_of(text: str) -> str:
     ['de', 'zh', '']
     """
     points = Counter[str]()
-    text = _DOTTED.sub(" ", ADDRESS.sub(" ", text))
+    text = _CODED.sub(" ", _DOTTED.sub(" ", ADDRESS.sub(" ", text)))
     words = _WORD.findall(text.lower().replace("’", "'"))
     known = languages_of_words()
     for word in words:

@@ -30,6 +30,7 @@ from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.local import View
 
+_SURELY_MEANT = 0.9  # probability of another spelling
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 
 _Search: TypeAlias = Callable[..., list[Result]]
@@ -136,6 +137,9 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
     """Decide on a question of which some phrasings found something."""
     chosen = choose(query, seen)
     result = decide(chosen, query, k, size)
+    if chosen.found.asked.role == "spelled" and _is_vain(result.decision, chosen):
+        written = (one for one in seen if one.found.asked.role == "written")
+        result = decide(next(written, chosen), query, k, size)
     halves = [one for one in seen if one.found.asked.role in HALVES]
     may_be_one = any(half.found.asked.role == "possible_half" for half in halves)
     if halves and (not may_be_one or _are_two(chosen, halves)):
@@ -143,6 +147,15 @@ def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Resu
         texts = [half.found.asked.text for half in halves]
         result = cover(result, own, texts, k, len(halves) if may_be_one else JUDGED)
     return result
+
+
+def _is_vain(decision: Decision, spelled: Assessment) -> bool:
+    """Return whether other words are searched for in vain: what they find is no answer.
+
+    Where they are surely meant, what is found may be handed over.
+    """
+    is_sure = spelled.found.asked.prior > _SURELY_MEANT and decision.code == "uncertain"
+    return decision.action == "abstain" and not is_sure
 
 
 def _nothing(method: Method, query: Query, code: Code) -> Result:
@@ -200,7 +213,8 @@ def _search_chosen(
     All passages that the caller may see, but those of the readings that were not chosen, compete
     with the hits, so that a question that the corpus does not answer does not look answered. If a
     reply names none of the readings that the index has now, the question is asked back again; a
-    label passed as `within` raises UnknownReading.
+    label passed as `within` raises UnknownReading. The second such reply is not asked back: its
+    hits are those of all readings, and uncertain.
     """
     among, ruled_out, named = where, list[str](), list[Reading]()
     for choice in query.replies:
@@ -211,7 +225,9 @@ def _search_chosen(
         except UnknownReading:
             if is_label:
                 raise
-            return first
+            if not query.is_unsettled:
+                return first
+            named = [*offered]
         ids = choice
         if isinstance(choice, str):
             ids = tuple(id_ for reading in named or offered for id_ in reading.ids)
@@ -225,7 +241,9 @@ def _search_chosen(
         return result
     # A reading is part of the corpus that a gate was made for, not another corpus.
     decision = replace(result.decision, size=0)
-    if len(named) > 1:  # asking back would repeat the same question
+    if query.is_unsettled:
+        decision = replace(decision, caveat=sentence("unsettled", decision.language))
+    if query.is_unsettled or len(named) > 1:  # asking back would repeat the same question
         clear = replace(decision, underspecified=0.0, readings=())
         decision = replace(result, decision=clear).decide(decision.threshold)
     return replace(result, decision=decision)

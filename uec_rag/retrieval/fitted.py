@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.files import as_path
+from uec_rag.base.loops import from_this_loop
 from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
@@ -26,6 +27,7 @@ from uec_rag.stores.candidates import CandidateStore, saved_store
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.source import SourceStore
 
+_PAUSE = 2.0  # seconds after which what failed in a fit, as at a rate limit, is tried once more
 _AGAIN = 60.0  # seconds after which a fit that failed is tried again
 _log = logging.getLogger("uec_rag")
 
@@ -165,7 +167,9 @@ class FittedIndex(Index):
         def begin() -> Future[None] | None:
             return own.begin(self._fit, here=False) if self._fit_is_due() else None
 
-        if (running := await asyncio.to_thread(begin)) is not None:
+        with from_this_loop():
+            running = await asyncio.to_thread(begin)
+        if running is not None:
             await asyncio.wrap_future(running)
 
     def _fit(self) -> None:
@@ -173,7 +177,12 @@ class FittedIndex(Index):
         own = self._own_fit
         try:
             with one_at_a_time(learn.key_of(self.uec, self.store)):
-                if (found := learn.fit_own(self.uec, self.store)) is not None:
+                try:
+                    found = learn.fit_own(self.uec, self.store)
+                except EncoderFailed:
+                    time.sleep(_PAUSE)
+                    found = learn.fit_own(self.uec, self.store)
+                if found is not None:
                     self._use_fit(*found)
         except Exception as error:
             own.not_before = time.monotonic() + _AGAIN

@@ -6,8 +6,11 @@ event loop, and one of other models or another store waits for none.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -20,6 +23,8 @@ FitMode: TypeAlias = bool | Literal["background"]
 
 _beginning = threading.Lock()
 _turns: dict[Hashable, list[Any]] = {}  # the lock of each fit that runs, and how many want it
+_threads = weakref.WeakSet[threading.Thread]()
+_LONGEST_END = 10.0  # seconds that the end of the process waits for a call of a model
 
 
 def check_mode(mode: object) -> FitMode:
@@ -44,6 +49,20 @@ def one_at_a_time(key: Hashable) -> Iterator[None]:
             turn[1] -= 1
             if not turn[1]:
                 _turns.pop(key, None)
+
+
+@atexit.register
+def _end_fits() -> None:
+    """End the fits that run beside the end of the process, each after the call that it is in.
+
+    A thread that the interpreter ends within a model's library would abort the process.
+    """
+    running = [thread for thread in _threads if thread.is_alive()]
+    for thread in running:
+        asked = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(*asked)
+    for thread in running:
+        thread.join(_LONGEST_END)
 
 
 class OwnFit:
@@ -88,7 +107,9 @@ class OwnFit:
             run()
         else:
             own = copy_context()
-            threading.Thread(target=own.run, args=(run,), name="uec-rag-fit", daemon=True).start()
+            begun = threading.Thread(target=own.run, args=(run,), name="uec-rag-fit", daemon=True)
+            _threads.add(begun)
+            begun.start()
         return future
 
     def _run(self, work: Callable[[], None], future: Future[None]) -> None:

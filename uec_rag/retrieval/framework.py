@@ -378,10 +378,9 @@ def pending_on(
         left = len(hits_in(hit.metadata for hit in some))
         return decision if gate is None or not some else gate.decide_again(decision, left)
 
-    def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H]]]:
+    def again(rewrites: Sequence[str]) -> list[tuple[Decision, list[_H], list[str]]]:
         found = [search(rewrite) for rewrite in rewrites] if search else []
-        return [(at_threshold(row), row) for row in found]
+        return [(at_threshold(row), row, [*map(text_of, row)]) for row in found]
 
-    texts = [[text_of(hit) for hit in hits]]
-    known = [at_threshold(hits)], [hits], [question or ""], texts
+    known = [at_threshold(hits)], [hits], [question or ""], [[*map(text_of, hits)]]
     return Pending(gate or Gate(), *known, again if search else None)

@@ -10,17 +10,14 @@ from typing import Any, Protocol, Self, Unpack, cast
 import numpy as np
 
 from uec_rag.advice.ask import Advisor, ask_advisor, ask_rewriter
-from uec_rag.advice.learn import FEWEST, OwnCase, fit_opinion
-from uec_rag.advice.opinion import READ, Opinion, OpinionModel, shipped_opinion_model
-from uec_rag.base.checks import check_k, check_share, check_type
+from uec_rag.advice.opinion import READ, Opinion, apply_opinion
+from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import drift, lowest_threshold
-from uec_rag.documents.questions import questions_of
 from uec_rag.retrieval.hits import Result, SearchResult, read_by_model
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
-from uec_rag.retrieval.learn import sample_passages
 from uec_rag.retrieval.pending import case_of, pending_on_results
 from uec_rag.retrieval.policy import DOUBT, Policy, check_advisor
 from uec_rag.retrieval.query import Diversity, Options
@@ -29,9 +26,6 @@ from uec_rag.stores.base import Filter
 
 GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
-
-MOST_ASKED = 60
-"""The number of questions made of an index that a decision model is asked about, twice each."""
 
 
 class Gated(Searchable, Protocol):
@@ -66,18 +60,14 @@ class Gate(Policy):
         The limit on wrong answers that `from_labels` found the thresholds for.
     advisor : callable, decision model or None
         Reads ten passages once per borderline question; see `uec_rag.advice.ask.Advisor`. It
-        is not saved. A verdict stands for a probability of 0.97, a bool for 0.95, and decides: if
-        it is "answer", the question is answered from its hits; if "clarify", the user is asked
-        which of its options, or of the readings, is meant; if "no", its rewrite is searched for,
-        and answered if it is not in doubt itself. A probability, of a decision model, becomes one
-        with the confidence (`opinion`), which `threshold` is compared with. The passage that it
-        names becomes the first hit. If it fails, or if there is none, `threshold` decides alone.
+        is not saved. It is taken at its word, whatever the confidence: if it says "answer", true or
+        a probability above 0.5, the question is answered from its hits; if "clarify", the user is
+        asked which of its options, or of the readings, is meant; else its rewrite is searched for,
+        and answered if it is not in doubt itself. The passage that it names becomes the first hit.
+        If it fails, or if there is none, `threshold` decides alone.
     rewriter : callable or None
         A second advisor, such as a chat model, that is asked for a rewrite where the first has
         declined. It is not saved.
-    opinion : OpinionModel or None
-        How confidence and an advisor's probability become one; `fit_from` learns it of an index. By
-        default, that of `uec_rag.advice.opinion.shipped_opinion_model`, which is cautious.
     doubt : (float, float)
         An advisor is asked if the confidence is above the first and not above the second, or above
         the first and P(underspecified) above 0.5; but not if the user is asked which of
@@ -89,9 +79,6 @@ class Gate(Policy):
         are confident and wrong, such as those on the topic of the documents that they do not have,
         for a call for nearly each question. It has no guarantee. "shadow" asks in doubt, but
         decides without it, so that `log` shows what it would change.
-    advised_threshold : float or None
-        The probability above which a question is answered that an advisor gave one for;
-        `threshold` by default. `from_labels` sets it.
     log : path, AdviceLog or None
         A file that gets a line of JSON for each question that an advisor was asked about. It is not
         saved.
@@ -157,7 +144,6 @@ class Gate(Policy):
         certainty: float = 0.95,
         advisor: Advisor | None = None,
         rewriter: Advisor | None = None,
-        opinion: OpinionModel | None = None,
         k: int = 4,
         filter: Filter | None = None,
     ) -> Gate:
@@ -188,8 +174,8 @@ class Gate(Policy):
             The advisor of the gate, which is asked about each of these queries. The guarantee is
             that of the gate as it runs, with the advisor's errors, rewrites and failures. Not
             possible with `max_risk`.
-        rewriter, opinion : optional
-            As in the class; `opinion` may come from `fit_from`, but not from these labels.
+        rewriter : callable, optional
+            As in the class.
         k : int
             Number of hits per query that an answer may use.
         filter : mapping or callable, optional
@@ -204,7 +190,7 @@ class Gate(Policy):
         check_target(max_wrong, max_risk, certainty, advisor)
         options: dict[str, Any] = {"filter": filter, "read": 0 if advisor is None else READ}
         searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, **options)
-        advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter, "opinion": opinion}
+        advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter}
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, **advice)
 
     @classmethod
@@ -217,47 +203,15 @@ class Gate(Policy):
         max_wrong: float | None = None,
         advisor: Advisor | None = None,
         rewriter: Advisor | None = None,
-        opinion: OpinionModel | None = None,
     ) -> Gate:
         """Make the gate of `from_labels` from labelled questions that are searched already."""
         made = cls(k=searched.k, stamp=searched.stamp, confidences=searched.sample)
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
             return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
-        made = replace(made, rewriter=rewriter, opinion=opinion)
+        made = replace(made, rewriter=rewriter)
         most = WRONG if max_wrong is None else max_wrong
         return with_guarantee(made, searched, advisor, most)
-
-    def fit_from(self, retriever: Searchable, most: int = MOST_ASKED) -> Gate:
-        """Learn, without labels, how far to trust the advisor's probabilities on an index.
-
-        The advisor is asked about questions made of the passages, once with and once without those
-        that answer them: at most ``2 * most`` calls, whose number of tokens is logged before. What
-        is learned is kept with the gate, and `report` tells what the advisor adds.
-
-        Parameters
-        ----------
-        retriever : Retriever
-            The index.
-        most : int
-            Largest number of questions.
-
-        Returns
-        -------
-        Gate
-            With another `opinion`.
-
-        Raises
-        ------
-        ValueError
-            If there is no advisor, if fewer than 20 questions can be made whose answers are found,
-            or if the advisor gives no probabilities.
-        """
-        if self.advisor is None:
-            raise ValueError("advisor: fit_from learns of an advisor; make Gate(advisor=...).")
-        cases = own_cases(retriever, check_k(most, "most"), self.k)
-        known = self.opinion or shipped_opinion_model()
-        return replace(self, opinion=fit_opinion(known, self.advisor, cases, self.timeout))
 
     def search(
         self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
@@ -333,8 +287,6 @@ class Gate(Policy):
                 f" An advisor is asked from confidence {low:.3f} to {high:.3f}, and its rewrite "
                 f"is answered above {self.rewritten:.3f}."
             )
-            if self.opinion is not None:
-                said += f" {self.opinion.report}"
         elif self.is_advised:
             said += " That is with its advisor; without one, as now, it answers fewer."
         return said
@@ -365,36 +317,6 @@ def check_target(
             check_share(value, name, "a number in (0, 1)")
     check_share(certainty, "certainty", "a number in (0, 1)")
     check_advisor(advisor)
-
-
-def own_cases(retriever: Searchable, most: int, k: int) -> list[OwnCase]:
-    """Search for questions made of an index, with and without the passages that answer them.
-
-    Parameters
-    ----------
-    retriever : Retriever
-    most : int
-        Largest number of questions.
-    k : int
-        Number of hits that confidence is about.
-    """
-    view, passages, cases = retriever.with_gate(None), sample_passages(retriever.store), []
-    for question, ids in questions_of(passages, most).items():
-        for among in (None, {"$not": {"$id": ids}}):
-            [result] = view.search([question], READ, filter=among)
-            # A sentence of a passage is no answer to itself.
-            texts = [hit.text.replace(question, " ").strip() for hit in result.passages]
-            if any(texts):
-                case = case_of(result.decision, question, texts)
-                cases.append(OwnCase(case, result.confidence_at(k), any(result.finds(ids))))
-    if sum(one.is_answered for one in cases) < FEWEST:
-        raise ValueError(
-            f"retriever: expected passages of which {FEWEST} questions can be made whose answers "
-            f"are found, got {len(cases) // 2} questions of {len(passages):,} passages. A question "
-            "is a title in the metadata, a heading, or the first sentence of a passage. Use "
-            "Gate.from_labels, or the gate as it is."
-        )
-    return cases
 
 
 def with_guarantee(
@@ -436,12 +358,10 @@ def advised_thresholds(
 ) -> Gate:
     """Choose the lowest thresholds at which a bounded share of all questions is wrong.
 
-    One number, t, says for each question whether it is answered. One that the advisor gave a
-    probability for is answered if what this makes of the confidence is above t. A verdict tells
-    nothing to compare with t, so that a yes is answered if the confidence is above t: nothing
-    below is asked. A rewrite that is answered wrongly counts as such up to its confidence. The
-    threshold without advice is at least that of the confidence alone, so that the limit is also
-    kept if there is no advisor.
+    One number, t, says for each question whether it is answered. The advisor is asked if the
+    confidence is above t, so that this is also the least at which its yes is answered. A rewrite
+    that is answered wrongly counts as such up to its confidence. The threshold without advice is
+    at least that of the confidence alone, so that the limit is also kept if there is no advisor.
 
     Parameters
     ----------
@@ -460,25 +380,24 @@ def advised_thresholds(
         known = replace(result.decision, confidence=float(searched.confidence[row]))
         made, is_asked = known, gate.is_doubted(known)
         if is_asked:
-            made, shown[row] = gate.advised(known, said), result.with_first(said.passage)
-        if made.action != "clarify" and not (is_asked and said.verdict == "no"):
-            score[row] = known.confidence if said.verdict else made.confidence
-    has_verdicts = any(said.verdict for said in opinions)
+            made, shown[row] = apply_opinion(known, said), result.with_first(said.passage)
+        declines = is_asked and said.contains is not None and made.action == "abstain"
+        if made.action != "clarify" and not declines:
+            score[row] = known.confidence
     found = [again.get(row, one) for row, one in enumerate(searched.result)]
     sure = np.full(len(found), -np.inf)
     for row, one in again.items():
         sure[row] = one.confidence_at(gate.k)
     is_harmful = ~searched.are_right(found) & (sure > gate.rewritten)
-    sure = np.minimum(sure, searched.confidence) if has_verdicts else sure
+    sure = np.minimum(sure, searched.confidence)
     harm = np.where(searched.are_right(shown), -np.inf, score)
     harm = np.maximum(harm, np.where(is_harmful, sure, -np.inf))
     low, guarantee = lowest_threshold(harm, max_wrong)
     threshold, is_kept = max(low, alone), len(harm) >= guarantee.needed
-    lowest = max(gate.doubt[0], low) if has_verdicts else gate.doubt[0]
+    lowest = max(gate.doubt[0], low)
     return replace(
         gate,
         threshold=threshold,
-        advised_threshold=low,
         doubt=(lowest, max(gate.doubt[1], lowest)),
         rewritten=max(gate.rewritten, low),
         guarantee=replace(guarantee, threshold=threshold if is_kept else math.inf),

@@ -13,7 +13,6 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from uec_rag.advice.learn import FEWEST
 from uec_rag.base.checks import as_list, check_k, check_texts
 from uec_rag.base.errors import warn
 from uec_rag.base.unlocked import cached_property
@@ -25,6 +24,9 @@ from uec_rag.stores.source import SourceStore
 
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
+
+FEWEST = 20
+"""The smallest number of questions to learn from."""
 
 _MOST_KEPT = 32  # passages by which a gate notices that its index has others
 

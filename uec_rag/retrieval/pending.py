@@ -9,15 +9,16 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from uec_rag.advice.ask import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import READ, Opinion, decide_as_clear
+from uec_rag.advice.opinion import READ, Opinion, apply_opinion, decide_as_clear
+from uec_rag.advice.rewrites import changes_subject
 from uec_rag.base.loops import run_to_end
 from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.decision import PLAUSIBLE, Decision
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Policy
 
 _T = TypeVar("_T")
-_Search: TypeAlias = Callable[[Sequence[str]], Sequence[tuple[Decision, _T]]]
+_Search: TypeAlias = Callable[[Sequence[str]], Sequence[tuple[Decision, _T, Sequence[str]]]]
 
 
 def case_of(decision: Decision, question: str, texts: Sequence[str]) -> Case:
@@ -47,14 +48,16 @@ def pending_on_results(
     def at_threshold(found: SearchResult) -> list[Decision]:
         return [one.decide(gate.threshold, gate.k, gate.clarify_from) for one in found]
 
-    def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result]]:
+    def texts_of(found: SearchResult) -> list[list[str]]:
+        return [[hit.searched for hit in one.passages] for one in found]
+
+    def again(rewrites: Sequence[str]) -> list[tuple[Decision, Result, list[str]]]:
         assert search is not None
         found = search(rewrites)
-        return [*zip(at_threshold(found), found, strict=True)]
+        return [*zip(at_threshold(found), found, texts_of(found), strict=True)]
 
-    texts = [[hit.searched for hit in one.passages] for one in result]
     decisions = at_threshold(result)
-    return Pending(gate, decisions, [*result], questions, texts, search and again)
+    return Pending(gate, decisions, [*result], questions, texts_of(result), search and again)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +76,8 @@ class Pending(Generic[_T]):
     texts : sequence of n sequences of str
         The texts of the hits of each.
     search : callable, optional
-        Searches for rewrites; returns the decision at the threshold on each and what was found.
+        Searches for rewrites; returns the decision at the threshold on each, what was found, and
+        its texts.
     """
 
     gate: Policy
@@ -111,7 +115,7 @@ class Pending(Generic[_T]):
         opinions = await ask_advisor(gate.advisor, cases, gate.timeout)
         if gate.rewriter is None or gate.ask == "shadow":
             return opinions
-        advised = map(gate.advised, (self.decisions[row] for row in rows), opinions)
+        advised = map(apply_opinion, (self.decisions[row] for row in rows), opinions)
         declined = [decision.action == "abstain" for decision in advised]
         return await ask_rewriter(gate.rewriter, cases, opinions, declined, gate.timeout)
 
@@ -122,7 +126,7 @@ class Pending(Generic[_T]):
         """
         gate, final = self.gate, [*zip(self.decisions, self.found, strict=True)]
         said = dict(zip(self.rows, opinions, strict=True))
-        made = {row: gate.advised(self.decisions[row], one) for row, one in said.items()}
+        made = {row: apply_opinion(self.decisions[row], one) for row, one in said.items()}
         again = {} if gate.ask == "shadow" else self._search_again(said, made)
         for row, decision in made.items():
             known, found = final[row]
@@ -141,22 +145,39 @@ class Pending(Generic[_T]):
     def _search_again(
         self, said: Mapping[int, Opinion], made: Mapping[int, Decision]
     ) -> dict[int, tuple[Decision, _T]]:
-        """Return what is answered from the hits of a rewrite, by the position of its question."""
+        """Return what the rewrites change, by the positions of their questions.
+
+        What the hits of one answer is answered from these, unless it is about something else.
+        """
         declined = [row for row, one in made.items() if one.action == "abstain"]
         rewrites = {row: said[row].rewrite for row in declined if said[row].rewrite}
         if not rewrites or self.search is None:
             return {}
         taken, most = dict[int, tuple[Decision, _T]](), self.gate.rewritten
         again = self.search([*rewrites.values()])
-        for (row, line), (known, found) in zip(rewrites.items(), again, strict=True):
-            if known.confidence > most:
-                decision = replace(
-                    decide_as_clear(replace(known, searched_as=line), most),
-                    advice="answer",
-                    advice_calls=made[row].advice_calls,
-                    advice_tokens=made[row].advice_tokens,
+        for (row, line), (known, found, texts) in zip(rewrites.items(), again, strict=True):
+            if known.confidence <= most:
+                continue
+            before, decision, above = made[row], replace(known, searched_as=line), most
+            told, share = "answer", None
+            if changes_subject(self.questions[row], line, [*self.texts[row], *texts]):
+                plausible = max(before.in_corpus, PLAUSIBLE)  # so that it is uncertain
+                decision, above = replace(before, in_corpus=plausible), before.threshold
+                told, share = (
+                    f"{before.advice}; its rewrite is about something else",
+                    before.advice_probability,
                 )
-                taken[row] = decision, found
+                found = self.found[row]
+            taken[row] = (
+                replace(
+                    decide_as_clear(decision, above),
+                    advice=told,
+                    advice_probability=share,
+                    advice_calls=before.advice_calls,
+                    advice_tokens=before.advice_tokens,
+                ),
+                found,
+            )
         return taken
 
 

@@ -16,13 +16,7 @@ import numpy as np
 from uec_rag.advice.ask import Advisor
 from uec_rag.advice.decision_models import decision_model
 from uec_rag.advice.log import AdviceLog
-from uec_rag.advice.opinion import (
-    READ,
-    Opinion,
-    OpinionModel,
-    apply_opinion,
-    shipped_opinion_model,
-)
+from uec_rag.advice.opinion import READ
 from uec_rag.base.checks import check_k, check_pickles, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
@@ -57,8 +51,6 @@ class Policy(NotCopied, Record):
     doubt: tuple[float, float] = DOUBT
     rewritten: float = DOUBT[1]
     rewriter: Advisor | None = field(default=None, repr=False, compare=False)
-    opinion: OpinionModel | None = None
-    advised_threshold: float | None = None
     log: AdviceLog | None = field(default=None, compare=False)
     ask: Literal["borderline", "always", "shadow"] = "borderline"
     timeout: float = 30.0
@@ -164,17 +156,9 @@ class Policy(NotCopied, Record):
         self.check_settings([decision])
         return decide_again(replace(decision, clarify_from=self.clarify_from), threshold)
 
-    def advised(self, decision: Decision, opinion: Opinion) -> Decision:
-        """Decide again, given what the advisor says of the hits of a question."""
-        known = self.advised_threshold
-        threshold = self.threshold if known is None else known
-        return apply_opinion(decision, opinion, self.opinion or shipped_opinion_model(), threshold)
-
     def is_doubted(self, decision: Decision) -> bool:
         """Return whether the advisor is asked about a question."""
-        low, high = self.doubt
-        if self.advised_threshold is None:
-            high = max(high, self.threshold)
+        low, high = self.doubt[0], max(self.doubt[1], self.threshold)
         unclear, vague = UNDERSPECIFIED
         if decision.action == "clarify" and decision.underspecified > vague:
             return False

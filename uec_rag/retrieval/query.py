@@ -29,6 +29,7 @@ from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.stores.base import Filter, check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
+_MOST_MISSED = 2  # replies in turn that choose nothing, behind which nothing is asked back
 # Bytes that the turns before a question may take, as UTF-8; half of it, what else its message says.
 _ROOM = 1500
 LONGEST_QUERY = 8_000
@@ -95,6 +96,9 @@ class Query:
     is_other : bool
         True if the text is another than what was said: what the assistant offered, or the question
         whose answer was asked about.
+    is_unsettled : bool
+        True if the last two replies to clarifying questions chose nothing, or one does not know
+        what to add.
     asks : bool
         False for a message in which nothing asks, whose text is all of it, and for a courtesy.
     """
@@ -108,6 +112,7 @@ class Query:
     likely: float = 1.0
     is_part: bool = False
     is_other: bool = False
+    is_unsettled: bool = False
     asks: bool = True
 
     @classmethod
@@ -116,10 +121,10 @@ class Query:
 
         A reply that says which readings are meant (some, all or none) chooses among those of the
         question asked before. So does `within`, if it is the label of a chosen reading or another
-        reply: among the readings of `said` or, if the turns have `said` and end with a clarifying
-        question, among those that this one offers. A reply that has no word of these is asked
-        again. Another that is no question itself, such as "2024" to "Which year?", or "the work of
-        rsync", is more text of the question.
+        reply: among the readings of `said` or, if the turns end with a clarifying question and have
+        `said`, or this chooses nothing, among those that this question offers. A reply that has no
+        word of these is asked again, once. Another that is no question itself, such as "2024" to
+        "Which year?", or "the work of rsync", is more text of the question.
 
         Of a message of over 200 characters, the part that asks is the question, and the rest is the
         turn before it.
@@ -135,14 +140,15 @@ class Query:
         """
         if within is None and (other := _other_question(said, history)):
             return replace(cls.parse(*other), said=said, is_other=True)
+        missed = 0
         if within is not None and not isinstance(within, str):
             text, before, ids = said, history, chosen_ids(within)
             replies: tuple[str | tuple[str, ...], ...] = (ids,)
-        elif within is not None and said in history and is_clarifying_question(history[-1]):
+        elif within is not None and _names_no_reading(said, history):
             # The last of the turns asks which reading of the question is meant.
-            text, before, replies = _parse_turns(within, history)
+            text, before, replies, _ = _parse_turns(within, history)
         else:
-            text, before, replies = _parse_turns(said, history)
+            text, before, replies, missed = _parse_turns(said, history)
             replies = replies if within is None else (*replies, within)
         if text == said and not replies and courtesies.is_courtesy(text):
             return cls(text, searched_turns(text, before), replies, before, said, asks=False)
@@ -150,7 +156,7 @@ class Query:
         asked, rest = messages.asking_part(text) if text in (said, *history) else (text, "")
         earlier = searched_turns(asked or text, before)
         if not rest:
-            return cls(asked, earlier, replies, before, said)
+            return cls(asked, earlier, replies, before, said, is_unsettled=missed >= _MOST_MISSED)
         if not asked:
             return cls(text, earlier, replies, before, said, asks=False)
         rest = rest.encode()[-_ROOM // 2 :].decode(errors="ignore")
@@ -167,8 +173,28 @@ class Query:
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
 
 
-def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str], tuple[str, ...]]:
-    """Return the question that was asked, the turns before it, and the replies to it."""
+def _names_no_reading(said: str, history: Sequence[str]) -> bool:
+    """Return whether turns end with a clarifying question, which a text does not reply to.
+
+    It was asked before, or it is a reply that chooses nothing.
+    """
+    if not history or not is_clarifying_question(history[-1]):
+        return False
+    return said in history or _chooses_nothing(said, extract_labels(history[-1]))
+
+
+def _chooses_nothing(reply: str, labels: Sequence[str]) -> bool:
+    is_other = find_positions(reply, labels) is None and not names_some(reply, labels)
+    return bool(labels) and is_other and not grammar.is_question(reply)
+
+
+def _parse_turns(
+    said: str, history: Sequence[str]
+) -> tuple[str, Sequence[str], tuple[str, ...], int]:
+    """Return the question that was asked, the turns before it, and the replies to it.
+
+    Last is how many of the latest replies in turn choose nothing.
+    """
     position, spoken = len(history), [*history, said]
 
     def names_reading(place: int) -> bool:
@@ -183,15 +209,17 @@ def _parse_turns(said: str, history: Sequence[str]) -> tuple[str, Sequence[str],
         if not is_clarifying_question(spoken[position - 1]) or is_apart(position):
             break
         position -= 2  # to the question that was asked back about, which may be a reply itself
-    text, replies = spoken[position], tuple[str, ...]()
+    text, replies, missed = spoken[position], tuple[str, ...](), 0
     for place in range(position + 2, len(spoken), 2):
+        labels, missed = extract_labels(spoken[place - 1]), missed + 1
         if names_reading(place):
             replies = (*replies, choose_label(spoken[place - 1], spoken[place]))
-        elif not (labels := extract_labels(spoken[place - 1])) or names_some(spoken[place], labels):
-            text, replies = f"{text}\n{spoken[place]}", ()
+            missed = 0 if labels else _MOST_MISSED  # who does not know what to add
+        elif not labels or names_some(spoken[place], labels):
+            text, replies, missed = f"{text}\n{spoken[place]}", (), 0
         elif place == len(history):  # it chooses nothing that is offered: that is asked again
             replies = (*replies, said)
-    return text, spoken[:position], replies
+    return text, spoken[:position], replies, missed
 
 
 def _other_question(said: str, history: Sequence[str]) -> tuple[str, Sequence[str]] | None:
@@ -228,7 +256,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
     kept: list[str] = []
     room, same, before = _ROOM, question.strip().casefold(), history
     while before:
-        turn, earlier, replies = _parse_turns(before[-1], before[:-1])
+        turn, earlier, replies, _ = _parse_turns(before[-1], before[:-1])
         if not replies:
             alone = before[-1], before[:-1]
             turn, earlier = _other_question(*alone) or alone

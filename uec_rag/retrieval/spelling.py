@@ -41,13 +41,16 @@ _KEPT, _MEANT, _RARE = [
     )
 ]
 _UNUSUAL = 12.0
+# How rare the last word of a vocabulary of 30,000 is, and the 6,000th; one in pieces is rarer.
+_WORD, _FREQUENT = 10.4, 8.7
 
 
 def spell(queries: Sequence[Query], store: Searched, rarity: Rarity | None = None) -> list[Query]:
     """Note how the words of questions are written in a store, where it has them in another way.
 
     For a word that no passage has, the nearest one is taken if it is likely meant, but never for a
-    name. Of a date, the day that passages have is spelled out. What asks nothing stays as it is.
+    name, or for a word that an encoder knows, in a form of it: "bake" is no "base". Of a date, the
+    day that passages have is spelled out. What asks nothing stays as it is.
 
     `rarity`: see `UEC.rarity`.
     """
@@ -71,6 +74,8 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     if unknown:
         is_english = query.language == ENGLISH
         unknown -= names_in(text, words, english=is_english) | {*filter(is_abbreviation, words)}
+    if rarity is not None:
+        unknown -= {word for word in unknown if _is_known(word, rarity)}
     if query.language == ENGLISH and len(words) < _TITLE:
         unknown -= {word for word in words[1:] if word[0].isupper()}
     found = {word: _nearest(word, view, rarity) for word in sorted(unknown)[:_MOST_SPELLED]}
@@ -83,6 +88,19 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     if spelled == text:
         return query
     return replace(query, spelled=spelled, likely=prod(found[word][1] for word in nearest))
+
+
+def _is_known(word: str, rarity: Rarity) -> bool:
+    """Return whether an encoder knows a word as a frequent one, or in two English forms of it.
+
+    Rare words of a vocabulary are names, too, such as "Wat" and "Mae".
+    """
+    text = word.casefold()
+    stem = text.removesuffix("e")
+    if (text != stem and rarity(stem) < _WORD) or (text == stem and rarity(f"{text}s") > _WORD):
+        return rarity(text) < _FREQUENT  # "folde" and "pric" have the forms of other words
+    forms = (f"{text}s", f"{stem}ed", f"{stem}ing", f"{stem}er")
+    return rarity(text) < _FREQUENT or sum(rarity(one) < _WORD for one in forms) > 1
 
 
 def _nearest(word: str, view: View, rarity: Rarity | None) -> tuple[str, float]:

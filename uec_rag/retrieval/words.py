@@ -33,6 +33,8 @@ _DOUBLE = regex.compile(r"(\p{L})\1", regex.IGNORECASE)
 _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.")  # before names
 _NAMES_FROM = 24.0  # rarity of words that are names, "kubectx", and not such as "refund"
 _ALIKE = 4  # letters
+# The halves of a contraction, and what an apostrophe joins to a name, which are no words.
+_CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
 
@@ -77,7 +79,7 @@ class Words:
     def content(self) -> dict[str, float]:
         """The content words of the question with their idf; without those of its turns."""
         without, asked = function_words(self.asked.language), self.asked
-        said = telling_words(self.idf, without)
+        said = telling_words(self.idf, without | contracted(asked.lines))
         return {w: self.idf[w] for w in said if not asked.turns or w in asked.text}
 
     @cached_property
@@ -106,7 +108,8 @@ class Words:
         """The content words that no first hit has; only names, if there are any."""
         if not self.are_counted:
             return []
-        asked, without = self.asked, function_words(self.asked.language)
+        asked = self.asked
+        without = function_words(asked.language) | contracted(asked.lines)
         content = [word for word in self.idf if word.casefold() not in without]
         named = names_in(asked.text, content, english=asked.language == ENGLISH)
         known = {word for matched in self.matched[:JUDGED] for word in matched}
@@ -252,6 +255,21 @@ def _is_like(name: str, other: str) -> bool:
         return False
     same = SequenceMatcher(None, name, other, autojunk=False).find_longest_match().size
     return same >= max(_ALIKE, min(len(name), len(other)) / 2)
+
+
+def contracted(text: str) -> set[str]:
+    """Return the parts of contractions in a text, in lower case, that are not there as words.
+
+    Examples
+    --------
+    >>> sorted(contracted("Doesn't Anna's vitamin D help?")), contracted("Vitamin D's use of D")
+    (['doesn', 's', 't'], {'s'})
+    """
+    if "'" not in text and "’" not in text:
+        return set()
+    folded = text.casefold()
+    parts = {part for one in _CONTRACTED.findall(folded) for part in WORD.findall(one)}
+    return parts.difference(WORD.findall(_CONTRACTED.sub(" ", folded)))
 
 
 @lru_cache(4096)

@@ -9,6 +9,7 @@ lists its passages, words find candidates, too, and are as rare as in all of the
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -87,7 +88,8 @@ class Search:
     """A search of another package's store, which may refuse a filter, or run it differently.
 
     If too few of the candidates that it finds with a filter match, more are asked for without it,
-    and filtered here. A store that returns fewer than it was asked for has not said that there are
+    and filtered here. A store that refuses a number is asked for fewer, as many as it gives. A
+    store that returns fewer than it was asked for has not said that there are
     no more: it is asked without its index, or for what is near something else. What this says about
     the store is said once for each kind of filter.
 
@@ -117,6 +119,7 @@ class Search:
     place: Callable[[], str]
     every: Callable[[], Sequence[Passage]] | None = None
     exact: Callable[[Any, Any, int], Sequence[Passage]] | None = None
+    _most: float = math.inf  # that the store was seen to give at once
     _sound: set[str] = field(default_factory=set)  # filters that were seen to leave out nothing
     _said: set[object] = field(default_factory=set)
 
@@ -137,7 +140,7 @@ class Search:
             own = self.translate(filter)
             for count in () if own is None else (self.count, many):
                 found = self._ask(question, own, count)
-                kept, is_all = matching(condition, found), len(found) < count
+                kept, is_all = matching(condition, found), len(found) < min(count, self._most)
                 if len(kept) >= self.count or is_all:
                     break
         except Exception as error:
@@ -167,9 +170,36 @@ class Search:
         return _with_text(self._ask(question, None, count), self.name, self.place)
 
     def _ask(self, question: Any, own: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
-        found = self.ask(question, own, count)
+        found = self._ask_for(question, own, count)
         if len(found) < count and self.exact is not None:
             found = self.exact(question, own, count)
+        return found
+
+    def _ask_for(self, question: Any, own: Any, count: int) -> Sequence[Passage]:  # noqa: ANN401
+        """Ask for a number of candidates or, if the store refuses it, for as many as it gives.
+
+        It may give no more than it has, or than its service allows. What is known of that is tried
+        first, with one more, since it may have grown.
+        """
+        known = int(min(self._most, count))
+        found: Sequence[Passage] = []
+        guess, given, refused, trouble = min(known + 1, count), 0, count + 1, None
+        while refused - given > 1:
+            try:
+                found, given = self.ask(question, own, guess), guess
+            except Exception as error:
+                trouble = trouble or error
+                if guess == 1:  # so it is not the number
+                    raise trouble from None
+                refused = guess
+            if refused > count:
+                guess = count
+            elif given:
+                guess = (given + refused) // 2
+            else:
+                guess = known if known < refused else 1
+        if trouble or given > self._most:
+            self._most = given if trouble else math.inf
         return found
 
     def _is_cut(self, question: Any, found: Sequence[Passage], count: int) -> bool:  # noqa: ANN401
@@ -185,7 +215,7 @@ class Search:
         elif not isinstance(question, str):
             other = [-one for one in question]
         known = {passage.id for passage in found}
-        return any(one.id not in known for one in self.ask(other, None, count))
+        return any(one.id not in known for one in self._ask_for(other, None, count))
 
     def _say(self, condition: Condition, trouble: str, looked: int, match: int) -> None:
         asked = [(one.keys, one.operator) for one in leaves(condition) if isinstance(one, Compare)]

@@ -1,0 +1,86 @@
+"""Rewrites of a question that are about something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from difflib import SequenceMatcher
+from itertools import product
+
+import regex
+
+from uec_rag.base.text import FUNCTION_WORDS, SPACELESS
+from uec_rag.encoders.lexical import stem_of
+
+_ALIKE, _SHARED = 0.4, 3  # the share and the number of words that two statements alike share
+_LONGEST, _TITLE = 400, 8  # characters of a statement, and words of a title
+# A number with its parts ("3.12", also in "v3.12"), a character of Chinese, or a word.
+_TOKEN = regex.compile(rf"\p{{N}}+(?:\.\p{{N}}+)*|{SPACELESS}|(?:(?!{SPACELESS})[\p{{L}}\p{{M}}])+")
+
+
+def changes_subject(question: str, rewrite: str, texts: Iterable[str]) -> bool:
+    """Return whether a rewrite asks about another thing than a question, by texts that have both.
+
+    This is the case if a number was replaced by another one, or a name by one that stands in its
+    place in a title, or in a short text alike. Words that are in other contexts tell nothing: a
+    rewrite has others.
+
+    Parameters
+    ----------
+    question : str
+        With the turns before it, one per line.
+    rewrite : str
+    texts : iterable of str
+        What was found for both.
+
+    Examples
+    --------
+    >>> texts = ["The loan of a lamp lasts a week.", "The loan of a tent lasts two days."]
+    >>> asked = "How long can I borrow the lamp?"
+    >>> [changes_subject(asked, f"How long is a {what}?", texts) for what in ("loan", "tent loan")]
+    [False, True]
+    """
+    written = {*_tokens(rewrite)} - FUNCTION_WORDS
+    dropped = {*_tokens(question.rpartition("\n")[2])} - FUNCTION_WORDS - written
+    added = written.difference(_tokens(question))
+    found = [*dict.fromkeys(texts)] if dropped and added else []
+    dropped &= {token for text in found for token in _tokens(text)}
+    if any(one[0].isdigit() for one in dropped) and any(one[0].isdigit() for one in added):
+        return True
+    statements = [_tokens(text) for text in found if len(text) <= _LONGEST]
+    titles = [_tokens(text.strip().partition("\n")[0]) for text in found]
+    for lines, are_alike in ((statements, _are_alike), (titles, _are_titles)):
+        ours = [line for line in lines if not dropped.isdisjoint(line)]
+        others = [line for line in lines if dropped.isdisjoint(line) and not added.isdisjoint(line)]
+        if any(are_alike(one, other, dropped, added) for one, other in product(ours, others)):
+            return True
+    return False
+
+
+def _tokens(text: str) -> list[str]:
+    return [stem_of(one) if len(one) > 1 else one for one in _TOKEN.findall(text.casefold())]
+
+
+def _are_alike(
+    one: Sequence[str], other: Sequence[str], names: AbstractSet[str], others: AbstractSet[str]
+) -> bool:
+    """Return whether two texts are alike, and a name of one stands where the other has one."""
+    match = SequenceMatcher(None, one, other, autojunk=False)
+    shared = sum(block.size for block in match.get_matching_blocks())
+    if shared < max(_SHARED, _ALIKE * (len(one) + len(other)) / 2):
+        return False
+    new = others - {*one}
+    return any(
+        not names.isdisjoint(one[start:end]) and not new.isdisjoint(other[begin:stop])
+        for kind, start, end, begin, stop in match.get_opcodes()
+        if kind == "replace"
+    )
+
+
+def _are_titles(
+    one: Sequence[str], other: Sequence[str], names: AbstractSet[str], others: AbstractSet[str]
+) -> bool:
+    """Return whether two titles differ in names alone."""
+    mine, theirs = {*one} - FUNCTION_WORDS, {*other} - FUNCTION_WORDS
+    is_short = max(len(mine), len(theirs)) <= _TITLE
+    return is_short and mine - theirs <= names and theirs - mine <= others
