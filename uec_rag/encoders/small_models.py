@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.progress import advance
 from uec_rag.base.runtime import load_onnxruntime, open_session
 from uec_rag.encoders.base import (
     Encoded,
@@ -93,11 +94,14 @@ class OnnxEncoder(IdentityHead):
         if not prompted:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._cached if role == "query" else self._embed
+        vectors = []
         if len(prompted) == 1:  # a thread would cost more than a cached question
             vectors = [embed(prompted[0])]
         else:
             with ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool:
-                vectors = [*pool.map(embed, prompted)]
+                for vector in pool.map(embed, prompted):
+                    vectors.append(vector)
+                    advance()
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
 
