@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.errors import NoDirection
 from uec_rag.base.gaussian import Terms, together
 from uec_rag.base.progress import counted, progress_bar
 
@@ -289,31 +290,6 @@ def check_vectors(
     scaled = array / np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
-
-
-class NoDirection(ValueError):
-    """Raised for vectors that are zero or not finite, which resemble nothing.
-
-    Parameters
-    ----------
-    encoder : str
-    count : int
-        The number of such vectors.
-    row : int
-        The position of the first.
-    texts : sequence of str
-        What was embedded, if it is known.
-    """
-
-    def __init__(self, encoder: str, count: int, row: int, texts: Sequence[str]) -> None:
-        self.encoder, self.count, self.text = encoder, count, texts[row] if texts else ""
-        more = f" and {count - 1} more" if count > 1 else ""
-        where = f"texts[{row}] ({self.text!r:.60})" if texts else f"row {row}"
-        super().__init__(
-            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for {where}{more}; "
-            "expected finite vectors with a direction. Static models return zeros for a text "
-            "without a word that they know."
-        )
 
 
 def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:

@@ -9,10 +9,9 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
-from uec_rag.base.errors import warn, warn_once
+from uec_rag.base.errors import EncoderFailed, warn, warn_once
 from uec_rag.base.loops import from_this_loop
 from uec_rag.confidence.replies import Within
-from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import save
