@@ -206,7 +206,7 @@ DEEPEVAL = {
         {"name": "case_0", "input": "How long?", "actualOutput": "Two years.", "success": True,
          "metricsData": [{"name": "Faithfulness", "success": True, "score": 0.9}]},
         {"name": "case_1", "input": "Who?", "actualOutput": "Bob.", "success": False,
-         "metricsData": [{"name": "Faithfulness", "error": "No.", "success": False, "score": None}]},
+         "metricsData": [{"name": "Faithfulness", "error": "No.", "score": None}]},
     ],
     "conversationalTestCases": [], "metricsScores": [], "testPassed": 1, "testFailed": 1,
 }  # fmt: skip

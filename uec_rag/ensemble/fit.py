@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.base.progress import Progress, progress_bar
 from uec_rag.base.similarity import moments
+from uec_rag.base.telemetry import span
 from uec_rag.confidence.fit_view import FitView, fit_profile, fit_temperature, level_of, with_level
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
@@ -78,7 +79,7 @@ def fit(
     Fitted
         `unfitted` with the posteriors, evidence weights, confidence model and report.
     """
-    with progress_bar("Fitting", 3, show_progress) as bar:
+    with span("fit"), progress_bar("Fitting", 3, show_progress) as bar:
         return _fit(encoders, unfitted, pairs, bar, show_progress, are_generated)
 
 
