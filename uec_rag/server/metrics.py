@@ -37,5 +37,5 @@ def read_metrics() -> bytes:
     """Return the metrics of this process, or of all that share PROMETHEUS_MULTIPROC_DIR."""
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         return generate_latest()
-    MultiProcessCollector(registry := CollectorRegistry())
+    MultiProcessCollector(registry := CollectorRegistry())  # type: ignore[no-untyped-call]
     return generate_latest(registry)
