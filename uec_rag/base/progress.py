@@ -63,12 +63,9 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Pr
         stderr is no terminal, a line is written every ten seconds instead.
     """
     progress, ended = Progress(), threading.Event()
-    if sys.stderr is None or show is False:  # a program for Windows may have no console
-        is_drawn = is_told = False
-    else:
-        is_drawn = bool(show) or sys.stderr.isatty()
-        is_told = is_drawn or IN_LINES.get()
-    if not is_told:
+    # In a program for Windows without a console, there is no stderr.
+    is_drawn = sys.stderr is not None and (sys.stderr.isatty() if show is None else show)
+    if not is_drawn and (sys.stderr is None or show is False or not IN_LINES.get()):
         yield progress
         return
     tell = partial(_draw, 0.0 if show else _PATIENCE) if is_drawn else _write_lines
@@ -118,8 +115,6 @@ def line(what: str, done: int, total: int, seconds: float) -> str:
     >>> line("Encoding texts", 512, 2240, 20.0)
     'Encoding texts: 512 of 2,240, 1:08 left'
     """
-    said = f"{what}: {done:,} of {total:,}"
-    if not done:
-        return said
-    left = round((total / done - 1) * seconds)
-    return f"{said}, {left // 60}:{left % 60:02} left"
+    left = round((total / done - 1) * seconds) if done else 0
+    told = f", {left // 60}:{left % 60:02} left" if done else ""
+    return f"{what}: {done:,} of {total:,}{told}"

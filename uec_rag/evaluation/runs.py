@@ -45,13 +45,11 @@ _MODE = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")  # "(mode=f1)", "[GEval]"
 _NULL = {"", "nan", "-nan", "null", "<na>", "n/a", "nat"}
 _TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
 _FALSE = {"false", "no", "n", "incorrect", "wrong", "fail", "failed", "bad"}
+_REFUSALS = "abstain abstained refuse refused uncertain no_answer none unanswered false no"
 _DECISIONS = {
     "answer": {"answer", "answered", "respond", "responded", "reply", "true", "yes"},
     "clarify": {"clarify", "ask", "asked", "clarification"},
-    "abstain": (
-        {"abstain", "abstained", "refuse", "refused", "uncertain", "no_answer", "none"}
-        | {"unanswered", "false", "no"}
-    ),
+    "abstain": {*_REFUSALS.split()},
 }
 _RIGHT = 0.5  # a verdict in numbers above which an answer counts as right
 
@@ -136,8 +134,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of an object; "inputs.question" for a nested one, and metrics by name."""
-    if isinstance(value, list) and len(value) and all(map(_is_metric, value)):
-        value = {metric["name"]: metric.get("score") for metric in value}
+    if (
+        value
+        and isinstance(value, list)
+        and all(isinstance(one, Mapping) and "name" in one for one in value)
+    ):
+        value = {metric["name"]: metric.get("score") for metric in value}  # as DeepEval has them
     if not isinstance(value, Mapping):
         yield name, value
         return
@@ -145,14 +147,10 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from _flat(inner, f"{name}.{key}" if name else str(key))
 
 
-def _is_metric(value: object) -> bool:
-    return isinstance(value, Mapping) and {"name", "score"} <= value.keys()
-
-
 def _parsed(cell: object) -> object:
     """Return the object or list that a cell of a table holds as JSON, or the cell."""
     if isinstance(cell, str) and cell.startswith(("{", "[")):
-        with suppress(json.JSONDecodeError):
+        with suppress(json.JSONDecodeError, RecursionError):
             return json.loads(cell)
     return cell
 
@@ -239,8 +237,9 @@ def _answers(text: str) -> bool:
 
 
 def _truth(value: object, where: str) -> bool | None:
-    if isinstance(value, list) and len(value) == 1:
-        [value] = value
+    if isinstance(value, list):  # of several who judged
+        told = [known for one in value if (known := _truth(one, where)) is not None]
+        return 2 * sum(told) > len(told) if told else None
     if value is None or isinstance(value, bool):
         return value
     if (said := str(value).strip().casefold()) in _TRUE | _FALSE:
