@@ -206,7 +206,7 @@ DEEPEVAL = {
         {"name": "case_0", "input": "How long?", "actualOutput": "Two years.", "success": True,
          "metricsData": [{"name": "Faithfulness", "success": True, "score": 0.9}]},
         {"name": "case_1", "input": "Who?", "actualOutput": "Bob.", "success": False,
-         "metricsData": [{"name": "Faithfulness", "error": "No.", "score": None}]},
+         "metricsData": [{"name": "Faithfulness", "error": "No.", "success": False}]},
     ],
     "conversationalTestCases": [], "metricsScores": [], "testPassed": 1, "testFailed": 1,
 }  # fmt: skip
@@ -222,7 +222,7 @@ DEEPEVAL_IN_PYTHON = {
 LANGFUSE = [
     {"id": "1", "name": "qa", "input": {"question": "How long?"}, "output": {"answer": "2 years"},
      "metadata": {"k": 4}, "latency": 1.5, "comments": [], "correctness": [1]},
-    {"id": "2", "name": "qa", "input": [{"role": "user", "content": "Who?"}],
+    {"id": "2", "name": "qa", "input": [{"role": "user", "name": "Ana", "content": "Who?"}],
      "output": {"role": "assistant", "content": "Bob."}, "correctness": [0, 1, 0]},
 ]  # fmt: skip
 LANGFUSE_TABLE = (

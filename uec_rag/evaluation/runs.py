@@ -134,12 +134,9 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the fields of an object; "inputs.question" for a nested one, and metrics by name."""
-    if (
-        value
-        and isinstance(value, list)
-        and all(isinstance(one, Mapping) and "name" in one for one in value)
-    ):
-        value = {metric["name"]: metric.get("score") for metric in value}  # as DeepEval has them
+    if isinstance(value, list):  # metrics, as DeepEval has them
+        told = [one for one in value if isinstance(one, Mapping) and {"name", "success"} <= {*one}]
+        value = {metric["name"]: metric.get("score") for metric in told} or value
     if not isinstance(value, Mapping):
         yield name, value
         return
