@@ -17,6 +17,7 @@ import regex
 import uec_rag
 from tests.helpers import data_of
 from uec_rag import UEC, Retriever
+from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import LONGEST_ASKED, About
 from uec_rag.confidence import replies
 from uec_rag.confidence.readings import Reading
@@ -206,7 +207,7 @@ def test_a_reply_costs_its_length(said, size):
         replies.extract_clarifying_question(text)
         replies.find_positions(text, ["a", "b"])
         replies.extract_labels(f"Do you mean {text}?")
-        with suppress(replies.UnknownReading):
+        with suppress(UnknownReading):
             replies.find_readings(text, found)
 
     assert seconds(understood, 1) < 0.5

@@ -8,8 +8,10 @@ import sys
 import pytest
 import yaml
 
+from benchmarks.weights import SOURCES
 from tests.markdown import ROOT
 from uec_rag import __version__
+from uec_rag.encoders.packages import PACKAGED
 
 WORKFLOWS = {
     path.name: yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -37,6 +39,17 @@ def test_only_the_tag_of_this_version_is_released(tag, taken, tmp_path):
     found = os.environ | {"GITHUB_REF_NAME": tag, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-ec", step["run"]], cwd=ROOT, env=found)
     assert (done.returncode == 0) is taken
+
+
+def test_weights_of_both_presets_are_built_checked_and_published_only_if_asked_for():
+    jobs = WORKFLOWS["weights.yml"]["jobs"]
+    assert [*jobs["build"]["strategy"]["matrix"]["model"]] == [*SOURCES] == [*PACKAGED]
+    built = "\n".join(commands({"jobs": {"build": jobs["build"]}}))
+    assert built.index("benchmarks.weights") < built.index("twine check --strict")
+    assert jobs["publish"]["if"] == "inputs.publish"
+    assert jobs["publish"]["needs"] == "build"
+    trusted = [name for name, job in jobs.items() if "id-token" in job["permissions"]]
+    assert trusted == ["publish"]
 
 
 def test_what_is_published_was_built_checked_and_tried_and_no_token_is_kept():

@@ -7,7 +7,14 @@ from uec_rag.base import __version__
 
 if TYPE_CHECKING:
     from uec_rag.advice.ask import Advice
-    from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted
+    from uec_rag.base.errors import (
+        EncoderFailed,
+        FingerprintMismatch,
+        IndexCorrupted,
+        NoFit,
+        UECError,
+        UnknownReading,
+    )
     from uec_rag.base.gaussian import Gaussian
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Gate, Retriever, SearchResult
@@ -15,12 +22,16 @@ if TYPE_CHECKING:
 __all__ = [
     "UEC",
     "Advice",
+    "EncoderFailed",
     "FingerprintMismatch",
     "Gate",
     "Gaussian",
     "IndexCorrupted",
+    "NoFit",
     "Retriever",
     "SearchResult",
+    "UECError",
+    "UnknownReading",
     "__version__",
 ]
 
@@ -28,13 +39,13 @@ __all__ = [
 _HOME = {
     "UEC": "uec_rag.ensemble",
     "Advice": "uec_rag.advice.ask",
-    "FingerprintMismatch": "uec_rag.base.errors",
     "Gate": "uec_rag.retrieval",
     "Gaussian": "uec_rag.base.gaussian",
-    "IndexCorrupted": "uec_rag.base.errors",
     "Retriever": "uec_rag.retrieval",
     "SearchResult": "uec_rag.retrieval",
 }
+_ERRORS = ("EncoderFailed", "FingerprintMismatch", "IndexCorrupted", "NoFit", "UECError")
+_HOME |= dict.fromkeys((*_ERRORS, "UnknownReading"), "uec_rag.base.errors")
 
 
 def __getattr__(name: str) -> object:

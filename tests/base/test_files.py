@@ -5,7 +5,7 @@ import re
 import pytest
 
 from uec_rag.base import files
-from uec_rag.base.errors import IndexCorrupted
+from uec_rag.base.errors import IndexCorrupted, NotRegularError
 
 
 def test_json_is_utf8_and_must_be_an_object(tmp_path):
@@ -52,7 +52,7 @@ def test_a_file_is_replaced_in_one_piece_or_stays(tmp_path, monkeypatch):
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "a").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "a")
-    with pytest.raises(files.NotRegularError, match="no regular file but"):
+    with pytest.raises(NotRegularError, match="no regular file but"):
         files.open_regular(tmp_path / "link")
 
 
@@ -67,5 +67,5 @@ def test_what_takes_a_files_place_between_looking_and_opening_is_not_read(tmp_pa
         return opened(*given, **options)
 
     monkeypatch.setattr(os, "open", swap)
-    with pytest.raises(files.NotRegularError, match="no regular file but"):
+    with pytest.raises(NotRegularError, match="no regular file but"):
         files.open_regular(path)

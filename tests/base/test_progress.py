@@ -1,6 +1,9 @@
-"""Progress is shown on a terminal, on whatever takes longer than two seconds, and nowhere else."""
+"""Progress is shown on a terminal if work takes longer than two seconds, and told by commands."""
 
+import contextvars
 import io
+import os
+import pty
 import sys
 import time
 
@@ -10,6 +13,9 @@ import pytest
 from tests.helpers import pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.base import progress
+from uec_rag.encoders import load_encoder
+from uec_rag.encoders.base import IdentityHead, encode_texts
+from uec_rag.encoders.black_box import BlackBoxEncoder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not fitted")
 TEXTS = [f"{text} {number}" for number, text in enumerate(passages(300) * 2)][:300]
@@ -60,3 +66,80 @@ def test_a_program_without_stderr_needs_no_progress(monkeypatch, show):
     monkeypatch.setattr(progress, "_PATIENCE", 0.0)
     monkeypatch.setattr(sys, "stderr", None)
     assert len(Retriever(UEC([slow])).add(TEXTS, show_progress=show)) == len(TEXTS)
+
+
+class Watching(IdentityHead):
+    """An encoder of one text after the other, each of which waits until stderr says what it should.
+
+    `said`: what is on stderr before each text is done, none of which takes longer than a minute.
+    """
+
+    name, revision, spec, dimension = "watching", "", None, 7
+
+    def __init__(self, said):
+        self.said = said
+
+    def encode(self, texts, role):
+        until = time.monotonic() + 60
+        for text, said in zip(texts, self.said, strict=True):
+            while said not in sys.stderr.getvalue():
+                assert time.monotonic() < until, (text, said, sys.stderr.getvalue())
+                time.sleep(0.001)
+            progress.advance()
+        return BlackBoxEncoder(slow).encode(texts, role)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Waits in which nothing is shown are short."""
+    monkeypatch.setattr(progress, "_PATIENCE", 0.001)
+    monkeypatch.setattr(progress, "_REDRAWN", 0.001)
+    monkeypatch.setattr(progress, "_BETWEEN_LINES", 0.001)
+
+
+@pytest.mark.parametrize("count", [2, 3, 100])
+@pytest.mark.usefixtures("impatient")
+def test_a_bar_moves_with_each_text(monkeypatch, count):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    encoder = Watching([f"| {done}/{count} [" for done in range(count)])
+    assert len(encode_texts(encoder, TEXTS[:count], "passage")) == count
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_command_tells_in_lines_how_far_it_is_and_what_is_left(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    encoder = Watching(["texts: 0 of 3\n", "texts: 1 of 3, 0:", "texts: 2 of 3, 0:"])
+    context = contextvars.copy_context()
+    context.run(progress.IN_LINES.set, True)
+    assert len(context.run(encode_texts, encoder, TEXTS[:3], "passage")) == 3
+    assert all(line.startswith("Encoding texts: ") for line in sys.stderr.getvalue().splitlines())
+    assert sys.stderr.getvalue().endswith(" left\n")
+
+
+def test_lines_tell_minutes_and_seconds(monkeypatch):
+    assert progress.line("Reading files", 1_000, 2_240, 60.0) == (
+        "Reading files: 1,000 of 2,240, 1:14 left"
+    )
+    assert progress.line("Searching", 0, 5, 60.0) == "Searching: 0 of 5"
+
+
+@pytest.mark.parametrize("texts", [2, 5])
+def test_a_shipped_model_counts_each_text(texts):
+    done = progress.Progress()
+    with progress.counted(done, 9):
+        load_encoder("arctic-embed-s").encode(TEXTS[:texts], "passage")
+        assert done.done == texts
+    assert done.done == 9  # as the caller knows
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_terminal_without_a_size_gets_a_bar(monkeypatch):
+    ours, its = pty.openpty()  # which has no rows and columns until somebody sets them
+    with os.fdopen(ours, "rb", 0) as screen, os.fdopen(its, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        with progress.progress_bar("Reading files", 4) as bar:
+            bar.update(3)
+            shown = b""
+            while b"3/4 [" not in shown:
+                shown += screen.read(4096)
+    assert b" 75%|" in shown

@@ -382,7 +382,7 @@ def test_markdown_is_shown_as_such(run, words, tmp_path):
     assert " • by post" in shown
 
 
-def test_many_readings_are_a_list(capsys):
+def test_readings_are_asked_back_in_one_sentence(capsys):
     index = Retriever(UEC(["bm25"]))
     index.add(["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
     result = index.search(["Reset it"]).results[0]
@@ -390,4 +390,16 @@ def test_many_readings_are_a_list(capsys):
     asked = decide_one(0.9, 0.9, readings)
     print_answer(replace(result, decision=asked))
     shown = capsys.readouterr().out
-    assert "clarify: What exactly do you mean?\n • lamp\n • kiln\n • [lift]\n" in shown
+    assert "clarify: Do you mean lamp, kiln or [lift]?\n" in shown
+
+
+def test_long_readings_are_a_list_as_everywhere(capsys):
+    index = Retriever(UEC(["bm25"]))
+    index.add(["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
+    result = index.search(["Reset it"]).results[0]
+    titles = [f"How a [{name}] that was found is returned to us" for name in ("lamp", "kiln")]
+    asked = decide_one(0.9, 0.9, tuple(Reading(title, ("1",), 0.4) for title in titles))
+    print_answer(replace(result, decision=asked))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"clarify: {' '.join(asked.clarifying_question.split())}" in shown
+    assert f"1. {titles[0]} 2. {titles[1]}" in shown

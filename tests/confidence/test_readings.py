@@ -18,6 +18,7 @@ from uec_rag.confidence.readings import (
     features,
     readings,
     shipped_underspecified,
+    shorten,
 )
 from uec_rag.questions.languages import function_words
 
@@ -306,3 +307,22 @@ def test_folders_whose_passages_say_their_names_are_the_readings():
 )
 def test_no_folder_is_offered_if_the_passages_do_not_say_it_or_one_alone_answers(options):
     assert len(labels_of(of_products(**options))) == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "most", "shown"),
+    [
+        ("Returns of lamps", 16, "Returns of lamps"),
+        ("Returns of lamps and kilns", 18, "Returns of lamps…"),
+        ("On Donaudampfschifffahrtsgesellschaften", 24, "On…"),
+        ("A kubernetes.io/enforce-mountable-secrets flag", 30, "A…"),
+        ("Errors: Donaudampfschifffahrt and others", 20, "Errors…"),
+        ("Donaudampfschifffahrtsgesellschaft", 12, "Donaudampfs…"),  # nothing else is there
+        ("FAQ 返品と交換の手続きについて", 10, "FAQ 返品と交換…"),
+        ("返品と交換の手続きについて", 6, "返品と交換…"),
+        ("退货 and 换货 of lamps", 9, "退货 and 换…"),
+    ],
+)
+def test_a_title_is_never_cut_inside_a_word(label, most, shown):
+    assert shorten(label, most) == shown
+    assert len(shown) <= most

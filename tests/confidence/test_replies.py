@@ -3,10 +3,10 @@
 import pytest
 
 from tests.helpers import data_of, rows_of
+from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import LONGEST_ASKED
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
-    UnknownReading,
     choose_label,
     chosen_ids,
     clarifying_list,

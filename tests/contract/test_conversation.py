@@ -7,7 +7,7 @@ from llama_index.core.llms import ChatMessage
 from tests.helpers import data_of
 from tests.llama_index.decisions import judge
 from uec_rag import langchain, llama_index
-from uec_rag.confidence.replies import UnknownReading
+from uec_rag.base.errors import UnknownReading
 from uec_rag.llama_index.gate import response_metadata
 from uec_rag.retrieval.query import turns_of
 

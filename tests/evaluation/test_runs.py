@@ -121,6 +121,147 @@ def test_exports_of_other_tools_are_read_as_they_come(tmp_path, name, log):
     assert run.confidence in (None, 0.87)
 
 
+NAN = float("nan")
+ANSWER = {"question": "a", "answer": "b"}
+
+
+def read_one(path, log):
+    """The last run of a log: of lines of JSON, or of a table."""
+    if isinstance(log, dict):
+        log = json.dumps(log)
+    path = path / ("r.csv" if log[0] not in "{[" else "r.json")
+    path.write_text(log)
+    return read_runs(path)[-1]
+
+
+@pytest.mark.parametrize(
+    ("log", "decision", "confidence", "right"),
+    [
+        (ANSWER | {"confidence": NAN}, "answer", None, None),
+        (ANSWER | {"confidence": float("inf"), "correct": NAN}, "answer", None, None),
+        ("question,answer,confidence,correct\na,b,nan,NaN\n", "answer", None, None),
+        ("question,answer,confidence,correct\na,b,null,None\n", "answer", None, None),
+        ("question,response\na,nan\n", "abstain", None, None),
+        ("question,response\na,<NA>\n", "abstain", None, None),
+        ({"question": "a", "outputs": {"answer": NAN}}, "abstain", None, None),
+        ({"question": "a", "decision": NAN}, "abstain", None, None),
+        ({"question": "a", "decision": NAN, "answer": "b"}, "answer", None, None),
+        ({"question": "a", "decision": None, "answer": NAN}, "abstain", None, None),
+        ({"question": "a", "decision": False}, "abstain", None, None),
+        ({"question": "a", "decision": " Abstain "}, "abstain", None, None),
+    ],
+)
+def test_what_is_no_number_and_null_are_the_same(tmp_path, log, decision, confidence, right):
+    run = read_one(tmp_path, log)
+    assert (run.decision, run.confidence, run.right) == (decision, confidence, right)
+
+
+@pytest.mark.parametrize("confidence", [NAN, float("inf"), -float("inf"), None, "nan", "N/A"])
+def test_a_confidence_that_is_none_takes_no_others_away(tmp_path, confidence):
+    rows = [*OURS, OURS[0] | {"confidence": confidence}]
+    told, before = (
+        measure_runs(read_runs(written(tmp_path / f"{len(some)}.jsonl", some)))
+        for some in (rows, OURS)
+    )
+    assert (told["brier"], told["bins"]) == (before["brier"], before["bins"])
+
+
+@pytest.mark.parametrize(
+    ("field", "right"),
+    [
+        ({"factual_correctness(mode=f1)": 1.0}, True),
+        ({"Factual_Correctness (mode=recall)": 0.3}, False),
+        ({"feedback": {"correctness(mode=strict)": {"score": 1}}}, True),
+        ({"Correctness [GEval]": 0.9}, True),
+    ],
+)
+def test_a_metric_is_known_without_its_mode(tmp_path, field, right):
+    assert read_one(tmp_path, ANSWER | field).right is right
+
+
+def test_a_field_may_be_named_with_or_without_its_mode(tmp_path):
+    field = "noise(mode=relevant)"
+    path = written(tmp_path / "r.jsonl", [ANSWER | {field: 0.1, "correct": 1}])
+    for name in (field, "noise", "Noise"):
+        assert read_runs(path, verdict=name)[0].right is False
+        assert read_runs(path, confidence=name)[0].confidence == 0.1
+
+
+@pytest.mark.parametrize("key", ["correct", "answerable"])
+@pytest.mark.parametrize("value", [2, 5, -1, 1.5, "120 %", "3", "-0.5", [4]])
+def test_a_verdict_outside_0_to_1_is_an_error_that_says_so(tmp_path, key, value):
+    name = {"correct": "verdict"}.get(key, key)
+    with pytest.raises(ValueError, match=f"row 1: {name}: expected .* from 0 to 1, got"):
+        read_one(tmp_path, ANSWER | {key: value})
+
+
+RAGAS_OF_PANDAS = """\
+user_input,retrieved_contexts,response,reference,faithfulness,factual_correctness(mode=f1)
+How long is the warranty?,['...'],Two years.,Two years.,0.9,1.0
+Who is the owner?,[],,,,
+What is the price?,['x'],80 euros.,,0.5,0.0
+"""
+DEEPEVAL = {
+    "testCases": [
+        {"name": "case_0", "input": "How long?", "actualOutput": "Two years.", "success": True,
+         "metricsData": [{"name": "Faithfulness", "success": True, "score": 0.9}]},
+        {"name": "case_1", "input": "Who?", "actualOutput": "Bob.", "success": False,
+         "metricsData": [{"name": "Faithfulness", "error": "No.", "success": False}]},
+    ],
+    "conversationalTestCases": [], "metricsScores": [], "testPassed": 1, "testFailed": 1,
+}  # fmt: skip
+DEEPEVAL_IN_PYTHON = {
+    "test_results": [
+        {"name": "0", "success": True, "metrics_data": [], "input": "How long?", "index": 0,
+         "actual_output": "Two years.", "expected_output": None},
+        {"name": "1", "success": False, "metrics_data": None, "input": "Who?", "index": 1,
+         "actual_output": "Bob."},
+    ],
+    "confident_link": None,
+}  # fmt: skip
+LANGFUSE = [
+    {"id": "1", "name": "qa", "input": {"question": "How long?"}, "output": {"answer": "2 years"},
+     "metadata": {"k": 4}, "latency": 1.5, "comments": [], "correctness": [1]},
+    {"id": "2", "name": "qa", "input": [{"role": "user", "name": "Ana", "content": "Who?"}],
+     "output": {"role": "assistant", "content": "Bob."}, "correctness": [0, 1, 0]},
+]  # fmt: skip
+LANGFUSE_TABLE = (
+    '"id","name","input","output","comments","correctness"\n'
+    '"1","qa","{""question"":""How long?""}","{""answer"":""2 years""}","[]","[1]"\n'
+    '"2","qa","Who?","[Bob] is it.","[]","[0.2]"\n'
+)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [json.dumps(DEEPEVAL), json.dumps(DEEPEVAL_IN_PYTHON), json.dumps(LANGFUSE), LANGFUSE_TABLE],
+    ids=["DeepEval", "DeepEval in Python", "Langfuse", "Langfuse as a table"],
+)
+def test_logs_are_read_as_tools_export_them_today(tmp_path, log):
+    read_one(tmp_path, log)
+    runs = read_runs(next(tmp_path.iterdir()))
+    assert [(run.question, run.decision, run.right) for run in runs] == [
+        ("How long?", "answer", True),
+        ("Who?", "answer", False),
+    ]
+
+
+def test_a_table_that_ragas_made_by_pandas_is_read(tmp_path):
+    (tmp_path / "r.csv").write_text(RAGAS_OF_PANDAS)
+    runs = read_runs(tmp_path / "r.csv", confidence="faithfulness")
+    assert [(run.decision, run.right, run.confidence) for run in runs] == [
+        ("answer", True, 0.9),
+        ("abstain", None, None),
+        ("answer", False, 0.5),
+    ]
+
+
+def test_a_metric_of_deepeval_is_named_as_it_names_it(tmp_path):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(DEEPEVAL))
+    assert [run.confidence for run in read_runs(path, confidence="Faithfulness")] == [0.9, None]
+
+
 def test_scores_that_are_no_probabilities_are_not_calibrated(tmp_path):
     rows = [row | {"confidence": 10 * row["confidence"]} for row in OURS]
     told = measure_runs(read_runs(written(tmp_path / "runs.jsonl", rows)))
@@ -147,6 +288,9 @@ def test_a_log_without_verdicts_tells_what_it_can(tmp_path):
             "expected a number, got 'high'",
         ),
         ('{"question": "a", "decision": "answer", "correct": "perhaps"}', "expected a Boolean"),
+        ('{"question": "a", "decision": "escalate"}', "expected one of .*, got 'escalate'"),
+        ('{"question": "a", "decision": 0.7}', "decision: expected one of"),
+        ('{"question": NaN, "answer": "b"}', "expected a question"),
     ],
 )
 def test_what_is_wrong_with_a_log_is_said(tmp_path, text, message):

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from tests.helpers import data_of
@@ -199,7 +200,7 @@ def test_the_description_has_examples_and_pages_need_no_token_and_load_nothing_e
         found = client.get("/openapi.json").json()
         assert client.get("/redoc").status_code == 404
     assert {*found["paths"]} == {
-        *("/ask", "/gate", "/index", "/labels", "/questions", "/report"),
+        *("/ask", "/gate", "/index", "/labels", "/metrics", "/questions", "/report"),
         "/healthz",
     }
     schemas = found["components"]["schemas"]
@@ -234,3 +235,40 @@ def test_an_application_is_mounted_in_another():
     known = {"Authorization": f"Bearer {TOKEN}"}
     for headers, status in (({}, 401), (known, 200)):
         assert client.post("/idx/ask", json=PARKING, headers=headers).status_code == status
+
+
+def counted(client, name):
+    """The value of a metric, by the name that Prometheus has for it."""
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+def test_metrics_count_decisions_by_reason_and_seconds(client):
+    decided = 'uec_rag_decisions_total{decision="%s",reason="'
+    actions = ("answer", "clarify", "abstain")
+    known = {action: counted(client, decided % action) for action in actions}
+    before = counted(client, 'uec_rag_seconds_count{step="search"}')
+    asked = [client.post("/ask", json={"question": q}).json() for q in ("zebra", "thanks!", "mill")]
+    for action in actions:
+        told = [one for one in asked if one["decision"] == action]
+        assert counted(client, decided % action) == known[action] + len(told)
+    assert counted(client, 'uec_rag_seconds_count{step="search"}') == before + 3
+    assert counted(client, 'uec_rag_seconds_sum{step="search"}') > 0
+
+
+def test_metrics_are_text_that_prometheus_reads_and_quote_no_question(client):
+    client.post("/ask", json={"question": "who may park the aardvark"})
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    names = {family.name for family in text_string_to_metric_families(answer.text)}
+    assert {"uec_rag_decisions", "uec_rag_borderline", "uec_rag_seconds"} <= names
+    assert {"uec_rag_advice_tokens", "uec_rag_advice_failures", "uec_rag_errors"} <= names
+    assert "aardvark" not in answer.text
+
+
+def test_metrics_want_the_token_that_everything_wants(index):
+    app = create_app(Retriever.load(index), token=TOKEN)
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        assert client.get("/metrics").status_code == 401
+        allowed = client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert allowed.status_code == 200

@@ -27,6 +27,7 @@ from uec_rag.advice.decision_models import Case, DecisionModel, decision_model, 
 from uec_rag.advice.opinion import READ, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
+from uec_rag.base.telemetry import span
 from uec_rag.confidence.readings import shorten
 
 _MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
@@ -210,18 +211,20 @@ async def ask_advisor(advisor: Advisor, cases: Sequence[Case], timeout: float) -
 
     async def ask_one(case: Case) -> Opinion:
         async with places:
-            begun = time.monotonic()
-            # A task of its own, so that an advisor that is cancelled does not cancel the search.
-            task = asyncio.create_task(_opinion(advisor, model, case))
-            try:
-                await asyncio.wait([task], timeout=timeout)
-            finally:
-                task.cancel()  # if it takes too long, or the search is cancelled
-            said = Opinion(failure=f"it took more than {timeout:g} seconds")
-            if task.done():
-                failed = Opinion(failure="it failed with CancelledError")
-                said = failed if task.cancelled() else task.result()
-            return replace(said, seconds=time.monotonic() - begun)
+            with span("advice") as told:
+                begun = time.monotonic()
+                # A task of its own: an advisor that is cancelled does not cancel the search.
+                task = asyncio.create_task(_opinion(advisor, model, case))
+                try:
+                    await asyncio.wait([task], timeout=timeout)
+                finally:
+                    task.cancel()  # if it takes too long, or the search is cancelled
+                said = Opinion(failure=f"it took more than {timeout:g} seconds")
+                if task.done():
+                    failed = Opinion(failure="it failed with CancelledError")
+                    said = failed if task.cancelled() else task.result()
+                told |= {"tokens": said.tokens, "failed": bool(said.failure)}
+                return replace(said, seconds=time.monotonic() - begun)
 
     opinions = [*await asyncio.gather(*map(ask_one, cases))]
     if failures := [one.failure for one in opinions if one.failure]:

@@ -1,15 +1,33 @@
-"""Exceptions for saved files, bugs of this package and missing libraries, and warnings."""
+"""The errors of this package, which have one root, and its warnings.
+
+UECError
+├── IndexCorrupted, also a ValueError          a saved folder is damaged, or of another format
+├── FingerprintMismatch, also a ValueError     saved vectors are of other models or another fit
+├── NoFit, also a ValueError                   passages tell nothing to fit an ensemble on
+├── UnknownReading, also a ValueError          `within` names none of the readings
+├── NoDirection, also a ValueError             an encoder returned zeros, NaN or infinity
+├── EncoderFailed, also a ConnectionError      what an encoder embeds with failed
+├── NotRegularError, also an OSError           a path is a link, a pipe or a device
+└── InternalError, also a RuntimeError         a bug in this package
+
+A wrong argument raises Python's own ValueError or TypeError, a missing library ImportError, a disk
+or a lock OSError.
+"""
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import walk_stack
 
 
-class IndexCorrupted(ValueError):
+class UECError(Exception):
+    """The root of this package's errors, each of which is also one of Python's own kinds."""
+
+
+class IndexCorrupted(UECError, ValueError):
     """Raised if a saved folder is damaged, was changed, or its files do not belong together.
 
     None of it is used. The message names the file and how to fix the problem.
@@ -21,11 +39,62 @@ def corruption(path: Path, what: str) -> IndexCorrupted:
     return IndexCorrupted(f"path: {str(path)!r} {what}")
 
 
-class FingerprintMismatch(ValueError):
+class FingerprintMismatch(UECError, ValueError):
     """Raised if saved vectors come from other models, revisions or posteriors."""
 
 
-class InternalError(RuntimeError):
+class NoFit(UECError, ValueError):
+    """Raised if an ensemble cannot be fitted on some passages without labels."""
+
+
+class UnknownReading(UECError, ValueError):
+    """The error for a chosen reading that the question does not have, or the index no longer."""
+
+
+class NoDirection(UECError, ValueError):
+    """Raised for vectors that are zero or not finite, which resemble nothing.
+
+    Parameters
+    ----------
+    encoder : str
+    count : int
+        The number of such vectors.
+    row : int
+        The position of the first.
+    texts : sequence of str
+        What was embedded, if it is known.
+    """
+
+    def __init__(self, encoder: str, count: int, row: int, texts: Sequence[str]) -> None:
+        self.encoder, self.count, self.text = encoder, count, texts[row] if texts else ""
+        more = f" and {count - 1} more" if count > 1 else ""
+        where = f"texts[{row}] ({self.text!r:.60})" if texts else f"row {row}"
+        super().__init__(
+            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for {where}{more}; "
+            "expected finite vectors with a direction. Static models return zeros for a text "
+            "without a word that they know."
+        )
+
+
+class EncoderFailed(UECError, ConnectionError):
+    """Raised if what an encoder embeds with fails, as a service may; `__cause__` is its error.
+
+    Attributes
+    ----------
+    encoder : str
+        The encoder's name.
+    """
+
+    def __init__(self, message: str, encoder: str = "") -> None:
+        super().__init__(message)
+        self.encoder = encoder
+
+
+class NotRegularError(UECError, OSError, ValueError):
+    """Raised if a path is not a regular file."""
+
+
+class InternalError(UECError, RuntimeError):
     """Raised for a bug in this package; please report it."""
 
 

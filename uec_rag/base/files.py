@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.errors import as_corrupted, corruption
+from uec_rag.base.errors import NotRegularError, as_corrupted, corruption
 
 DATABASE = "index.db"
 """The file name of the database in the folder of an index."""
@@ -64,10 +64,6 @@ def refuse_outdated(folder: Path) -> None:
 def is_saved(folder: Path) -> bool:
     """Return whether a folder is that of an index or of an ensemble."""
     return os.path.isfile(folder / ENSEMBLE) or is_index(folder)
-
-
-class NotRegularError(OSError, ValueError):
-    """Raised if a path is not a regular file."""
 
 
 def open_regular(path: str | Path) -> BufferedReader:

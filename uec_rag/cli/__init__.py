@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from uec_rag.base import __version__
+from uec_rag.base.progress import IN_LINES
 from uec_rag.cli import ask, index, labels, serve
 from uec_rag.cli.console import ENCODERS, readable_errors, take_help
 
@@ -52,6 +53,7 @@ def options(
 ) -> None:
     """Prepare the environment of all commands; help shows the text of `app`, not this docstring."""
     ENCODERS.set(encoder or ())
+    IN_LINES.set(True)
     # Progress bars and advice of libraries would be mixed with the output.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

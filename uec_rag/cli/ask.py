@@ -21,12 +21,10 @@ from uec_rag.cli.console import (
 )
 from uec_rag.documents.document import body_of
 from uec_rag.documents.passages import PLAIN
-from uec_rag.questions.languages import sentence
 
 if TYPE_CHECKING:
     from uec_rag.retrieval.hits import Result
 
-_MOST_IN_LINE = 2  # readings; more, or long ones, are a list
 LEGEND = (
     "relevant: probability that the passage answers; score: similarity, reduced where uncertain; "
     "variance: how uncertain; confidence: probability that one of the first passages answers; "
@@ -72,12 +70,10 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
     decision = result.decision
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
     out.print(f"[bold]{plain(result.query)}[/]")
-    readings = decision.readings if decision.action == "clarify" else ()
-    many = len(readings) > _MOST_IN_LINE or "\n" in decision.clarifying_question
-    reason = sentence("unclear", decision.language) if many else decision.reason
-    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(reason)}")
-    for reading in readings if many else ():
-        out.print(f" • {plain(reading.title)}")
+    said, *rows = (decision.clarifying_question or decision.reason).split("\n")
+    out.print(f"=> [bold {colour}]{decision.action}[/]: {plain(said)}")
+    for row in rows:
+        out.print(f"   {plain(row)}")
     out.print()
     for rank, passage in enumerate(result.passages):
         fields = passage.metadata

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uec_rag.base.checks import pluralize
+from uec_rag.base.errors import NoFit
 from uec_rag.base.files import is_index, is_saved, refuse_outdated
 from uec_rag.cli.console import (
     Index,
@@ -117,7 +118,6 @@ def _make(
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
     from uec_rag.retrieval.files import add_saved, list_made_with, record_options, replace_files
-    from uec_rag.retrieval.learn import NoFit
 
     is_saved_index = is_index(folder)
     if is_saved_index:

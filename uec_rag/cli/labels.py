@@ -221,6 +221,8 @@ def measure_logs(
         out.print(table)
         if told["aurc"] is not None:
             print_text(f"Mean risk over coverages (AURC): {told['aurc']:.3f}")
+        if told["aurc"] is not None and not told["bins"]:
+            print_text("Confidence is outside 0 to 1, so that there is no Brier score.")
         if told["bins"]:
             print_text(
                 f"Brier score: {told['brier']:.3f}. Confidence, and the share that is right:"

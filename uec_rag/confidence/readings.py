@@ -570,9 +570,14 @@ def _plain(title: str) -> str:
 
 
 def shorten(label: str, most: int = LONGEST_LABEL) -> str:
-    """Return a label on one line of at most `most` characters, cut between words if possible."""
+    """Return a label on one line of at most `most` characters, cut between words.
+
+    Only a single word that is longer is cut, and scripts without spaces anywhere.
+    """
     line = " ".join(label.split()).rstrip(_ENDS)
     if len(line) <= most:
         return line
-    head = line[:most].rpartition(" ")[0]  # whole words, if they are not long themselves
-    return f"{head if len(head) > most // 2 else line[: most - 1]}…"
+    head = line[: most - 1]
+    if not HAS_SPACELESS.match(line[most - 1]):
+        head = line[:most].rpartition(" ")[0].rstrip(_ENDS) or head
+    return f"{head}…"

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import regex
 
+from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
@@ -23,10 +24,6 @@ _ROW = regex.compile(r"^[ \t]*+(?:\d{1,2}[.)]|[-*•])[ \t]++(.*\S)", regex.MULT
 Within: TypeAlias = Reading | Mapping[str, Any] | Sequence[str] | str
 """A chosen reading: the object itself, a mapping with its "ids" (from JSON), its ids, or its label.
 """
-
-
-class UnknownReading(ValueError):
-    """The error for a chosen reading that the question does not have, or the index no longer."""
 
 
 def chosen_ids(within: Reading | Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:

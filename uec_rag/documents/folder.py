@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from uec_rag.base.checks import as_list, pluralize, visible
-from uec_rag.base.errors import missing_extra, warn
-from uec_rag.base.files import NotRegularError, is_saved, open_regular
+from uec_rag.base.errors import NotRegularError, missing_extra, warn
+from uec_rag.base.files import is_saved, open_regular
 from uec_rag.base.progress import progress_bar
 from uec_rag.documents.document import Document, cut
 from uec_rag.documents.readers import LIBRARIES, READERS, SIGNS, read_content

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from uec_rag.base.checks import check_texts
+from uec_rag.base.errors import NoDirection
 from uec_rag.base.gaussian import Terms, together
-from uec_rag.base.progress import progress_bar
+from uec_rag.base.progress import counted, progress_bar
 
 Role: TypeAlias = Literal["query", "passage"]
 """The role of a text; many models use different prompts for queries and passages."""
@@ -191,18 +192,21 @@ def is_encoder(value: object) -> TypeGuard[Encoder]:
 def encode_texts(
     encoder: Encoder, texts: Sequence[str], role: Role, show_progress: bool | None = None
 ) -> Encoded:
-    """Embed texts, a few hundred at a time, with a progress bar (see `progress_bar`)."""
-    if len(texts) <= _AT_ONCE and not show_progress:
+    """Embed texts, a few hundred at a time, with a progress bar (see `progress_bar`).
+
+    The bar moves with each text of an encoder that calls `advance`, of others with each call.
+    """
+    if len(texts) == 1 and not show_progress:  # a question
         return _encode_some(encoder, texts, role, texts)
     parts = []
     with progress_bar("Encoding texts", len(texts), show_progress) as bar:
         for start in range(0, max(1, len(texts)), _AT_ONCE):
-            parts.append(_encode_some(encoder, texts[start : start + _AT_ONCE], role, texts))
-            _log.info(
-                "uec_rag: %s: %s of %s texts.", encoder.name, start + len(parts[-1]), len(texts)
-            )
-            bar.update(len(parts[-1]))
-    return Encoded.join(parts)
+            some = texts[start : start + _AT_ONCE]
+            with counted(bar, len(some)):
+                parts.append(_encode_some(encoder, some, role, texts))
+            if len(texts) > _AT_ONCE:
+                _log.info("uec_rag: %s: %s of %s texts.", encoder.name, bar.done, len(texts))
+    return Encoded.join(parts) if len(parts) > 1 else parts[0]
 
 
 def _encode_some(
@@ -286,31 +290,6 @@ def check_vectors(
     scaled = array / np.abs(array).max(axis=1, keepdims=True, initial=0.0)
     unit: Float32Array = (scaled / np.linalg.norm(scaled, axis=1, keepdims=True)).astype(np.float32)
     return unit
-
-
-class NoDirection(ValueError):
-    """Raised for vectors that are zero or not finite, which resemble nothing.
-
-    Parameters
-    ----------
-    encoder : str
-    count : int
-        The number of such vectors.
-    row : int
-        The position of the first.
-    texts : sequence of str
-        What was embedded, if it is known.
-    """
-
-    def __init__(self, encoder: str, count: int, row: int, texts: Sequence[str]) -> None:
-        self.encoder, self.count, self.text = encoder, count, texts[row] if texts else ""
-        more = f" and {count - 1} more" if count > 1 else ""
-        where = f"texts[{row}] ({self.text!r:.60})" if texts else f"row {row}"
-        super().__init__(
-            f"encoder {encoder!r} returned NaN, infinity or a vector of zeros for {where}{more}; "
-            "expected finite vectors with a direction. Static models return zeros for a text "
-            "without a word that they know."
-        )
 
 
 def _as_floats(vectors: object, encoder: str) -> npt.NDArray[np.floating]:

@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 from typing import Any, Protocol, TypeGuard, cast, runtime_checkable
 
 from uec_rag.base.checks import check_pickles
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import EncoderFailed, warn
 from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_vectors, prepare_texts
 from uec_rag.encoders.sentence_transformer import lost_prompts
 
@@ -18,20 +18,6 @@ ACCEPTED = (
 _KINDS: dict[Role, str] = {"query": "queries", "passage": "passages"}
 _RECENT = 64  # questions whose vectors are remembered
 _BUGS = (AttributeError, ImportError, NameError, NotImplementedError, TypeError)  # no service's
-
-
-class EncoderFailed(ConnectionError):
-    """Raised if what an encoder embeds with fails, as a service may; `__cause__` is its error.
-
-    Attributes
-    ----------
-    encoder : str
-        The encoder's name.
-    """
-
-    def __init__(self, message: str, encoder: str = "") -> None:
-        super().__init__(message)
-        self.encoder = encoder
 
 
 @runtime_checkable

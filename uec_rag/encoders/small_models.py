@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.progress import advance
 from uec_rag.base.runtime import load_onnxruntime, open_session
 from uec_rag.encoders.base import (
     Encoded,
@@ -93,11 +94,14 @@ class OnnxEncoder(IdentityHead):
         if not prompted:
             return Encoded.empty(self.dimension, self.dimension)
         embed = self._cached if role == "query" else self._embed
+        vectors = []
         if len(prompted) == 1:  # a thread would cost more than a cached question
             vectors = [embed(prompted[0])]
         else:
             with ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool:
-                vectors = [*pool.map(embed, prompted)]
+                for vector in pool.map(embed, prompted):
+                    vectors.append(vector)
+                    advance()
         embedding = check_vectors(vectors, rows=len(prompted), encoder=self.name)
         return Encoded(embedding, embedding)
 
@@ -175,9 +179,13 @@ WEIGHTS = "weights.bin"
 
 # The tokenizer as the `tokenizers` library describes it, without its vocabulary.
 _TOKENIZER = Path(__file__).with_name("multilingual-e5-small.json")
-_BLOCK = 32  # weights with one scale
-_Q4 = np.dtype([("scale", "<f2"), ("nibbles", "u1", _BLOCK // 2)])
-_TYPES = {0: (np.dtype("<f4"), 1), 1: (_Q4, _BLOCK)}  # by their code, with the values of an item
+BLOCK = 32
+"""The number of weights with one scale."""
+
+Q4 = np.dtype([("scale", "<f2"), ("nibbles", "u1", BLOCK // 2)])
+"""A block."""
+
+_TYPES = {0: (np.dtype("<f4"), 1), 1: (Q4, BLOCK)}  # by their code, with the values of an item
 _PAGE, _ALIGNED = 4096, 64  # bytes: where a large and a small array begin
 _LAYER = ("q", "k", "v", "ao", "fi", "fo")  # matrices: attention, its output, feed forward
 _NORMS = ("aln", "oln")
@@ -259,7 +267,7 @@ def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {
         # In 4-bit two's complement, nibble - 8 is nibble ^ 8.
         "word": _pack(_nibbles(word) ^ np.uint8(8)).reshape(-1, file.width // 2),
-        "word.scale": word["scale"].reshape(-1, file.width // _BLOCK),
+        "word.scale": word["scale"].reshape(-1, file.width // BLOCK),
         "position": positions + tensors["emb.type"][: file.width],
         "norm.weight": tensors["emb.ln.w"],
         "norm.bias": tensors["emb.ln.b"],
@@ -269,7 +277,7 @@ def arrange_weights(file: FourBitFile) -> dict[str, NDArray[Any]]:
             blocks = tensors[f"l{layer}.{name}.w"]
             inputs = file.inner if name == "fo" else file.width
             arrays[f"{layer}.{name}"] = _pack(_nibbles(blocks)).reshape(
-                -1, inputs // _BLOCK, _BLOCK // 2
+                -1, inputs // BLOCK, BLOCK // 2
             )
             arrays[f"{layer}.{name}.scale"] = blocks["scale"].astype(np.float32)
             arrays[f"{layer}.{name}.bias"] = tensors[f"l{layer}.{name}.b"]
@@ -296,11 +304,12 @@ def offsets(arrays: dict[str, NDArray[Any]]) -> dict[str, int]:
 
 
 def unpack(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an `OnnxEncoder` by name: graph, weights and tokenizer.
+    """Yield `files_of` a file in the format "E5S1"; ValueError if it is of another format."""
+    return files_of(FourBitFile.read(content))
 
-    `content`: of a file in the format "E5S1"; ValueError if it is of another format.
-    """
-    file = FourBitFile.read(content)
+
+def files_of(file: FourBitFile) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an `OnnxEncoder` by name: graph, weights and tokenizer."""
     arrays, weights = arrange_weights(file), bytearray()
     for name, position in offsets(arrays).items():
         weights += bytes(position - len(weights)) + arrays[name].tobytes()

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.progress import progress_bar
+from uec_rag.base.progress import Progress, progress_bar
 from uec_rag.base.similarity import moments
+from uec_rag.base.telemetry import span
 from uec_rag.confidence.fit_view import FitView, fit_profile, fit_temperature, level_of, with_level
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role
@@ -78,12 +79,23 @@ def fit(
     Fitted
         `unfitted` with the posteriors, evidence weights, confidence model and report.
     """
+    with span("fit"), progress_bar("Fitting", 3, show_progress) as bar:
+        return _fit(encoders, unfitted, pairs, bar, show_progress, are_generated)
+
+
+def _fit(
+    encoders: Sequence[Encoder],
+    unfitted: Fitted,
+    pairs: PairsLike,
+    bar: Progress,
+    show_progress: bool | None,
+    are_generated: bool,
+) -> Fitted:
     pairs_of_each = _pairs_of_each(unfitted.names, pairs)
     if not unfitted.is_direct:
         check_one_space([encoder.dimension for encoder in encoders])
     start, options = time.perf_counter(), unfitted.options
     seed = options.seed
-    bar = progress_bar("Fitting", 3, show_progress)
     posteriors, made = fit_posteriors(encoders, pairs_of_each, options, show_progress)
     texts, fitted = made.questions, replace(unfitted, posteriors=tuple(posteriors))
     _log.info("uec_rag: fitting: the posteriors of %s are fitted.", ", ".join(unfitted.names))
@@ -115,7 +127,7 @@ def fit(
         if are_generated:
             model = with_level(model, views, *_GENERATED_LEVEL)
     model = replace(model, profile=fit_profile(views, model.temperature) or model.profile)
-    bar.close()
+    bar.update()
     source = f"fitted without labels on {len(pairs_of_each[0].queries)} questions made of the "
     report = FitReport(
         {name: each.summary for name, each in zip(fitted.names, posteriors, strict=True)},

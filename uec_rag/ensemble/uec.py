@@ -11,7 +11,7 @@ from dataclasses import asdict
 from operator import and_, or_
 from typing import TYPE_CHECKING, Self, Unpack
 
-from uec_rag.base.errors import warn
+from uec_rag.base.errors import EncoderFailed, warn
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.unlocked import cached_property
@@ -25,7 +25,6 @@ from uec_rag.encoders.base import (
     probe,
     unique_names,
 )
-from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike, load_encoders
 from uec_rag.encoders.packages import DEFAULT_PRESET, preset_encoders
 from uec_rag.ensemble.convolution import make_rule

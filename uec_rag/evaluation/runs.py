@@ -1,8 +1,8 @@
 """Runs read from logs: the decisions of any pipeline, how good they were, what an advisor changed.
 
 A run is a question, what was decided, with what confidence, and whether that was right. Logs are
-tables (CSV) or lines of JSON, of this package, of ragas, of LangSmith or of your own; fields in
-others ("inputs.question") count, too.
+tables (CSV) or lines of JSON, of this package, of ragas, DeepEval, Langfuse, LangSmith or of your
+own; fields in others ("inputs.question") count, too. NaN, null and an empty cell are the same.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from uec_rag.documents.text import decode
 _NAMES = {
     "question": "question query user_input input messages",
     "decision": "decision action uec_decision",
-    "answer": "answer response output actual_output",
+    "answer": ("answer response output actual_output actualoutput output.content outputs.content"),
     "confidence": "confidence uec_confidence score",
     "verdict": (
         "verdict correct is_correct correctness answer_correctness factual_correctness success "
@@ -36,13 +38,19 @@ _NAMES = {
 }
 # What exports have fields in, and what they have in fields, such as "feedback.correctness.score".
 _AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedback", "scores"}
-_AROUND |= {"feedback_stats", "run", "example"}
+_AROUND |= {"feedback_stats", "run", "example", "metricsdata", "metrics_data"}
 _WITHIN = {"score", "value", "avg", "mean"}
-_LISTS = ("data", "results", "runs", "rows", "examples", "traces")  # of all rows
+_LISTS = ("data", "results", "runs", "rows", "examples", "traces", "testCases", "test_results")
+_MODE = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")  # "(mode=f1)", "[GEval]"
+_NULL = {"", "nan", "-nan", "null", "<na>", "n/a", "nat"}
 _TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
 _FALSE = {"false", "no", "n", "incorrect", "wrong", "fail", "failed", "bad"}
-_ASKED_BACK = {"clarify", "ask", "asked", "clarification"}
-_REFUSED = {"abstain", "refuse", "refused", "uncertain", "no_answer", "none", "unanswered"}
+_REFUSALS = "abstain abstained refuse refused uncertain no_answer none unanswered false no"
+_DECISIONS = {
+    "answer": {"answer", "answered", "respond", "responded", "reply", "true", "yes"},
+    "clarify": {"clarify", "ask", "asked", "clarification"},
+    "abstain": {*_REFUSALS.split()},
+}
 _RIGHT = 0.5  # a verdict in numbers above which an answer counts as right
 
 
@@ -83,12 +91,15 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
     Raises
     ------
     ValueError
-        If there is no row, or a row has no question, neither decision nor answer, or no number
-        where one is expected. The message names the row and the fields that it has.
+        If there is no row, or a row has no question, neither decision nor answer, an unknown
+        decision, no number where one is expected, or a verdict outside 0 to 1. The message names
+        the row and the fields that it has.
     """
     names = {key: said.split() for key, said in _NAMES.items()}
     names |= {
-        key: [name] for key, name in (("confidence", confidence), ("verdict", verdict)) if name
+        key: [name, name.casefold()]
+        for key, name in (("confidence", confidence), ("verdict", verdict))
+        if name
     }
     runs = [_run(row, names, f"{path.name}, row {at}") for at, row in enumerate(_rows(path), 1)]
     if not runs:
@@ -105,7 +116,8 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     if path.suffix.lower() in (".csv", ".tsv"):
         header = text.partition("\n")[0]
         delimiter = max(",;\t|", key=header.count)
-        yield from csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter)
+        for row in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter):
+            yield dict(_flat({name: _parsed(cell) for name, cell in row.items()}))
         return
     try:
         try:
@@ -121,7 +133,10 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of an object; "inputs.question" for a nested one."""
+    """Yield the fields of an object; "inputs.question" for a nested one, and metrics by name."""
+    if isinstance(value, list):  # metrics, as DeepEval has them
+        told = [one for one in value if isinstance(one, Mapping) and {"name", "success"} <= {*one}]
+        value = {metric["name"]: metric.get("score") for metric in told} or value
     if not isinstance(value, Mapping):
         yield name, value
         return
@@ -129,21 +144,34 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from _flat(inner, f"{name}.{key}" if name else str(key))
 
 
+def _parsed(cell: object) -> object:
+    """Return the object or list that a cell of a table holds as JSON, or the cell."""
+    if isinstance(cell, str) and cell.startswith(("{", "[")):
+        with suppress(json.JSONDecodeError, RecursionError):
+            return json.loads(cell)
+    return cell
+
+
 def _plain(name: str) -> str:
-    """Return the name of a field without what exports have it in, in lower case."""
+    """Return the name of a field without what exports have it in and its mode, in lower case."""
     parts = name.strip().casefold().split(".")
     while len(parts) > 1 and parts[0] in _AROUND:
         parts = parts[1:]
     while len(parts) > 1 and parts[-1] in _WITHIN:
         parts = parts[:-1]
-    return ".".join(parts)
+    return _MODE.sub("", ".".join(parts))
+
+
+def _is_known(value: object, key: str) -> bool:
+    said = str(value).strip().casefold()
+    return value is not None and said not in _NULL and (said != "none" or key == "decision")
 
 
 def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
     plain = {_plain(name): value for name, value in reversed([*row.items()]) if name}
     fields = {**plain, **row}
     found = {
-        key: next((fields[name] for name in some if fields.get(name) not in (None, "")), None)
+        key: next((fields[name] for name in some if _is_known(fields.get(name), key)), None)
         for key, some in names.items()
     }
     if found["question"] is None or not any(
@@ -154,20 +182,28 @@ def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str)
             f"{names['question'][0]!r} and {names['decision'][0]!r}), got the fields "
             f"{', '.join(map(repr, row)) or 'none'}."
         )
-    said = str(found["decision"] or "").casefold()
-    if not said:
-        said = "answer" if _answers(str(found["answer"] or "")) else "abstain"
-    decision = "clarify" if said in _ASKED_BACK else "abstain" if said in _REFUSED else "answer"
+    decision = _decision(found["decision"], found["answer"], where)
     sure = found["confidence"]
     try:
         confidence = None if sure is None else _number(sure)
     except ValueError:
         raise ValueError(f"{where}: confidence: expected a number, got {sure!r:.60}.") from None
-    right, answerable = _truth(found["verdict"], where), _truth(found["answerable"], where)
+    right, answerable = (_truth(found[key], f"{where}: {key}") for key in ("verdict", "answerable"))
     if answerable is None and right is not None and decision != "clarify":
         # A right answer had one; who refused wrongly could have answered.
         answerable = (True if right else None) if decision == "answer" else not right
     return Run(_question(found["question"]), decision, confidence, right, answerable)
+
+
+def _decision(said: object, answer: object, where: str) -> str:
+    if said is None:
+        return "answer" if _answers(str(answer or "")) else "abstain"
+    word = str(said).strip().casefold()
+    for decision, words in _DECISIONS.items():
+        if word in words:
+            return decision
+    known = ", ".join(_DECISIONS)
+    raise ValueError(f"{where}: decision: expected one of {known}, got {said!r:.60}; rename it.")
 
 
 def _question(asked: object) -> str:
@@ -178,10 +214,17 @@ def _question(asked: object) -> str:
     return str(own[-1] if own else asked)
 
 
-def _number(value: object) -> float:
-    """Return a number, also of "0,87" and "87 %"; ValueError if it is none."""
+def _number(value: object) -> float | None:
+    """Return a number, also of "0,87", "87 %" and the mean of a list; None of an infinite one.
+
+    ValueError if it is none.
+    """
+    if isinstance(value, list) and value:
+        numbers = [number for each in value if (number := _number(each)) is not None]
+        return float(np.mean(numbers)) if numbers else None
     said = str(value).strip().replace(",", ".")
-    return float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+    number = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+    return number if math.isfinite(number) else None
 
 
 def _answers(text: str) -> bool:
@@ -191,17 +234,22 @@ def _answers(text: str) -> bool:
 
 
 def _truth(value: object, where: str) -> bool | None:
+    if isinstance(value, list):  # of several who judged
+        told = [known for one in value if (known := _truth(one, where)) is not None]
+        return 2 * sum(told) > len(told) if told else None
     if value is None or isinstance(value, bool):
         return value
     if (said := str(value).strip().casefold()) in _TRUE | _FALSE:
         return said in _TRUE
-    try:
-        number = _number(said)
-    except ValueError:
+    number: float | None = math.nan
+    with suppress(ValueError):
+        number = _number(value)
+    if number is None or not 0 <= number <= 1:
         raise ValueError(
-            f"{where}: verdict: expected a Boolean or a number from 0 to 1, got {value!r:.60}."
-        ) from None
-    return None if math.isnan(number) else number > _RIGHT
+            f"{where}: expected a Boolean or a number from 0 to 1, got {value!r:.60}; divide "
+            "grades by the best one."
+        )
+    return number > _RIGHT
 
 
 def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:

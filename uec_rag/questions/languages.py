@@ -148,8 +148,8 @@ readings, in a sentence that begins with other words; `comma` is between the fir
 
 
 def sentence(key: str, language: str = ENGLISH, **values: str) -> str:
-    """Return a sentence in a language, with the values of its fields."""
-    text = TRANSLATIONS[language][key]
+    """Return a sentence in a language, or in English if that lacks it, with its fields' values."""
+    text = TRANSLATIONS[language].get(key) or SENTENCES[key]
     return text.format(**values) if values else text
 
 

@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, with_note
 from uec_rag.confidence.model import JUDGED, SURE
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import UnknownReading, find_readings
+from uec_rag.confidence.replies import find_readings
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import Code, sentence
 from uec_rag.retrieval.assess import Assessment, assess, decide

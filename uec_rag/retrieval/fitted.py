@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any, Self
 
 from uec_rag.base.checks import check_k, check_share, check_type
+from uec_rag.base.errors import EncoderFailed
 from uec_rag.base.files import as_path
 from uec_rag.base.loops import from_this_loop
-from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from uec_rag.base.errors import FingerprintMismatch, warn
+from uec_rag.base.errors import FingerprintMismatch, NoFit, warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
@@ -46,10 +46,6 @@ _AT_ONCE = 4096  # passages in memory at a time
 _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
 
 _log = logging.getLogger("uec_rag")
-
-
-class NoFit(ValueError):
-    """Raised if an ensemble cannot be fitted on some passages without labels."""
 
 
 def sample_passages(store: Searched) -> list[Passage]:

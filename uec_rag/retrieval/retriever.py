@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
-from uec_rag.base.errors import warn, warn_once
+from uec_rag.base.errors import EncoderFailed, warn, warn_once
 from uec_rag.base.loops import from_this_loop
+from uec_rag.base.telemetry import span
 from uec_rag.confidence.replies import Within
-from uec_rag.encoders.black_box import EncoderFailed
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import save
@@ -185,10 +185,11 @@ class Retriever(FittedIndex):
         options = Options(
             filter=filter, history=history, within=within, diversity=diversity, tenant=tenant
         )
-        result, pending = self._begin(queries, k, options)
-        if pending is not None:
-            result = settled_result(pending, pending.finish(), k)
-        log_decisions(result)
+        with span("search") as told:
+            result, pending = self._begin(queries, k, options)
+            if pending is not None:
+                result = settled_result(pending, pending.finish(), k)
+            log_decisions(result, told)
         return result
 
     async def asearch(
@@ -196,12 +197,11 @@ class Retriever(FittedIndex):
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.afit_once()
-        with from_this_loop():
+        with span("search") as told, from_this_loop():
             result, pending = await asyncio.to_thread(self._begin, queries, k, options)
-        if pending is not None:
-            with from_this_loop():
+            if pending is not None:
                 result = settled_result(pending, await pending.afinish(), k)
-        log_decisions(result)
+            log_decisions(result, told)
         return result
 
     def _begin(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from uec_rag.confidence.model import Calibrator, Features
 from uec_rag.retrieval.hits import SearchResult
@@ -47,11 +48,18 @@ def explain(model: Calibrator, features: Features, missing: Sequence[str]) -> tu
     return (f"usual question: {base:+z.1f}", *lines)
 
 
-def log_decisions(result: SearchResult) -> None:
+def log_decisions(result: SearchResult, told: dict[str, Any]) -> None:
     """Log each question with its final decision and what led to it, as JSON, if that is asked.
 
-    Those of a search that was not what it usually is are left out.
+    Those of a search that was not what it usually is are left out of the log.
+
+    `told`: of the search's `span`, to which actions and codes are added in any case, and how many
+    questions were borderline.
     """
+    decisions = result.decisions
+    told["decisions"] = [one.action for one in decisions]
+    told["reasons"] = [one.code for one in decisions]
+    told["borderline"] = sum(bool(one.advice) or one.code == "uncertain" for one in decisions)
     if not LOG.isEnabledFor(logging.INFO):
         return
     for one in [one for one in result if not one.decision.caveat]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from uec_rag.base import __version__
 from uec_rag.evaluation.labels import (
@@ -27,6 +28,7 @@ from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server import messages
 from uec_rag.server.access import protections
+from uec_rag.server.metrics import read_metrics
 from uec_rag.stores.candidates import CandidateStore
 
 _PAGES = Path(__file__).parent / "pages"
@@ -129,6 +131,11 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
             "examples": questions_to_ask(index)[:_EXAMPLES],
             "write": write,
         }
+
+    @routes.get("/metrics", response_class=PlainTextResponse)
+    def metrics() -> Response:
+        """Count this process's decisions, advice and seconds, in the text format of Prometheus."""
+        return Response(read_metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @routes.head("/healthz", include_in_schema=False)
     @routes.get("/healthz")

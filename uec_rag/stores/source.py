@@ -22,11 +22,11 @@ import numpy as np
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.counts import Frequencies
-from uec_rag.base.errors import as_corrupted, warn, warn_once
+from uec_rag.base.errors import NoDirection, as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import PROBES, NoDirection, TermEncoder, probe
+from uec_rag.encoders.base import PROBES, TermEncoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Passage, normalise

@@ -328,6 +328,7 @@ def test_long_readings_are_a_list_below_a_short_question(browser, index):
         ask(page, VAGUE)
         said = page.locator("#answer .decision p").first
         expect(said).to_have_text("Ask back What exactly do you mean?")
+        expect(page.get_by_text("two standard deviations to either side")).to_have_count(1)
         rows = page.locator(".choices.rows a").all_inner_texts()
         assert len(rows) == len(decision.readings)
         assert all(map(str.startswith, rows, [one.title for one in decision.readings]))

@@ -273,7 +273,7 @@ function showHit(hit, rank, low, high, question, isCandidate, before) {
       h("summary", {}, "relevant ", h("b", { class: "relevance" }, percent(hit.relevance)), " · score ",
         h("b", { class: "score" }, fixed(hit.score))),
       spread(hit, low, high),
-      h("p", { class: "dim" }, `Dot: the mean similarity, ${fixed(hit.mu)}. Line: two standard deviations, ${fixed(2 * hit.sigma)}, to either side. Red: the score, lowered where the similarity is uncertain.`),
+      h("p", { class: "dim" }, `Mean ${fixed(hit.mu)}, two standard deviations ${fixed(2 * hit.sigma)}.`),
       members.length ? table("What each encoder says", ["Encoder", "Similarity", "Rank", "Share of the score"], members) : "",
       h("p", { class: "dim" }, `id ${hit.id}`)));
 }
@@ -301,7 +301,8 @@ function showAnswer(found, question, k, title) {
       h("p", { class: "dim" }, `Weights: ${shares}.${found.exact ? "" : " The store is searched approximately."}`),
       labelled ? mark("Nothing answers", labelled, null) : ""),
     h("ol", { class: "hits" }, found.passages.map((hit, rank) =>
-      showHit(hit, rank, low, high, labelled, found.candidates.includes(hit.id), found.passages.slice(0, rank).findIndex((one) => sectionOf(one) === sectionOf(hit))))));
+      showHit(hit, rank, low, high, labelled, found.candidates.includes(hit.id), found.passages.slice(0, rank).findIndex((one) => sectionOf(one) === sectionOf(hit))))),
+    found.passages.length ? h("p", { class: "dim", id: "legend" }, "In a passage's numbers: dot, the mean similarity; line, two standard deviations to either side; red, the score, lowered where the similarity is uncertain.") : "");
   showMarks(labelled);
 }
 
