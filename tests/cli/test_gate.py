@@ -68,6 +68,47 @@ def test_labels_whose_passage_is_gone_are_noted(run, index, documents, tmp_path)
         assert f"1 label not in the index, first 'bees.md#{headings[3]}'" in said
 
 
+def test_an_update_moves_labels_with_their_texts_and_tells_of_those_that_are_lost(run, tmp_path):
+    folder, table, index = tmp_path / "docs", tmp_path / "labels.csv", tmp_path / "idx"
+    folder.mkdir()
+    texts = [f"The {word} is {'here or there ' * 40}." for word in ("hive", "mast", "oven", "lens")]
+    file = folder / "faq.md"
+    file.write_text("\n\n".join(texts))
+    made = ("index", folder, "--out", index)
+    run(*made, "--model", "bm25")
+    retriever = Retriever.load(index, fit=False)
+    given = {passage.id: passage.text for passage in retriever.passages()}
+    for id_, text in given.items():
+        retriever.label(text[:12], [id_])
+    retriever.close()
+    rows = [f"{text[:12]},{id_}" for id_, text in given.items()]
+    table.write_text("\n".join(["query,relevant_ids", *rows]))
+    of_labels = ("gate", index, "--max-wrong", "0.5")
+    run(*of_labels)
+
+    def names():
+        with_texts = {p.id: p.text for p in Retriever.load(index, fit=False).passages()}
+        kept = {id_ for id_, text in given.items() if with_texts.get(id_) == text}
+        assert kept == given.keys() & with_texts.keys()
+        return len(kept)
+
+    file.write_text("\n\n".join([texts[3].replace("lens", "queen"), *texts]))
+    told = " ".join(run(*made, "--update").output.split())
+    assert "4 labels" in told
+    assert "the gate was made for other passages" in told
+    assert names() == 4
+    made_of_table = ("gate", index, table, "--max-wrong", "0.5")
+    for command in (of_labels, made_of_table, ("evaluate", index, table)):
+        assert "left out" not in run(*command).stderr
+    file.write_text("\n\n".join(reversed(texts[:3])))
+    lost = "left out 1 label of the index, whose passages are gone or have other texts"
+    for command in ((*made, "--update"), of_labels):
+        assert lost in " ".join(run(*command).stderr.split())
+    assert names() == 3
+    for command in (made_of_table, ("evaluate", index, table)):
+        assert "labels.csv: 1 label not in the index" in run(*command).stderr
+
+
 @pytest.mark.slow
 def test_an_answer_notes_once_that_the_gate_no_longer_fits(
     run, index, documents, questions, tmp_path

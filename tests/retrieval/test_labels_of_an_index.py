@@ -29,6 +29,27 @@ def test_a_label_takes_the_place_of_the_one_before_and_stays_if_the_index_is_sav
     assert Retriever.load(tmp_path / "idx", small.uec).labels == {QUESTION: {"p3"}}
 
 
+def test_a_label_follows_its_text_and_is_left_out_with_a_line_if_that_is_gone(saved):
+    saved.label(QUESTION, ["p1", "p2"])
+    saved.label("Where?", ["p3"])
+    saved.label("Who wrote Hamlet?", [])
+    [first, second, third] = saved.get(["p1", "p2", "p3"])
+    saved.add([second.text, "another text"], ["moved", "p2"])
+    assert saved.labels[QUESTION] == {"p1", "moved"}
+    saved.add(["something else"], ["p3"])
+    said = "left out 1 label of the index, whose passages are gone or have other texts .p3.;"
+    with pytest.warns(UserWarning, match=said):
+        assert saved.labels == {QUESTION: {"p1", "moved"}, "Who wrote Hamlet?": set()}
+    saved.add([third.text], ["p3"])
+    assert saved.labels["Where?"] == {"p3"}
+    saved.delete(["p1", "moved"])
+    with pytest.warns(UserWarning, match=r"2 labels of the index.*\(p1, p2\)"):
+        assert {*saved.labels} == {"Where?", "Who wrote Hamlet?"}
+    saved.add([first.text], ["again"])
+    with pytest.warns(UserWarning, match="1 label of the index"):
+        assert saved.labels[QUESTION] == {"again"}
+
+
 @pytest.mark.parametrize(
     ("label", "said"),
     [

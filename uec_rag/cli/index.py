@@ -99,6 +99,11 @@ def index(
     else:
         retriever, found = _make(folder, to, model, options)
         counts = {"passages": len(retriever), "files": len(found.documents)}
+    if labels := retriever.labels:  # warns of those whose passages are gone
+        counts["labels"] = len(labels)
+    gate = retriever.gate
+    if gate is not None and (said := gate.misfit(retriever, retriever.usual_filter)):
+        note(said)
     retriever.close()  # which removes what was replaced
     counts["unreadable"] = len(found.unreadable)
     if json:

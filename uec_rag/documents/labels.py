@@ -8,8 +8,9 @@ from typing import Any
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
-from uec_rag.stores.base import Passage
+from uec_rag.stores.base import Passage, Searched, hash_text
 
+_NAMED = 3  # ids that a message names
 _NAMES = "ids ('faq.md#returns'), files ('faq.md') or headings ('faq.md#How do I return it?')"
 
 
@@ -102,3 +103,43 @@ def find_labels(
         for question, names in asked.items()
         if not names or not answers.keys().isdisjoint(names)
     }
+
+
+def follow_labels(labels: Mapping[str, Mapping[str, str]], store: Searched) -> dict[str, set[str]]:
+    """Find the passages whose texts labels were given for, whatever their ids are now.
+
+    Parameters
+    ----------
+    labels : mapping of str to mapping of str to str
+        For each question, the hashes of the texts that answer it, by the ids that these had.
+    store : Searched
+
+    Returns
+    -------
+    dict of str to set of str
+        Ids by question; empty if nothing answers it. Questions whose answers are all gone are left
+        out.
+
+    Warns
+    -----
+    UserWarning
+        If some of the texts are gone; it says how many, and which ids they had.
+    """
+    given = sorted({(id_, text) for known in labels.values() for id_, text in known.items()})
+    now = store.fingerprints([*{id_ for id_, _ in given}])
+    found = {label: label[0] for label in given if now.get(label[0]) == label[1]}
+    if len(found) < len(given):
+        by_text = {hash_text(passage.text): passage.id for passage in store.passages()}
+        moved = {label: by_text[label[1]] for label in given if label[1] in by_text}
+        found = moved | found
+    if gone := [id_ for id_, text in given if (id_, text) not in found]:
+        first = ", ".join([*gone[:_NAMED], *["..."] * (len(gone) > _NAMED)])
+        warn(
+            f"left out {pluralize(len(gone), 'label')} of the index, whose passages are gone or "
+            f"have other texts ({first}); label their questions again"
+        )
+    kept = {
+        question: {found[label] for label in known.items() if label in found}
+        for question, known in labels.items()
+    }
+    return {question: ids for question, ids in kept.items() if ids or not labels[question]}

@@ -63,9 +63,10 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         passage is about may be said there alone. The id is "source#heading", with the headings
         above it ("faq.md#returns/how-long"), and "-2" for the second passage of that name; without
         a heading, or below the title alone, it is "source#0", "source#1", ..., or "source#page-3".
-        So it is the same as long as the headings are, and adding a changed passage replaces it. The
-        metadata are "source", "title" (the heading, else the page, the title of the document or the
-        source) and, if they are known, "document_title" and "page".
+        In an update of an index, a text keeps its id, and another text in its place gets another
+        (`uec_rag.retrieval.files.with_ids_of`). The metadata are "source", "title" (the heading,
+        else the page, the title of the document or the source) and, if they are known,
+        "document_title" and "page".
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home
-from uec_rag.stores.base import Passage, make_passages
+from uec_rag.stores.base import Passage, hash_text, make_passages
 from uec_rag.stores.candidates import CandidateStore
 
 _SELECTION = ("exclude", "include")
@@ -105,21 +105,49 @@ def replace_files(
         Maximum length of a passage, as in `passages_of`.
     """
     documents = list(documents)
-    made = passages_of(documents, size=size)
+    sources = {document.source for document in documents} | {*gone}
+    known = [passage for passage in retriever.passages() if file_of(passage) in sources]
+    made = [*with_ids_of(known, passages_of(documents, size=size))]
     add_file_metadata(made, documents)
     passages = make_passages(
         [one.text for one in made], [one.id for one in made], [one.metadata for one in made]
     )
-    sources, new = {document.source for document in documents} | {*gone}, {one.id for one in made}
+    new = {one.id for one in made}
     texts = [passage.searched for passage in passages]
     words = [passage.with_source for passage in passages]
     parts = retriever.uec.encode(texts, "passage", words=words)
     with retriever.changing():
-        old = [passage.id for passage in retriever.passages() if file_of(passage) in sources]
         if passages:
             retriever.add_encoded(passages, parts)
-        retriever.delete([id_ for id_ in old if id_ not in new])
+        retriever.delete([passage.id for passage in known if passage.id not in new])
     return len(passages)
+
+
+def with_ids_of(known: Iterable[Passage], made: Iterable[Passage]) -> Iterator[Passage]:
+    """Yield passages of files with ids that name no other text than before.
+
+    A text keeps its id, wherever in its file it is now. Another text at its place, under its
+    heading, or numbered in a file that is known, gets an id that ends in its hash.
+
+    Parameters
+    ----------
+    known : iterable of Passage
+        What the index has of these files.
+    made : iterable of Passage
+        What the files say now.
+    """
+    ids, files = defaultdict[tuple[str | None, str], list[str]](list), set[str | None]()
+    for passage in known:
+        ids[file_of(passage), passage.text].append(passage.id)
+        files.add(file_of(passage))
+    taken = {id_ for some in ids.values() for id_ in some}
+    for passage in made:
+        source, id_ = passage.metadata["source"], passage.id
+        if same := ids[source, passage.text]:
+            id_ = same.pop(0)
+        elif id_ in taken or (source in files and id_[-1].isdigit()):
+            id_ = f"{id_}-{hash_text(passage.text)[:8]}"
+        yield replace(passage, id=id_)
 
 
 def add_saved(retriever: Retriever, folder: Path) -> None:

@@ -200,8 +200,9 @@ class FittedIndex(Index):
             self.store, SourceStore
         )
         has_own_gate = gate is not None and gate.max_wrong is None
-        is_calibrated = self.calibration is not None or has_own_gate or bool(self.labels)
-        return is_engine or self._home.read_only or is_calibrated
+        is_calibrated = self.calibration is not None or has_own_gate
+        has_labels = bool(save.read_labels(self._home))
+        return is_engine or self._home.read_only or is_calibrated or has_labels
 
     def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
         """Take another fit of the ensemble, with which all passages are scored from now on."""

@@ -12,6 +12,7 @@ from uec_rag.base.checks import as_list, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch, NoDirection
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.documents.labels import follow_labels
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import check_language
 from uec_rag.retrieval import learn, save
@@ -282,8 +283,12 @@ class Index:
 
     @property
     def labels(self) -> dict[str, set[str]]:
-        """The ids of the passages that answer each labelled question; none if nothing does."""
-        return save.read_labels(self._home)
+        """The ids of the passages that answer each labelled question; none if nothing does.
+
+        A label follows its text to another id. If no passage has that text any more, it is left
+        out with a warning, and so is a question that has no other label.
+        """
+        return follow_labels(save.read_labels(self._home), self.store)
 
     def label(self, question: str, relevant_ids: Collection[str] | None) -> None:
         """Label a question of the saved index with the passages that answer it.
@@ -307,7 +312,7 @@ class Index:
         """
         check_text(question, "question")
         ids = as_list(relevant_ids or [], "relevant_ids")
-        there = {passage.id for passage in self.get(ids)}
+        there = self.store.fingerprints(ids)
         if unknown := [id_ for id_ in ids if id_ not in there]:
             raise ValueError(
                 f"relevant_ids: expected ids of passages in the index, got {unknown[0]!r:.100}; "
@@ -315,7 +320,7 @@ class Index:
             )
         if self.folder is None:
             raise ValueError("label: the index has no folder; save it first.")
-        save.write_label(self._home, question, None if relevant_ids is None else ids)
+        save.write_label(self._home, question, None if relevant_ids is None else there)
 
     def _follow(self) -> None:
         """Read what other processes have recorded in the folder: an ensemble, a calibration.

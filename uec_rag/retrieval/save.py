@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -41,17 +41,23 @@ def read_calibration(home: LocalStore, settings: Mapping[str, Any]) -> CorpusCal
         return CorpusCalibration.restore(state)
 
 
-def read_labels(home: LocalStore) -> dict[str, set[str]]:
-    """Return the labels of an index: the ids of the passages that answer each question."""
-    return {question: {*ids} for question, ids in (home.settings.get(LABELS) or {}).items()}
+def read_labels(home: LocalStore) -> dict[str, dict[str, str]]:
+    """Return the labels of an index as they were given.
+
+    Of each question, the ids of the passages that answer it, with the hashes of their texts.
+    """
+    return home.settings.get(LABELS) or {}
 
 
-def write_label(home: LocalStore, question: str, ids: Collection[str] | None) -> None:
-    """Label a question in place of what it had; None removes its label."""
+def write_label(home: LocalStore, question: str, hashes: Mapping[str, str] | None) -> None:
+    """Label a question in place of what it had; None removes its label.
+
+    `hashes`: those of the texts that answer it, by id.
+    """
     with home.changing():
-        labels = home.settings.get(LABELS) or {}
-        others = {asked: ids for asked, ids in labels.items() if asked != question}
-        home.change_settings({LABELS: others | ({} if ids is None else {question: sorted(ids)})})
+        others = {asked: known for asked, known in read_labels(home).items() if asked != question}
+        own = {} if hashes is None else {question: dict(sorted(hashes.items()))}
+        home.change_settings({LABELS: others | own})
 
 
 def record(

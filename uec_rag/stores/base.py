@@ -195,7 +195,7 @@ class Searched(ABC):
 
     def fingerprints(self, ids: Sequence[str]) -> dict[str, str]:
         """Hash the texts of the passages with the given ids, leaving out unknown ids."""
-        return {p.id: hashlib.sha256(p.text.encode()).hexdigest()[:16] for p in self.get(ids)}
+        return {p.id: hash_text(p.text) for p in self.get(ids)}
 
     @abstractmethod
     def __len__(self) -> int:
@@ -449,6 +449,11 @@ def content_id(text: str, metadata: Mapping[str, Any]) -> str:
     """Return an id that passages share if their texts and metadata are equal."""
     content = json.dumps([text, metadata], sort_keys=True, default=str)
     return hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def hash_text(text: str) -> str:
+    """Hash the text of a passage, by which another one is told from it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def make_passages(

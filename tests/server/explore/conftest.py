@@ -27,7 +27,7 @@ def give_labels(folder, labels=LABELS):
     """Label questions of a saved index."""
     with closing(open_home(folder, read_only=False)) as home, home.changing():
         for question, ids in labels.items():
-            write_label(home, question, ids)
+            write_label(home, question, home.fingerprints([*ids]))
 
 
 @pytest.fixture(scope="session")
