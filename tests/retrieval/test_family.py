@@ -252,3 +252,49 @@ def test_an_advisor_reads_the_family_first(uec):
     Gate(advisor=advisor).search(index, ["Which cabin costs more than 38 euros?"])
     assert {*ELEVEN[8:11]} <= {*read[:4]}
     assert "A cabin may be booked in June." not in read[:8]
+
+
+CLINIC = ["Dr. Harte sees patients on Mondays.", "Dr. Bell sees patients on Tuesdays."]
+CLINIC += ["Prednisolone is taken in the morning with food.", "The practice is closed in August."]
+CLINIC += ["Use kubectl config use-context to switch between clusters.", "Bees like lavender."]
+
+
+@pytest.mark.parametrize(
+    ("question", "action"),
+    [
+        ("When does Dr. Hart see patients?", "abstain"),
+        ("When do I take prednisone?", "abstain"),
+        ("How do I switch clusters with kubectx?", "abstain"),
+        ("When does Dr. Harte see patients?", "answer"),
+        ("When do I take prednisolone?", "answer"),
+        ("How do I switch clusters with kubectl?", "answer"),
+    ],
+)
+def test_a_name_like_another_is_not_that_one(uec, question, action):
+    index = Retriever(uec)
+    index.add(CLINIC)
+    [decision] = index.search([question]).decisions
+    assert (decision.action, decision.code == "uncertain") == (action, action == "abstain")
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_what_was_not_fitted_answers_nothing_that_its_first_hit_is_not_about(uec, words):
+    def mine(texts):
+        return uec.encoders[0].encode(texts, "passage").embedding
+
+    index = Retriever(UEC([mine, "bm25"] if words else [mine]), fit=False)
+    index.add(LOANS)
+    others = ["Who wrote Hamlet?", "How do vaccines work?", "What is the price of gold?"]
+    found = index.search([*others, "How long does the loan of a tent last?"])
+    assert [decision.code for decision in found.decisions] == ["uncertain"] * 3 + ["answered"]
+
+
+def test_only_words_that_the_whole_index_lacks_are_named(uec):
+    index = Retriever(uec)
+    index.add([*LOANS, "The trumpet is in room four."], metadatas=[{"team": n} for n in "aaab"])
+    question = ["How long does the loan of a piano last?"]
+    [told] = index.search(question).decisions
+    [filtered] = index.search(question, filter={"team": "a"}).decisions
+    [known] = index.search(["How long does the loan of a trumpet last?"]).decisions
+    assert (told.lacking, filtered.lacking, known.lacking) == (("piano",), (), ())
+    assert told.reason.startswith('No passage mentions "piano".')
