@@ -5,6 +5,7 @@ import pytest
 
 from tests.helpers import Remembering, index_of, labelled, rightness, unit
 from uec_rag import UEC
+from uec_rag.confidence.readings import CLARIFY_FROM
 from uec_rag.evaluation.evaluate import evaluate, search_by_each_member
 
 
@@ -78,8 +79,9 @@ def test_a_member_alone_orders_by_its_own_cosine_whatever_the_variance(full, que
     assert [*found] == full.uec.names
     for ranking, asked, own in zip(found.values(), parts, stored, strict=True):
         order = np.argsort(-(unit(asked.mean) @ unit(own.mean).T), axis=1, kind="stable")
-        # A clarifying question has a passage of each of its readings among the hits.
-        clear = [row for row, one in enumerate(ranking.decisions) if one.action != "clarify"]
+        # Of an ambiguous question, a passage of each reading is among the hits.
+        told = [one.underspecified for one in ranking.decisions]
+        clear = [row for row, unsaid in enumerate(told) if unsaid < CLARIFY_FROM]
         assert len(clear) > len(queries) / 2
         assert [ranking.ids[row] for row in clear] == [
             [f"p{i}" for i in row] for row in order[clear, :5]

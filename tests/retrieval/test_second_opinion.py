@@ -81,7 +81,7 @@ ANSWER = next(id_ for id_, title, _ in PASSAGES if title == QUESTION)
 
 
 def test_ten_passages_are_read_and_the_named_one_becomes_the_first_of_k(index):
-    last = index.search(["kettle"], 10)[0].passages[9]
+    last = Gate().search(index, ["kettle"], 10)[0].passages[9]
     model = Model(lambda question, text: text == last.searched)
     [one] = Gate(advisor=model, **ALWAYS).search(index, ["kettle"], k=3)
     [(state, _)] = model.requests
