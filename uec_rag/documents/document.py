@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
+from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
 from uec_rag.documents.text import has_words, plain, split_text
@@ -312,6 +312,66 @@ def table_of(
         for cells in zip_longest(*rows[:count], fillvalue="")
     ]
     return Table((*titles,), (*names,), (*map(tuple, rows[count:]),))
+
+
+def tables_of(grid: Iterable[Sequence[str]], *, merged: bool = True) -> list[Table]:
+    """Find the tables in a grid: below an empty row, another head begins another table.
+
+    Rows of a single value before a head are its titles. `merged`: as in `table_of`, for the first.
+    """
+    blocks, titles = list[list[Sequence[str]]](), list[Sequence[str]]()
+    for has_text, rows in groupby(grid, lambda row: any(map(str.strip, row))):
+        titles += rows if has_text else ()
+        if any(not _is_alone(row) for row in titles):
+            if not blocks or _begin_another(titles, blocks[-1]):
+                blocks.append([])
+            blocks[-1] += titles
+            titles = []
+    blocks[-1:] = [[*(row for block in blocks[-1:] for row in block), *titles]]
+    tables = (table_of(rows, merged=merged or n > 0) for n, rows in enumerate(blocks))
+    return [*filter(None, tables)]
+
+
+def _is_alone(row: Sequence[str]) -> bool:
+    return sum(map(bool, map(str.strip, row))) < 2
+
+
+def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]]) -> bool:
+    """Return whether rows below an empty one have a head of their own.
+
+    It has the names of the one before again; or its rows have other columns; or it has no digits in
+    a column where all rows below it have some, or all rows before and none below it.
+    """
+    (last, *above), (head, *below) = (
+        [*dropwhile(_is_alone, some)] or [()] for some in (before, rows)
+    )
+    known, names = _columns([last]), _columns([head])
+    inside, outside = _columns(below), _columns(above)
+    if names == known or not inside or len(names) < 2:
+        return names == known
+    if any(_is_number(name) for [name] in names.values()):
+        return False
+    if inside.keys() <= names.keys() != known.keys():
+        return True
+    for n, [name] in names.items():
+        was, now = ({_has_digit(one) for one in some.get(n, ())} for some in (outside, inside))
+        if not _has_digit(name) and (now == {True} or (was == {True} and now == {False})):
+            return True
+    return False
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+def _columns(rows: Iterable[Sequence[str]]) -> dict[int, list[str]]:
+    """Return the values of each column that has some."""
+    columns = defaultdict[int, list[str]](list)
+    for row in rows:
+        for n, cell in enumerate(row):
+            if cell.strip():
+                columns[n].append(cell)
+    return columns
 
 
 def _is_title(row: Sequence[str], following: Sequence[str]) -> bool:

@@ -134,6 +134,8 @@ def _replace(root: Element) -> None:
         element.getparent().replace(element, _run(linear(element)))
     for element in [*root.iter(f"{W}cr", f"{W}ptab")]:
         element.tag = f"{W}br" if element.tag == f"{W}cr" else f"{W}tab"
+    for twice in [*root.iter(f"{W}dstrike")]:
+        twice.tag = f"{W}strike"
     for position in [*root.iter(f"{W}position")]:  # in half points above or below the line
         if not position.get(f"{W}val", "-").startswith(("-", "0")):
             position.tag = f"{W}vertAlign"
@@ -155,6 +157,9 @@ def _join_runs(root: Element) -> None:
         mark.getparent().remove(mark)
     last, known = None, ""
     for run in [*root.iter(f"{W}r")]:
+        if run.find(f"{W}fldChar") is not None:  # a link begins or ends there
+            last = None
+            continue
         looks, own = run.find(f"{W}rPr"), ""
         for one in [] if looks is None else looks.findall("*"):
             if one.tag in _LOOKS:

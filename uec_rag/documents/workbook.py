@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import posixpath
 import re
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date, time, timedelta
+from html import unescape
 from typing import Any
+from zipfile import ZipFile
 
 from uec_rag.documents.archive import unzip
-from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, table_of
+from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, tables_of
 from uec_rag.documents.number_formats import show
+from uec_rag.documents.text import linked, struck
 
 # Of a sheet's XML, whose names may have a prefix.
 _FORMULA = re.compile(
@@ -19,6 +24,17 @@ _FORMULA = re.compile(
 )
 _LINE = re.compile(rb"<(?:\w+:)?(row|col)\b([^<>]*)>")
 _ATTRIBUTE = re.compile(rb"\b(\w+)=\"([^\"]*)\"")
+_LINK = re.compile(rb"<(?:\w+:)?hyperlink\b([^<>]*)>")
+_LINK_FORMULA = re.compile(
+    rb"<(?:\w+:)?c\b([^<>]*)>\s*<(?:\w+:)?f\b[^<>]*>\s*HYPERLINK\((?:\"|&quot;)([^\"<>]+?)(?:\"|&quot;)"
+)
+_RELATION = re.compile(rb"<(?:\w+:)?Relationship\b([^<>]*)>")
+# A part of a cell that is crossed out: the end of how it looks, and its text.
+_STRUCK = re.compile(
+    rb"(<(?:\w+:)?strike(?: val=\"(?:1|true)\")?\s*/>(?:(?!</(?:\w+:)?rPr>).)*</(?:\w+:)?rPr>"
+    rb"\s*<(?:\w+:)?t\b[^<>]*>)([^<]+)",
+    re.DOTALL,
+)
 _FILTER = re.compile(rb"<(?:\w+:)?filterColumn\b")
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^<>]*\bref=\"(\w+:\w+)\"")
 _ON_LOAD = re.compile(rb"\bfullCalcOnLoad=\"(?:1|true)\"")
@@ -42,6 +58,7 @@ def read_xlsx(data: bytes) -> Content:
 
     blocks, left_out = list[Block](), Counter[str]()
     archive = unzip(data)
+    data = _mark_struck(data, archive)
     book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     book._date_formats, book._timedelta_formats = set(), set()  # a date stays a number of days
     parts = [name for name in archive.namelist() if name.endswith("workbook.xml")]
@@ -54,13 +71,16 @@ def read_xlsx(data: bytes) -> Content:
         xml = archive.read(sheet._worksheet_path)
         grid = [[_shown(cell, book.epoch) for cell in row] for row in sheet.iter_rows()]
         left_out["formula never calculated"] += _name_uncalculated(grid, xml, on_load=on_load)
+        for row, column, address in _links(archive, sheet._worksheet_path, xml):
+            if row <= len(grid) and column <= len(grid[row - 1]):
+                grid[row - 1][column - 1] = linked(grid[row - 1][column - 1], address)
         first, merged = next((n for n, row in enumerate(grid, 1) if any(row)), 0), False
         for reference in _MERGED.findall(xml):
             bounds = range_boundaries(reference.decode())
             merged |= bounds[1] <= first <= bounds[3]
             _fill(grid, *bounds)
-        table = table_of(_without_hidden(grid, xml, left_out), merged=merged)
-        blocks += [Heading(sheet.title, 2), *([table] if table else [])]
+        tables = tables_of(_without_hidden(grid, xml, left_out), merged=merged)
+        blocks += [Heading(sheet.title, 2), *tables]
     for noun, names, pattern in _BESIDE:
         for name in filter(names.fullmatch, archive.namelist()):
             left_out[noun] += len(re.findall(pattern, archive.read(name)))
@@ -78,7 +98,43 @@ def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
         return str(value).upper()
     if isinstance(value, date | time | timedelta):
         value = to_excel(value, epoch)
-    return show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
+    shown = show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
+    return struck(shown) if cell.font.strike else shown
+
+
+def _mark_struck(data: bytes, archive: ZipFile) -> bytes:
+    """Return a workbook with marks around crossed-out parts of cells, which openpyxl drops."""
+    parts = {name: archive.read(name) for name in archive.namelist()}
+    if not any(map(_STRUCK.search, parts.values())):
+        return data
+    marked = io.BytesIO()
+    with ZipFile(marked, "w") as target:
+        for name, part in parts.items():
+            target.writestr(
+                name, _STRUCK.sub(lambda f: f[1] + struck(f[2].decode()).encode(), part)
+            )
+    return marked.getvalue()
+
+
+def _links(archive: ZipFile, path: str, xml: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield the rows and columns of a sheet's links, and where they lead."""
+    from openpyxl.utils.cell import coordinate_to_tuple
+
+    folder, name = posixpath.split(path.lstrip("/"))
+    part = f"{folder}/_rels/{name}.rels"
+    known = archive.read(part) if part in archive.namelist() else b""
+    targets = {
+        one[b"Id"]: one for one in map(dict, map(_ATTRIBUTE.findall, _RELATION.findall(known)))
+    }
+    for found in _LINK.findall(xml):
+        own = dict(_ATTRIBUTE.findall(found))
+        target = targets.get(own.get(b"id"), {})
+        if target.get(b"TargetMode") == b"External":
+            place = own[b"ref"].decode().partition(":")[0]
+            yield *coordinate_to_tuple(place), unescape(target[b"Target"].decode())
+    for found, address in _LINK_FORMULA.findall(xml):
+        own = dict(_ATTRIBUTE.findall(found))
+        yield *coordinate_to_tuple(own[b"r"].decode()), unescape(address.decode())
 
 
 def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> int:
