@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import dropwhile, groupby, pairwise, zip_longest
@@ -319,21 +319,21 @@ def tables_of(grid: Iterable[Sequence[str]], *, merged: bool = True) -> list[Tab
 
     Rows of a single value before a head are its titles. `merged`: as in `table_of`, for the first.
     """
-    blocks, titles = list[list[Sequence[str]]](), list[Sequence[str]]()
-    for has_text, rows in groupby(grid, lambda row: any(map(str.strip, row))):
-        titles += rows if has_text else ()
-        if any(not _is_alone(row) for row in titles):
-            if not blocks or _begin_another(titles, blocks[-1]):
-                blocks.append([])
+    blocks, titles = list[list[list[str]]](), list[list[str]]()
+    rows = ([" ".join(cell.split()) for cell in row] for row in grid)
+    for has_text, run in groupby(rows, any):
+        titles += run if has_text else ()
+        if not all(map(_is_alone, titles)):
+            blocks += [] if blocks and not _begin_another(titles, blocks[-1]) else [[]]
             blocks[-1] += titles
             titles = []
     blocks[-1:] = [[*(row for block in blocks[-1:] for row in block), *titles]]
-    tables = (table_of(rows, merged=merged or n > 0) for n, rows in enumerate(blocks))
+    tables = (table_of(block, merged=merged or n > 0) for n, block in enumerate(blocks))
     return [*filter(None, tables)]
 
 
 def _is_alone(row: Sequence[str]) -> bool:
-    return sum(map(bool, map(str.strip, row))) < 2
+    return sum(map(bool, row)) < 2
 
 
 def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]]) -> bool:
@@ -345,33 +345,22 @@ def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]
     (last, *above), (head, *below) = (
         [*dropwhile(_is_alone, some)] or [()] for some in (before, rows)
     )
-    known, names = _columns([last]), _columns([head])
-    inside, outside = _columns(below), _columns(above)
-    if names == known or not inside or len(names) < 2:
-        return names == known
-    if any(_is_number(name) for [name] in names.values()):
-        return False
-    if inside.keys() <= names.keys() != known.keys():
+    if [*filter(None, head)] == [*filter(None, last)]:
         return True
-    for n, [name] in names.items():
-        was, now = ({_has_digit(one) for one in some.get(n, ())} for some in (outside, inside))
-        if not _has_digit(name) and (now == {True} or (was == {True} and now == {False})):
-            return True
-    return False
+    names, values, earlier, known = map(_digits, ([head], below, above, [last]))
+    if not values or len(names) < 2 or any(map(_is_number, head)):
+        return False
+    return (values.keys() <= names.keys() != known.keys()) or any(
+        not own and (values.get(n) is True or (values.get(n), earlier.get(n)) == (False, True))
+        for n, own in names.items()
+    )
 
 
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))
-
-
-def _columns(rows: Iterable[Sequence[str]]) -> dict[int, list[str]]:
-    """Return the values of each column that has some."""
-    columns = defaultdict[int, list[str]](list)
-    for row in rows:
-        for n, cell in enumerate(row):
-            if cell.strip():
-                columns[n].append(cell)
-    return columns
+def _digits(rows: Iterable[Sequence[str]]) -> dict[int, bool | None]:
+    """Return whether the values of each column that has some have digits; None if some have."""
+    columns = enumerate(zip_longest(*rows, fillvalue=""))
+    found = {n: {any(map(str.isdigit, cell)) for cell in cells if cell} for n, cells in columns}
+    return {n: kinds == {True} if len(kinds) == 1 else None for n, kinds in found.items() if kinds}
 
 
 def _is_title(row: Sequence[str], following: Sequence[str]) -> bool:

@@ -174,10 +174,6 @@ class _Writer(MarkdownConverter):
     def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n\ue000{n}{' '.join(el.get_text().split())}\ue001\n\n"
 
-    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        description = " ".join(str(el.get("alt", "")).split())
-        return description if " " in description else ""
-
     def convert_sup(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f" {text.strip()}"  # a link of several words
 
@@ -231,15 +227,13 @@ def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
 def _write_links(root: Tag) -> None:
     """Write the addresses of links as Markdown does, but for those within a site."""
     for link in root.find_all("a", href=True):
-        address, texts = str(link["href"]).strip(), [*link.find_all(string=has_words)]
-        blocks = link.find(["p", "div", "li", "table", *HEADINGS])
-        if not texts or blocks or link.find_parent(HEADINGS) or _WITHIN.match(address):
+        address, text = str(link["href"]).strip(), link.get_text().strip()
+        shown, texts = linked(text, address), [one for one in link.strings if has_words(one)]
+        if shown == text or _WITHIN.match(address) or link.find_parent(HEADINGS):
             continue
-        text = link.get_text().strip()
-        shown = linked(text, address)
         if len(texts) == 1 and not link.find(_KEYS):
             texts[0].replace_with(linked(texts[0], address))
-        elif shown != text:
+        elif not link.find(["p", "div", "li", "table", *HEADINGS]):
             link.insert(0, "[")
             link.append(shown[len(text) + 1 :])
 

@@ -173,9 +173,11 @@ def _line(value: Any, said: str) -> str:  # noqa: ANN401
         return ""
     text, known = str(value), getattr(value, "params", {})  # none if it is broken
     if isinstance(value, vDDDTypes) and isinstance(moment := value.dt, date):
-        zone = known.get("TZID", "")
-        text = f"{moment:%Y-%m-%d %H:%M}" if isinstance(moment, datetime) else f"{moment}"
-        text += " UTC" if zone == "UTC" else f" ({zone})" * bool(zone)
+        text = str(moment)[:16]
+        if "TZID" in known:
+            text += f" ({known['TZID']})"
+        elif isinstance(moment, datetime) and moment.tzinfo is not None:
+            text += " UTC"
     elif name := known.get("CN"):
         text = f"{name} <{text}>"
     return f"{said}: {re.sub('(?i)mailto:', '', text)}".removeprefix(": ").strip()

@@ -21,7 +21,7 @@ OWN_NUMBER = "\ue002"
 _WRITTEN = "written"  # the name of an element of which only its text is shown
 _UNSEEN = (
     *("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title"),
-    *("audio", "video", "canvas", "datalist"),
+    *("audio", "video", "canvas", "datalist", "img"),
 )
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
@@ -60,16 +60,16 @@ def write_shown(soup: BeautifulSoup) -> None:
     tags, written = [*soup.find_all(True)], list[Tag]()
     opened = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
-    struck_classes = {*_STRUCK_CLASS.findall(styles)}
+    struck_by = {*_STRUCK_CLASS.findall(styles)}
     for tag in tags:
         if tag.decomposed:
             continue
         if (text := _text_of(tag, opened)) is not None:
             write(tag, text)
             written.append(tag)
-        elif _is_struck(tag, struck_classes):
+        elif tag.name in _CROSSED_OUT or _is_struck(tag, struck_by):
             tag.name = "span" if tag.name in _CROSSED_OUT else tag.name
-            for said in tag.find_all(string=has_words):
+            for said in filter(has_words, [*tag.strings]):
                 said.replace_with(struck(said))
     join_written(written)
     for text in soup.find_all(string=re.compile(OWN_NUMBER)):
@@ -80,10 +80,8 @@ def write_shown(soup: BeautifulSoup) -> None:
 
 
 def _is_struck(tag: Tag, classes: set[str]) -> bool:
-    """Return whether a text is crossed out. `classes`: those by which a style does it."""
-    if tag.name in _CROSSED_OUT or _STRUCK.search(str(tag.attrs.get("style", ""))):
-        return True
-    return not classes.isdisjoint(tag.get_attribute_list("class"))
+    is_styled = _STRUCK.search(str(tag.attrs.get("style", "")))
+    return bool(is_styled) or not classes.isdisjoint(tag.get_attribute_list("class"))
 
 
 def write(tag: Tag, text: str) -> None:
@@ -144,18 +142,19 @@ def _icon(tag: Tag) -> str:
     """Return what an icon says in a cell, or beside words; "" if it says nothing, or is none."""
     if tag.name not in _ICONS or (tag.name in ("i", "span") and tag.contents):
         return ""
-    titles = [one.get_text() for one in tag.find_all("title")]
-    labels = [*(str(tag.get(key, "")) for key in ("alt", "aria-label", "title")), *titles]
-    label = next(filter(str.strip, labels), "")
-    around = tag.find_parent(["a", "button", *HEADINGS])
-    if around is not None and has_words(around.get_text()):
-        return ""
-    place = tag.find_parent([*_BOXES, *_PIECES])
-    is_cell = place is not None and tag.find_parent(["td", "th"]) is not None
-    is_beside = place is not None and any(
-        has_words(text) for text in place.find_all(string=True) if tag not in text.parents
+    labels = [*map(tag.get, ("alt", "aria-label", "title")), *map(Tag.get_text, tag("title"))]
+    label = next((str(one).strip() for one in labels if one and str(one).strip()), "")
+    if tag.name == "img" and " " in label:
+        return f" {label} "
+    around, place = (
+        tag.find_parent(["a", "button", *HEADINGS]),
+        tag.find_parent([*_BOXES, *_PIECES]),
     )
-    return f" {label} " if is_cell or (is_beside and not _UNSAID.fullmatch(label.strip())) else ""
+    if not label or place is None or (around is not None and has_words(around.get_text())):
+        return ""
+    beside = any(has_words(one) for one in place.strings if tag not in one.parents)
+    is_said = beside and not _UNSAID.fullmatch(label)
+    return f" {label} " if is_said or tag.find_parent(["td", "th"]) is not None else ""
 
 
 def _is_hidden(tag: Tag, opened: set[str]) -> bool:

@@ -148,7 +148,7 @@ def linked(text: str, address: str) -> str:
     ('[here](https://example.com/b%2017) ', 'a@b.org')
     """
     said, bare = text.strip(), address.removeprefix("mailto:").removeprefix("tel:")
-    if not said or not bare or bare in said or len(address) > _LONGEST_ADDRESS:
+    if not has_words(said) or bare in said or len(address) > _LONGEST_ADDRESS:
         return text
     return text.replace(said, f"[{said}]({address.replace(' ', '%20')})")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -26,13 +25,12 @@ _LINE = re.compile(rb"<(?:\w+:)?(row|col)\b([^<>]*)>")
 _ATTRIBUTE = re.compile(rb"\b(\w+)=\"([^\"]*)\"")
 _LINK = re.compile(rb"<(?:\w+:)?hyperlink\b([^<>]*)>")
 _LINK_FORMULA = re.compile(
-    rb"<(?:\w+:)?c\b([^<>]*)>\s*<(?:\w+:)?f\b[^<>]*>\s*HYPERLINK\((?:\"|&quot;)([^\"<>]+?)(?:\"|&quot;)"
+    rb"<(?:\w+:)?c\b([^<>]*)>\s*<(?:\w+:)?f>\s*HYPERLINK\((?:\"|&quot;)(.+?)(?:\"|&quot;)"
 )
-_RELATION = re.compile(rb"<(?:\w+:)?Relationship\b([^<>]*)>")
 # A part of a cell that is crossed out: the end of how it looks, and its text.
 _STRUCK = re.compile(
     rb"(<(?:\w+:)?strike(?: val=\"(?:1|true)\")?\s*/>(?:(?!</(?:\w+:)?rPr>).)*</(?:\w+:)?rPr>"
-    rb"\s*<(?:\w+:)?t\b[^<>]*>)([^<]+)",
+    rb"\s*<(?:\w+:)?t\b[^<>]*>\s*)([^<]*[^<\s])",
     re.DOTALL,
 )
 _FILTER = re.compile(rb"<(?:\w+:)?filterColumn\b")
@@ -110,31 +108,32 @@ def _mark_struck(data: bytes, archive: ZipFile) -> bytes:
     marked = io.BytesIO()
     with ZipFile(marked, "w") as target:
         for name, part in parts.items():
-            target.writestr(
-                name, _STRUCK.sub(lambda f: f[1] + struck(f[2].decode()).encode(), part)
-            )
+            target.writestr(name, _STRUCK.sub(rb"\1~~\2~~", part))
     return marked.getvalue()
 
 
 def _links(archive: ZipFile, path: str, xml: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the rows and columns of a sheet's links, and where they lead."""
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path
     from openpyxl.utils.cell import coordinate_to_tuple
 
-    folder, name = posixpath.split(path.lstrip("/"))
-    part = f"{folder}/_rels/{name}.rels"
-    known = archive.read(part) if part in archive.namelist() else b""
-    targets = {
-        one[b"Id"]: one for one in map(dict, map(_ATTRIBUTE.findall, _RELATION.findall(known)))
-    }
-    for found in _LINK.findall(xml):
-        own = dict(_ATTRIBUTE.findall(found))
-        target = targets.get(own.get(b"id"), {})
-        if target.get(b"TargetMode") == b"External":
-            place = own[b"ref"].decode().partition(":")[0]
-            yield *coordinate_to_tuple(place), unescape(target[b"Target"].decode())
-    for found, address in _LINK_FORMULA.findall(xml):
-        own = dict(_ATTRIBUTE.findall(found))
-        yield *coordinate_to_tuple(own[b"r"].decode()), unescape(address.decode())
+    part = get_rels_path(path)
+    known = get_dependents(archive, part) if part in archive.namelist() else ()
+    targets = {one.Id.encode(): one.Target.encode() for one in known}
+    found = [
+        (own.get(b"ref"), targets.get(own.get(b"id")))
+        for own in map(_attributes, _LINK.findall(xml))
+    ]
+    found += [
+        (_attributes(cell).get(b"r"), address) for cell, address in _LINK_FORMULA.findall(xml)
+    ]
+    for place, address in found:
+        if place and address:
+            yield *coordinate_to_tuple(place.decode().partition(":")[0]), unescape(address.decode())
+
+
+def _attributes(element: bytes) -> dict[bytes, bytes]:
+    return dict(_ATTRIBUTE.findall(element))
 
 
 def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> int:
@@ -146,7 +145,7 @@ def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> i
 
     count = 0
     for found, value in _FORMULA.findall(xml):
-        attributes = dict(_ATTRIBUTE.findall(found))
+        attributes = _attributes(found)
         is_empty = not value.strip() and attributes.get(b"t") != b"str"
         if not is_empty and not (on_load and value.strip() in (b"", b"0")):
             continue
@@ -175,7 +174,7 @@ def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -
     rows, columns, width = set[int](), set[int](), max(map(len, grid), default=0)
     is_filtered = _FILTER.search(xml) is not None
     for kind, found in _LINE.findall(xml):
-        attributes = dict(_ATTRIBUTE.findall(found)) if b"hidden" in found else {}
+        attributes = _attributes(found) if b"hidden" in found else {}
         if attributes.get(b"hidden") not in (b"1", b"true") or b"outlineLevel" in attributes:
             continue
         if kind == b"col":
