@@ -18,6 +18,7 @@ _MOST_ABOVE = 6  # headings before the last one
 MOST_CELLS = 500_000
 """The largest number of cells in a table whose cells span others."""
 
+_LOOKED_AT = 50  # rows before an empty one
 _LONGEST_LINE = 500  # characters of a row in one line, which fits in a passage
 _LONGEST_HEAD = 200  # characters of what each line of a longer row begins with
 
@@ -342,9 +343,9 @@ def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]
     It has the names of the one before again; or its rows have other columns; or it has no digits in
     a column where all rows below it have some, or all rows before and none below it.
     """
-    (last, *above), (head, *below) = (
-        [*dropwhile(_is_alone, some)] or [()] for some in (before, rows)
-    )
+    at = next((n for n, row in enumerate(before) if not _is_alone(row)), 0)
+    last, above = before[at], before[max(at + 1, len(before) - _LOOKED_AT) :]
+    head, *below = dropwhile(_is_alone, rows)
     if [*filter(None, head)] == [*filter(None, last)]:
         return True
     names, values, earlier, known = map(_digits, ([head], below, above, [last]))

@@ -22,14 +22,8 @@ from uec_rag.documents.text import decode
 _MOST_PARTS = 200  # of a message, which may nest
 _STUB = 0.5  # of the words of HTML: a text with fewer only says that there is HTML
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature")
-_EVENT = {
-    "SUMMARY": "Subject",
-    "LOCATION": "Place",
-    "DTSTART": "Start",
-    "DTEND": "End",
-    "ORGANIZER": "Organizer",
-    "DESCRIPTION": "",
-}
+_EVENT = {"SUMMARY": "Subject", "LOCATION": "Place", "DTSTART": "Start", "DTEND": "End"}
+_EVENT |= {"ORGANIZER": "Organizer", "DESCRIPTION": ""}
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",

@@ -49,6 +49,7 @@ _UNSAID = re.compile(r"(?:icon|image|logo|photo|picture|screenshot)s?|.*[/.]\w.*
 _ICONS = ("img", "svg", "i", "span")
 _CROSSED_OUT = ("del", "s", "strike")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
+_AROUND = [*_BOXES, *_PIECES]
 _OPENING = (
     *("aria-controls", "data-target", "data-bs-target", "href", "for"),
     *("popovertarget", "commandfor"),
@@ -146,10 +147,7 @@ def _icon(tag: Tag) -> str:
     label = next((str(one).strip() for one in labels if one and str(one).strip()), "")
     if tag.name == "img" and " " in label:
         return f" {label} "
-    around, place = (
-        tag.find_parent(["a", "button", *HEADINGS]),
-        tag.find_parent([*_BOXES, *_PIECES]),
-    )
+    around, place = tag.find_parent(["a", "button", *HEADINGS]), tag.find_parent(_AROUND)
     if not label or place is None or (around is not None and has_words(around.get_text())):
         return ""
     beside = any(has_words(one) for one in place.strings if tag not in one.parents)

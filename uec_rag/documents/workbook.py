@@ -11,7 +11,7 @@ from html import unescape
 from typing import Any
 from zipfile import ZipFile
 
-from uec_rag.documents.archive import unzip
+from uec_rag.documents.archive import replaced, unzip
 from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, tables_of
 from uec_rag.documents.number_formats import show
 from uec_rag.documents.text import linked, struck
@@ -56,11 +56,13 @@ def read_xlsx(data: bytes) -> Content:
 
     blocks, left_out = list[Block](), Counter[str]()
     archive = unzip(data)
-    data = _mark_struck(data, archive)
-    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    parts = {name: archive.read(name) for name in archive.namelist() if name.endswith(".xml")}
+    struck_in = [name for name, part in parts.items() if b"strike" in part and _STRUCK.search(part)]
+    marked = {name: _STRUCK.sub(rb"\1~~\2~~", parts[name]) for name in struck_in}
+    shown = replaced(archive, marked) if marked else io.BytesIO(data)
+    book = load_workbook(shown, read_only=True, data_only=True)
     book._date_formats, book._timedelta_formats = set(), set()  # a date stays a number of days
-    parts = [name for name in archive.namelist() if name.endswith("workbook.xml")]
-    on_load = any(_ON_LOAD.search(archive.read(name)) for name in parts)
+    on_load = any(_ON_LOAD.search(parts[name]) for name in parts if name.endswith("workbook.xml"))
     for sheet in book.worksheets:
         if sheet.sheet_state != "visible":
             left_out["hidden sheet"] += 1
@@ -77,8 +79,8 @@ def read_xlsx(data: bytes) -> Content:
             bounds = range_boundaries(reference.decode())
             merged |= bounds[1] <= first <= bounds[3]
             _fill(grid, *bounds)
-        tables = tables_of(_without_hidden(grid, xml, left_out), merged=merged)
-        blocks += [Heading(sheet.title, 2), *tables]
+        shown = _without_hidden(grid, xml, left_out)
+        blocks += [Heading(sheet.title, 2), *tables_of(shown, merged=merged)]
     for noun, names, pattern in _BESIDE:
         for name in filter(names.fullmatch, archive.namelist()):
             left_out[noun] += len(re.findall(pattern, archive.read(name)))
@@ -100,36 +102,20 @@ def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
     return struck(shown) if cell.font.strike else shown
 
 
-def _mark_struck(data: bytes, archive: ZipFile) -> bytes:
-    """Return a workbook with marks around crossed-out parts of cells, which openpyxl drops."""
-    parts = {name: archive.read(name) for name in archive.namelist()}
-    if not any(map(_STRUCK.search, parts.values())):
-        return data
-    marked = io.BytesIO()
-    with ZipFile(marked, "w") as target:
-        for name, part in parts.items():
-            target.writestr(name, _STRUCK.sub(rb"\1~~\2~~", part))
-    return marked.getvalue()
-
-
 def _links(archive: ZipFile, path: str, xml: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the rows and columns of a sheet's links, and where they lead."""
     from openpyxl.packaging.relationship import get_dependents, get_rels_path
     from openpyxl.utils.cell import coordinate_to_tuple
 
-    part = get_rels_path(path)
+    part, links = get_rels_path(path), [*map(_attributes, _LINK.findall(xml))]
     known = get_dependents(archive, part) if part in archive.namelist() else ()
-    targets = {one.Id.encode(): one.Target.encode() for one in known}
-    found = [
-        (own.get(b"ref"), targets.get(own.get(b"id")))
-        for own in map(_attributes, _LINK.findall(xml))
-    ]
-    found += [
-        (_attributes(cell).get(b"r"), address) for cell, address in _LINK_FORMULA.findall(xml)
-    ]
-    for place, address in found:
+    targets = {one.Id.encode(): one.Target for one in known}
+    places = [(own.get(b"ref"), targets.get(own.get(b"id"))) for own in links]
+    for cell, address in _LINK_FORMULA.findall(xml):
+        places.append((_attributes(cell).get(b"r"), unescape(address.decode())))
+    for place, address in places:
         if place and address:
-            yield *coordinate_to_tuple(place.decode().partition(":")[0]), unescape(address.decode())
+            yield *coordinate_to_tuple(place.decode().partition(":")[0]), address
 
 
 def _attributes(element: bytes) -> dict[bytes, bytes]:
