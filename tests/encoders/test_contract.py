@@ -63,6 +63,20 @@ def test_a_text_has_one_vector_whatever_is_encoded_with_it(encoder, texts):
 
 
 @every(MAKE)
+@pytest.mark.parametrize(
+    "decorated",
+    [
+        "\U0001d413\U0001d421\U0001d41e \U0001d5f9\U0001d5ee\U0001d5fa\U0001d5fd",
+        "\uff34\uff48\uff45 \uff4c\uff41\uff4d\uff50",
+        "\u24c9\u24d7\u24d4 \u24db\u24d0\u24dc\u24df",
+    ],
+)
+def test_letters_that_are_decorated_are_read_as_plain_ones(encoder, decorated):
+    expected = encoder.encode(["The lamp"], "query").embedding
+    np.testing.assert_allclose(encoder.encode([decorated], "query").embedding, expected, atol=1e-6)
+
+
+@every(MAKE)
 def test_threads_may_share_an_encoder(encoder, texts):
     expected, rng = encoder.encode(texts, "passage"), np.random.default_rng(0)
     orders = [rng.permutation(len(texts)) for _ in range(20)]

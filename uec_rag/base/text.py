@@ -7,6 +7,7 @@ A new language needs its function words here (`FUNCTION_WORDS`), the wording of 
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
@@ -44,6 +45,10 @@ WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
 _ASCII_WORD = regex.compile(r"\w+", regex.ASCII)  # equal to WORD for ASCII texts, but faster
 # A mark before white space or, in Chinese and Japanese, before anything; or a blank line.
 SENTENCE_END = regex.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
+_DECORATED = regex.compile(
+    "[\u2460-\u24ff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f"
+    "\U0001d400-\U0001d7ff\U0001f100-\U0001f16c]+"
+)
 _HEADING = regex.compile(r"[Hh]eader [1-6]|h[1-6]")
 # A comment in code stands above another one, or what it is on.
 _COMMENTS = r"(?!\r?\n(?:\1[ \t]|[\w.'\"\[\]-]++\s*+=))"
@@ -105,6 +110,19 @@ ADDRESS = regex.compile(
     r"|(?<![\w.-])[\w-]++(?:\.[\w-]++)++/\S*"
 )
 """A URL or an address of mail, which is in no language."""
+
+
+def undecorated(text: str) -> str:
+    """Return a text with plain letters and digits for mathematical, circled and wide ones.
+
+    Examples
+    --------
+    >>> undecorated("\uff32efund: \U0001d7cf\U0001d7d2 \u24d3ays")
+    'Refund: 14 days'
+    """
+    if text.isascii():
+        return text
+    return str(_DECORATED.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text))
 
 
 def telling_words(words: Iterable[str], function_words: Collection[str]) -> list[str]:

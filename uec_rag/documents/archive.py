@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from lxml import etree
@@ -32,6 +33,16 @@ def unzip(data: bytes) -> zipfile.ZipFile:
     if (size := sum(entry.file_size for entry in archive.infolist())) > _LARGEST:
         raise ValueError(f"it unpacks to {size:,} bytes, more than {_LARGEST:,}")
     return archive
+
+
+def replaced(archive: zipfile.ZipFile, parts: Mapping[str, bytes]) -> io.BytesIO:
+    """Return an archive with some parts in place of its own, of XML alone."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as target:
+        for name in archive.namelist():
+            if name.endswith((".xml", ".rels")):
+                target.writestr(name, parts[name] if name in parts else archive.read(name))
+    return made
 
 
 def parse_xml(data: bytes) -> Element:

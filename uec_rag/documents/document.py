@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, zip_longest
+from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
 from uec_rag.documents.text import has_words, plain, split_text
@@ -18,6 +18,7 @@ _MOST_ABOVE = 6  # headings before the last one
 MOST_CELLS = 500_000
 """The largest number of cells in a table whose cells span others."""
 
+_LOOKED_AT = 50  # rows before an empty one
 _LONGEST_LINE = 500  # characters of a row in one line, which fits in a passage
 _LONGEST_HEAD = 200  # characters of what each line of a longer row begins with
 
@@ -312,6 +313,55 @@ def table_of(
         for cells in zip_longest(*rows[:count], fillvalue="")
     ]
     return Table((*titles,), (*names,), (*map(tuple, rows[count:]),))
+
+
+def tables_of(grid: Iterable[Sequence[str]], *, merged: bool = True) -> list[Table]:
+    """Find the tables in a grid: below an empty row, another head begins another table.
+
+    Rows of a single value before a head are its titles. `merged`: as in `table_of`, for the first.
+    """
+    blocks, titles = list[list[list[str]]](), list[list[str]]()
+    rows = ([" ".join(cell.split()) for cell in row] for row in grid)
+    for has_text, run in groupby(rows, any):
+        titles += run if has_text else ()
+        if not all(map(_is_alone, titles)):
+            blocks += [] if blocks and not _begin_another(titles, blocks[-1]) else [[]]
+            blocks[-1] += titles
+            titles = []
+    blocks[-1:] = [[*(row for block in blocks[-1:] for row in block), *titles]]
+    tables = (table_of(block, merged=merged or n > 0) for n, block in enumerate(blocks))
+    return [*filter(None, tables)]
+
+
+def _is_alone(row: Sequence[str]) -> bool:
+    return sum(map(bool, row)) < 2
+
+
+def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]]) -> bool:
+    """Return whether rows below an empty one have a head of their own.
+
+    It has the names of the one before again; or its rows have other columns; or it has no digits in
+    a column where all rows below it have some, or all rows before and none below it.
+    """
+    at = next((n for n, row in enumerate(before) if not _is_alone(row)), 0)
+    last, above = before[at], before[max(at + 1, len(before) - _LOOKED_AT) :]
+    head, *below = dropwhile(_is_alone, rows)
+    if [*filter(None, head)] == [*filter(None, last)]:
+        return True
+    names, values, earlier, known = map(_digits, ([head], below, above, [last]))
+    if not values or len(names) < 2 or any(map(_is_number, head)):
+        return False
+    return (values.keys() <= names.keys() != known.keys()) or any(
+        not own and (values.get(n) is True or (values.get(n), earlier.get(n)) == (False, True))
+        for n, own in names.items()
+    )
+
+
+def _digits(rows: Iterable[Sequence[str]]) -> dict[int, bool | None]:
+    """Return whether the values of each column that has some have digits; None if some have."""
+    columns = enumerate(zip_longest(*rows, fillvalue=""))
+    found = {n: {any(map(str.isdigit, cell)) for cell in cells if cell} for n, cells in columns}
+    return {n: kinds == {True} if len(kinds) == 1 else None for n, kinds in found.items() if kinds}
 
 
 def _is_title(row: Sequence[str], following: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from markdownify import MarkdownConverter
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
 from uec_rag.documents.notes import move_notes
 from uec_rag.documents.shown import HEADINGS, write_shown
-from uec_rag.documents.text import decode, fenced, has_words, tidy_lines, to_integer
+from uec_rag.documents.text import decode, fenced, has_words, linked, tidy_lines, to_integer
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A[\s\ufeff]*---\n.*?\n---\n", re.DOTALL)  # of site generators
@@ -43,6 +43,12 @@ _SELF_CLOSED = re.compile(
 _CHARACTERS = re.compile(r"<!\[CDATA\[((?:[^\]<]++|\](?!\]>)|<(?!!\[CDATA\[))*+)\]\]>")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
 _KEYS = ("button", "code", "kbd", "samp")
+# Addresses that lead nowhere without their site: of other pages of it, or parts of this one.
+_WITHIN = re.compile(
+    r"(?:#|(?:javascript|data|blob|cid|about):|(?![a-z][a-z\d+.-]*:|//)"
+    r"[^?#]*(?:\.(?:x?html?|php)|[/.])(?:[?#]|\Z))|\Z",
+    re.IGNORECASE,
+)
 _DEEPEST = 100  # elements that are in each other
 _WIDEST = 100  # columns that a cell spans
 _LONGEST_CELL = 200  # characters on average, of a table without a header that is no layout
@@ -168,10 +174,6 @@ class _Writer(MarkdownConverter):
     def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n\ue000{n}{' '.join(el.get_text().split())}\ue001\n\n"
 
-    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        description = " ".join(str(el.get("alt", "")).split())
-        return description if " " in description else ""
-
     def convert_sup(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f" {text.strip()}"  # a link of several words
 
@@ -201,6 +203,7 @@ class _Writer(MarkdownConverter):
 
 
 def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
+    _write_links(root)
     tables = [*_take_tables(root, pairs=pairs)]
     for key in root.find_all(_KEYS):  # "Ctrl" and "A" are not one word
         if isinstance(after := key.next_sibling, Tag) and after.name in _KEYS:
@@ -219,6 +222,20 @@ def _blocks(root: Tag, *, pairs: bool) -> list[Block]:
         number, end = int(mark[1]), mark.end()
         blocks.append(Heading(mark[2].strip("§¶ "), number) if number else tables[int(mark[2])])
     return [*blocks, tidy_lines(text[end:]).strip("\n")]
+
+
+def _write_links(root: Tag) -> None:
+    """Write the addresses of links as Markdown does, but for those within a site."""
+    for link in root.find_all("a", href=True):
+        address, text = str(link["href"]).strip(), link.get_text().strip()
+        shown, texts = linked(text, address), [one for one in link.strings if has_words(one)]
+        if shown == text or _WITHIN.match(address) or link.find_parent(HEADINGS):
+            continue
+        if len(texts) == 1 and not link.find(_KEYS):
+            texts[0].replace_with(linked(texts[0], address))
+        elif not link.find(["p", "div", "li", "table", *HEADINGS]):
+            link.insert(0, "[")
+            link.append(shown[len(text) + 1 :])
 
 
 def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import date, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
 from pathlib import Path
@@ -21,14 +22,8 @@ from uec_rag.documents.text import decode
 _MOST_PARTS = 200  # of a message, which may nest
 _STUB = 0.5  # of the words of HTML: a text with fewer only says that there is HTML
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature")
-_EVENT = {
-    "SUMMARY": "Subject",
-    "LOCATION": "Place",
-    "DTSTART": "Start",
-    "DTEND": "End",
-    "ORGANIZER": "Organizer",
-    "DESCRIPTION": "",
-}
+_EVENT = {"SUMMARY": "Subject", "LOCATION": "Place", "DTSTART": "Start", "DTEND": "End"}
+_EVENT |= {"ORGANIZER": "Organizer", "DESCRIPTION": ""}
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -36,7 +31,6 @@ _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
 }
 _CHARSET = re.compile(r"(\bcharset=[\"']?)(?:utf-?(?:16|32)(?:[bl]e)?|unicode)\b", re.IGNORECASE)
-_DATE = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
 
 
 def read_email(data: bytes) -> Content:
@@ -50,9 +44,16 @@ def read_email(data: bytes) -> Content:
     blocks: list[Block] = [_head(message)]
     for block in _blocks(message, attached):
         if block not in blocks or not str(block).startswith(_EVENT["SUMMARY"]):
-            blocks.append(block)  # some calendars send the same invitation twice
+            blocks.append(block)
+        elif isinstance(blocks[-1], Heading):  # some calendars send the same invitation twice
+            blocks.pop()
     left_out = {f"attachment ({', '.join(attached)})": len(attached)}
     return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
+
+
+def read_calendar(data: bytes) -> Content:
+    """Read the events of a calendar."""
+    return Content([Page(_events(decode(data)[0]))])
 
 
 def _in_bytes(data: bytes) -> bytes:
@@ -111,7 +112,11 @@ def _blocks(part: Any, attached: list[str]) -> Iterator[Block]:  # noqa: ANN401
         for one in part.get_payload():
             yield from _blocks(one, attached)
     elif kind == "text/calendar":
-        yield _event(_text(part))
+        events = list[Block]()
+        with suppress(ValueError):
+            events = _events(_text(part))
+        attached += [] if events else [name or "without a name"]
+        yield from events
     elif kind.startswith("text/") and part.get_content_disposition() != "attachment":
         yield from html_blocks(_text(part)) if kind == "text/html" else [_text(part).strip()]
     elif kind not in _SIGNATURES and (name or not part.get("content-id")):
@@ -140,31 +145,33 @@ def _text(part: Message) -> str:
     return decode(payload)[0]
 
 
-def _event(calendar: str) -> str:
-    """Return what an invitation says: its subject, place, time and organizer."""
-    lines, component = list[str](), ""
-    for line in re.sub(r"\n[ \t]", "", calendar).split("\n"):
-        name, _, value = line.partition(":")
-        key, _, parameters = name.partition(";")
-        if key in ("BEGIN", "END"):  # an alarm is within an event
-            component = value if key == "BEGIN" else "VEVENT" * (value == "VALARM")
-        if component != "VEVENT" or key not in _EVENT or not value.strip():
-            continue
-        if key in ("DTSTART", "DTEND"):
-            zone = re.search(r"TZID=\"?([^;:\"]+)", parameters)
-            value = _moment(value) + (f" ({zone[1]})" if zone else "")
-        elif known := re.search(r"CN=(?:\"([^\"]*)\"|([^;]*))", parameters):
-            value = f"{known[1] or known[2]} <{value}>"
-        value = re.sub(r"\\(.)", lambda mark: "\n" if mark[1] in "nN" else mark[1], value)
-        value = value.replace("mailto:", "").replace("MAILTO:", "")
-        lines.append(f"{_EVENT[key]}: {value}".removeprefix(": ").strip())
-    return "\n".join(lines)
+def _events(calendar: str) -> list[Block]:
+    """Return what the events of a calendar say, each below its subject if there are several."""
+    from icalendar import Calendar
+
+    parts = Calendar.from_ical(calendar, multiple=True)
+    blocks, events = list[Block](), [event for part in parts for event in part.walk("VEVENT")]
+    for event in events:
+        lines = [_line(event.get(name), said) for name, said in _EVENT.items()]
+        subject = Heading(str(event.get("SUMMARY", "Event")), 2)
+        blocks += [subject] * (len(events) > 1) + ["\n".join(filter(None, lines))]
+    return [*blocks, Heading("", 2)] if len(events) > 1 else blocks
 
 
-def _moment(value: str) -> str:
-    """Return a date of a calendar as in ISO 8601."""
-    found = _DATE.match(value)
-    if found is None:
-        return value
-    year, month, day, hour, minute, utc = found.groups()
-    return f"{year}-{month}-{day}" + (f" {hour}:{minute}{' UTC' * bool(utc)}" if hour else "")
+def _line(value: Any, said: str) -> str:  # noqa: ANN401
+    """Return a line for a property of an event; "" if it has none."""
+    from icalendar import vDDDTypes
+
+    value = value[0] if isinstance(value, list) else value
+    if value is None or not str(value).strip():
+        return ""
+    text, known = str(value), getattr(value, "params", {})  # none if it is broken
+    if isinstance(value, vDDDTypes) and isinstance(moment := value.dt, date):
+        text = str(moment)[:16]
+        if "TZID" in known:
+            text += f" ({known['TZID']})"
+        elif isinstance(moment, datetime) and moment.tzinfo is not None:
+            text += " UTC"
+    elif name := known.get("CN"):
+        text = f"{name} <{text}>"
+    return f"{said}: {re.sub('(?i)mailto:', '', text)}".removeprefix(": ").strip()

@@ -42,9 +42,14 @@ _CHUNK = re.compile(r"^([ \t]*+(?:`{3,}+|~{3,}+))\{(\w+)[^{}\n]*\}", re.MULTILIN
 _TARGET = re.compile(rf"(?<=\])\((?:(?:{_TEMPLATE_TAG.pattern})[^()\s]*|[^()\s]{{200,}})\)")
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
 _SUPERSCRIPT = re.compile(r"(?<=(.))<sup>([^<>]{1,40})</sup>")
+# Attributes as HTML, components and templates have them, unlike "x <li {S}> y".
+_OF_TAG = (
+    r"""(?:\s+(?:[A-Za-z_:@][\w:.@-]*+(?:\s*=\s*(?:"[^"]*"|'[^']*'|\{[^<>]*\}|[^\s"'<>=`{}]+))?"""
+    r"""|\{(?:\.\.\.|[{%])[^<>]*?\}))*+\s*/?>"""
+)
 _LAYOUT_TAG = re.compile(
-    r"<a(?:\s[^<>]*)?></a>|</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span"
-    r"|summary|table|tbody|td|th|thead|tr|ul)(?:\s[^<>]*)?/?>"
+    rf"<a{_OF_TAG}</a>|</?(?:center|col|colgroup|details|div|figure|iframe|li|ol|p|section|span"
+    rf"|summary|table|tbody|td|th|thead|tr|ul){_OF_TAG}"
 )
 # Arguments of template tags that are shown.
 _ARGUMENT = re.compile(r"(?<![\w-])(?:caption|content|title)=([\"'`])(.*?)\1", re.DOTALL)

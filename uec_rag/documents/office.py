@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from uec_rag.documents.document import Block, Content, Heading, Page, table_of
+from uec_rag.documents.document import Block, Content, Heading, Page, table_of, tables_of
 
 if TYPE_CHECKING:
     import anydoc
@@ -92,7 +92,9 @@ def _table(table: anydoc.Table, left_out: Counter[str]) -> Iterator[Block]:
         return " ".join(map(_as_text, inside))
 
     grid = [[text(slot) for slot in row] for row in table.grid]
-    if (made := table_of(grid, header=table.header_rows or None)) is not None:
+    if not table.header_rows:
+        yield from tables_of(grid)
+    elif (made := table_of(grid, header=table.header_rows)) is not None:
         yield made
 
 

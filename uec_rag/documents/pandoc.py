@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
-import zipfile
 from collections import Counter
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from uec_rag.documents.archive import unzip
+from uec_rag.documents.archive import replaced, unzip
 from uec_rag.documents.document import Content, Heading, Page, deeper
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.text import decode
@@ -85,7 +83,7 @@ def _of_odt(data: bytes) -> Content:
 
 def _without_hidden(data: bytes) -> bytes:
     """Return a text of OpenDocument without what its styles and fields hide, which pandoc reads."""
-    archive, styles, made = unzip(data), dict[str | None, ElementTree.Element](), io.BytesIO()
+    archive, styles = unzip(data), dict[str | None, ElementTree.Element]()
     tree = ElementTree.fromstring(archive.read("content.xml"))
     names = {"styles.xml"} & {*archive.namelist()}
     for part in (*(ElementTree.fromstring(archive.read(name)) for name in names), tree):
@@ -114,11 +112,7 @@ def _without_hidden(data: bytes) -> bytes:
                 count += 1
     if not count:
         return data
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as changed:
-        for name in archive.namelist():
-            is_text = name == "content.xml"
-            changed.writestr(name, ElementTree.tostring(tree) if is_text else archive.read(name))
-    return made.getvalue()
+    return replaced(archive, {"content.xml": ElementTree.tostring(tree)}).getvalue()
 
 
 def _convert(data: bytes, form: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import PurePath
 
-from uec_rag.documents.document import Content, Page, table_of
+from uec_rag.documents.document import Content, Page, table_of, tables_of
 from uec_rag.documents.text import decode
 
 _SEPARATORS = "\t;|,"  # the first of those that fit equally well; a comma is often one in a number
@@ -62,8 +62,7 @@ def read_tsv(text: str) -> Content:
 
 
 def _table(text: str, separator: str) -> Content:
-    table = table_of(_rows(text, separator))
-    return Content([Page([table] if table else [])])
+    return Content([Page(tables_of(_rows(text, separator)))])
 
 
 def read_json_lines(text: str) -> Content:
@@ -117,6 +116,7 @@ office:read_office:xlsx .xls
 office:read_office:ppt .ppt
 office:read_office:ods .ods
 office:read_office:odp .odp
+mail:read_calendar .ics
 mail:read_mailbox .mbox
 subtitles:read_subtitles:vtt .vtt
 subtitles:read_subtitles:srt .srt

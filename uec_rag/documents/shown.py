@@ -12,7 +12,7 @@ from bs4.element import NavigableString, PageElement
 
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.numbering import write_number
-from uec_rag.documents.text import raised, to_integer
+from uec_rag.documents.text import has_words, raised, struck, to_integer
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 OWN_NUMBER = "\ue002"
@@ -21,7 +21,7 @@ OWN_NUMBER = "\ue002"
 _WRITTEN = "written"  # the name of an element of which only its text is shown
 _UNSEEN = (
     *("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title"),
-    *("audio", "video", "canvas", "datalist"),
+    *("audio", "video", "canvas", "datalist", "img"),
 )
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
@@ -42,7 +42,14 @@ _HIDING = {"hidden", "d-none"}
 _SPACES = re.compile(r"(?<!\s)\s*+([:,;()])\s*+")
 _RAISED = re.compile(r"vertical-align\s*:\s*super", re.I)
 _OPENERS = (*HEADINGS[1:], "dt", "button", "summary", "a", "label")
+_STRUCK = re.compile(r"text-decoration(?:-line)?\s*:[^;{}]*\bline-through\b", re.I)
+_STRUCK_CLASS = re.compile(rf"\.([\w-]+)\s*\{{[^{{}}]*{_STRUCK.pattern}", re.I)
+# What a picture is called that says nothing, and a path.
+_UNSAID = re.compile(r"(?:icon|image|logo|photo|picture|screenshot)s?|.*[/.]\w.*", re.I)
+_ICONS = ("img", "svg", "i", "span")
+_CROSSED_OUT = ("del", "s", "strike")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
+_AROUND = [*_BOXES, *_PIECES]
 _OPENING = (
     *("aria-controls", "data-target", "data-bs-target", "href", "for"),
     *("popovertarget", "commandfor"),
@@ -53,16 +60,29 @@ def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
     tags, written = [*soup.find_all(True)], list[Tag]()
     opened = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
+    styles = "".join(style.get_text() for style in soup.find_all("style"))
+    struck_by = {*_STRUCK_CLASS.findall(styles)}
     for tag in tags:
-        if not tag.decomposed and (text := _text_of(tag, opened)) is not None:
+        if tag.decomposed:
+            continue
+        if (text := _text_of(tag, opened)) is not None:
             write(tag, text)
             written.append(tag)
+        elif tag.name in _CROSSED_OUT or _is_struck(tag, struck_by):
+            tag.name = "span" if tag.name in _CROSSED_OUT else tag.name
+            for said in filter(has_words, [*tag.strings]):
+                said.replace_with(struck(said))
     join_written(written)
     for text in soup.find_all(string=re.compile(OWN_NUMBER)):
         own = text.find_parent("li")
         if own is not None and next(one for one in own.strings if one.strip()) is text:
             own["data-numbered"] = ""
         text.replace_with(text.replace(OWN_NUMBER, ""))
+
+
+def _is_struck(tag: Tag, classes: set[str]) -> bool:
+    is_styled = _STRUCK.search(str(tag.attrs.get("style", "")))
+    return bool(is_styled) or not classes.isdisjoint(tag.get_attribute_list("class"))
 
 
 def write(tag: Tag, text: str) -> None:
@@ -101,8 +121,14 @@ def _text_of(tag: Tag, opened: set[str]) -> str | None:
         return str(tag.get("alttext") or "").strip() or formula
     if tag.name == "script" and str(tag.get("type", "")).startswith("math/tex"):
         return tag.get_text().strip()
-    if tag.name in _UNSEEN or _is_hidden(tag, opened):
+    if _is_hidden(tag, opened):
         return ""
+    if (icon := _icon(tag)) or tag.name in _UNSEEN:
+        return icon
+    if tag.name == "ruby":
+        for reading in tag.find_all(["rt", "rp", "rtc"]):
+            reading.decompose()
+        return "".join(tag.stripped_strings)
     is_raised = tag.name in ("span", "font", "small") and _RAISED.search(str(tag.get("style")))
     if tag.name in ("sub", "sup") or is_raised:
         return _mark(tag)
@@ -111,6 +137,22 @@ def _text_of(tag: Tag, opened: set[str]) -> str | None:
     if tag.name == "ol":
         _write_numbers(tag)
     return _box(tag)
+
+
+def _icon(tag: Tag) -> str:
+    """Return what an icon says in a cell, or beside words; "" if it says nothing, or is none."""
+    if tag.name not in _ICONS or (tag.name in ("i", "span") and tag.contents):
+        return ""
+    labels = [*map(tag.get, ("alt", "aria-label", "title")), *map(Tag.get_text, tag("title"))]
+    label = next((str(one).strip() for one in labels if one and str(one).strip()), "")
+    if tag.name == "img" and " " in label:
+        return f" {label} "
+    around, place = tag.find_parent(["a", "button", *HEADINGS]), tag.find_parent(_AROUND)
+    if not label or place is None or (around is not None and has_words(around.get_text())):
+        return ""
+    beside = any(has_words(one) for one in place.strings if tag not in one.parents)
+    is_said = beside and not _UNSAID.fullmatch(label)
+    return f" {label} " if is_said or tag.find_parent(["td", "th"]) is not None else ""
 
 
 def _is_hidden(tag: Tag, opened: set[str]) -> bool:

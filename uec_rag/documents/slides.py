@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from uec_rag.documents.archive import A, R, choose_alternatives, parse_xml, unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of
 from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
-from uec_rag.documents.text import raised
+from uec_rag.documents.text import linked, raised, struck
 
 _DRAWINGS = ("{*}chart", "{*}relIds")
 _PICTURE = "{http://schemas.openxmlformats.org/presentationml/2006/main}pic"
@@ -85,10 +85,11 @@ def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN4
 
 def _text(frame: Any) -> str:  # noqa: ANN401
     """Return the text of a frame, with formulas and with what is raised apart."""
-    return "\n".join("".join(_runs(one)) for one in frame._element.iter(f"{A}p"))
+    links = {key: link.target_ref for key, link in frame.part.rels.items() if link.is_external}
+    return "\n".join("".join(_runs(one, links)) for one in frame._element.iter(f"{A}p"))
 
 
-def _runs(paragraph: Any) -> Iterator[str]:  # noqa: ANN401
+def _runs(paragraph: Any, links: Mapping[str, str]) -> Iterator[str]:  # noqa: ANN401
     before = ""
     for run in paragraph:
         if run.tag == f"{A}br":
@@ -98,7 +99,10 @@ def _runs(paragraph: Any) -> Iterator[str]:  # noqa: ANN401
         else:
             text = "".join(t.text or "" for t in run.iter(f"{A}t"))
             properties = run.find(f"{A}rPr")
-            if properties is not None and int(properties.get("baseline", 0) or 0) > 0:
-                text = raised(before, text)
+            if properties is not None:
+                link = properties.find(f"{A}hlinkClick")
+                text = raised(before, text) if int(properties.get("baseline") or 0) > 0 else text
+                text = struck(text) if properties.get("strike", "noStrike") != "noStrike" else text
+                text = text if link is None else linked(text, links.get(link.get(f"{R}id"), ""))
         yield text
         before = text or before

@@ -16,6 +16,7 @@ _LEGACY = (
 # Western texts often read as well in cp1250 and cp1254, which these languages have.
 _NOT_WESTERN = ("Croatian", "Czech", "Hungarian", "Polish", "Slovak", "Slovene", "Turkish")
 _GUESSED_FROM = 50_000  # bytes
+_LONGEST_ADDRESS = 200  # characters, beyond which it holds data
 _LONGEST_MARK = 5  # characters of a mark of a note
 _BAD = "\ufffd"
 
@@ -124,6 +125,32 @@ def raised(before: str, text: str) -> str:
         return text if len(mark) > _LONGEST_MARK else f"[{mark}]"
     simple = re.fullmatch(r"[-\u2212\u2013+]?\w+", mark)
     return f"^{mark}" if simple else f"^({mark})"
+
+
+def struck(text: str) -> str:
+    """Mark a text that is crossed out, as Markdown does; what is marked stays.
+
+    Examples
+    --------
+    >>> struck(" 80 euros "), struck("~~80~~")
+    (' ~~80 euros~~ ', '~~80~~')
+    """
+    said = text.strip()
+    return text.replace(said, f"~~{said}~~") if said and not said.startswith("~~") else text
+
+
+def linked(text: str, address: str) -> str:
+    """Write a link as Markdown does, if its address is not in its text.
+
+    Examples
+    --------
+    >>> linked("here ", "https://example.com/b 17"), linked("a@b.org", "mailto:a@b.org")
+    ('[here](https://example.com/b%2017) ', 'a@b.org')
+    """
+    said, bare = text.strip(), address.removeprefix("mailto:").removeprefix("tel:")
+    if not has_words(said) or bare in said or len(address) > _LONGEST_ADDRESS:
+        return text
+    return text.replace(said, f"[{said}]({address.replace(' ', '%20')})")
 
 
 def tidy_lines(text: str) -> str:

@@ -11,7 +11,15 @@ from contextlib import suppress
 
 from lxml import etree
 
-from uec_rag.documents.archive import Element, W, choose_alternatives, parse_xml, unwrap, unzip
+from uec_rag.documents.archive import (
+    Element,
+    W,
+    choose_alternatives,
+    parse_xml,
+    replaced,
+    unwrap,
+    unzip,
+)
 from uec_rag.documents.document import Block, Content, Page
 from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
@@ -28,6 +36,7 @@ _READ = re.compile(
     r"(?:document|body|p|r|t|tbl|tr|tc|sdt|sdtContent|hyperlink|ins|moveTo|smartTag|customXml|hdr"
     r"|ftr|footnotes?|endnotes?)"
 )
+_ALIKE = {f"{W}cr": f"{W}br", f"{W}ptab": f"{W}tab", f"{W}dstrike": f"{W}strike"}
 # What stands between runs, and which of their properties show.
 _MARKS = [f"{W}{name}" for name in ("proofErr", "bookmarkEnd", "lastRenderedPageBreak")]
 _LOOKS = {f"{W}{name}" for name in ("b", "i", "strike", "vertAlign", "rStyle", "caps", "smallCaps")}
@@ -76,30 +85,25 @@ def read_docx(data: bytes) -> Content:
 
 def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.BytesIO, list[str]]:
     """Return a document for mammoth, and the paragraphs around its pages."""
-    names = [name for name in archive.namelist() if name.endswith((".xml", ".rels"))]
     roots = dict[str, Element]()
-    for name in names:
-        with suppress(etree.XMLSyntaxError):  # of which mammoth needs few
-            roots[name] = parse_xml(archive.read(name))
+    for name in archive.namelist():
+        if name.endswith((".xml", ".rels")):
+            with suppress(etree.XMLSyntaxError):  # of which mammoth needs few
+                roots[name] = parse_xml(archive.read(name))
     # Word also keeps "stylesWithEffects.xml", and those of building blocks in a folder below.
     first = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
     parts = {roots[name].tag: roots[name] for name in first}
     numbering = Numbering(parts.get(f"{W}numbering"), parts.get(f"{W}styles"))
-    rewritten, around = io.BytesIO(), list[str]()
-    with zipfile.ZipFile(rewritten, "w") as target:
-        for name in names:
-            root = roots.get(name)
-            if root is None or root.tag not in _BODIES:
-                target.writestr(name, archive.read(name))
-                continue
+    rewritten, around = dict[str, bytes](), list[str]()
+    for name, root in roots.items():
+        if root.tag in _BODIES:
             _simplify(root, _drawn(roots, name), left_out)
             if root.tag in _AROUND:
                 around += [" ".join(_text(one).split()) for one in root.iter(f"{W}p")]
             _write_numbers(root, numbering)
             _mark_headings(root, numbering.styles)
-            target.writestr(name, etree.tostring(root, encoding="utf-8"))
-    rewritten.seek(0)
-    return rewritten, around
+            rewritten[name] = etree.tostring(root, encoding="utf-8")
+    return replaced(archive, rewritten), around
 
 
 def _simplify(root: Element, drawn: dict[str, str], left_out: Counter[str]) -> None:
@@ -132,8 +136,8 @@ def _replace(root: Element) -> None:
         ruby.append(_run(f"({reading})"))
     for element in [*root.iter("{*}oMath")]:
         element.getparent().replace(element, _run(linear(element)))
-    for element in [*root.iter(f"{W}cr", f"{W}ptab")]:
-        element.tag = f"{W}br" if element.tag == f"{W}cr" else f"{W}tab"
+    for element in [*root.iter(*_ALIKE)]:
+        element.tag = _ALIKE[element.tag]
     for position in [*root.iter(f"{W}position")]:  # in half points above or below the line
         if not position.get(f"{W}val", "-").startswith(("-", "0")):
             position.tag = f"{W}vertAlign"
@@ -155,6 +159,9 @@ def _join_runs(root: Element) -> None:
         mark.getparent().remove(mark)
     last, known = None, ""
     for run in [*root.iter(f"{W}r")]:
+        if run.find(f"{W}fldChar") is not None:  # a link begins or ends there
+            last = None
+            continue
         looks, own = run.find(f"{W}rPr"), ""
         for one in [] if looks is None else looks.findall("*"):
             if one.tag in _LOOKS:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date, time, timedelta
+from html import unescape
 from typing import Any
+from zipfile import ZipFile
 
-from uec_rag.documents.archive import unzip
-from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, table_of
+from uec_rag.documents.archive import replaced, unzip
+from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, tables_of
 from uec_rag.documents.number_formats import show
+from uec_rag.documents.text import linked, struck
 
 # Of a sheet's XML, whose names may have a prefix.
 _FORMULA = re.compile(
@@ -19,6 +23,16 @@ _FORMULA = re.compile(
 )
 _LINE = re.compile(rb"<(?:\w+:)?(row|col)\b([^<>]*)>")
 _ATTRIBUTE = re.compile(rb"\b(\w+)=\"([^\"]*)\"")
+_LINK = re.compile(rb"<(?:\w+:)?hyperlink\b([^<>]*)>")
+_LINK_FORMULA = re.compile(
+    rb"<(?:\w+:)?c\b([^<>]*)>\s*<(?:\w+:)?f>\s*HYPERLINK\((?:\"|&quot;)(.+?)(?:\"|&quot;)"
+)
+# A part of a cell that is crossed out: the end of how it looks, and its text.
+_STRUCK = re.compile(
+    rb"(<(?:\w+:)?strike(?: val=\"(?:1|true)\")?\s*/>(?:(?!</(?:\w+:)?rPr>).)*</(?:\w+:)?rPr>"
+    rb"\s*<(?:\w+:)?t\b[^<>]*>\s*)([^<]*[^<\s])",
+    re.DOTALL,
+)
 _FILTER = re.compile(rb"<(?:\w+:)?filterColumn\b")
 _MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^<>]*\bref=\"(\w+:\w+)\"")
 _ON_LOAD = re.compile(rb"\bfullCalcOnLoad=\"(?:1|true)\"")
@@ -42,10 +56,13 @@ def read_xlsx(data: bytes) -> Content:
 
     blocks, left_out = list[Block](), Counter[str]()
     archive = unzip(data)
-    book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    parts = {name: archive.read(name) for name in archive.namelist() if name.endswith(".xml")}
+    struck_in = [name for name, part in parts.items() if b"strike" in part and _STRUCK.search(part)]
+    marked = {name: _STRUCK.sub(rb"\1~~\2~~", parts[name]) for name in struck_in}
+    shown = replaced(archive, marked) if marked else io.BytesIO(data)
+    book = load_workbook(shown, read_only=True, data_only=True)
     book._date_formats, book._timedelta_formats = set(), set()  # a date stays a number of days
-    parts = [name for name in archive.namelist() if name.endswith("workbook.xml")]
-    on_load = any(_ON_LOAD.search(archive.read(name)) for name in parts)
+    on_load = any(_ON_LOAD.search(parts[name]) for name in parts if name.endswith("workbook.xml"))
     for sheet in book.worksheets:
         if sheet.sheet_state != "visible":
             left_out["hidden sheet"] += 1
@@ -54,13 +71,16 @@ def read_xlsx(data: bytes) -> Content:
         xml = archive.read(sheet._worksheet_path)
         grid = [[_shown(cell, book.epoch) for cell in row] for row in sheet.iter_rows()]
         left_out["formula never calculated"] += _name_uncalculated(grid, xml, on_load=on_load)
+        for row, column, address in _links(archive, sheet._worksheet_path, xml):
+            if row <= len(grid) and column <= len(grid[row - 1]):
+                grid[row - 1][column - 1] = linked(grid[row - 1][column - 1], address)
         first, merged = next((n for n, row in enumerate(grid, 1) if any(row)), 0), False
         for reference in _MERGED.findall(xml):
             bounds = range_boundaries(reference.decode())
             merged |= bounds[1] <= first <= bounds[3]
             _fill(grid, *bounds)
-        table = table_of(_without_hidden(grid, xml, left_out), merged=merged)
-        blocks += [Heading(sheet.title, 2), *([table] if table else [])]
+        shown = _without_hidden(grid, xml, left_out)
+        blocks += [Heading(sheet.title, 2), *tables_of(shown, merged=merged)]
     for noun, names, pattern in _BESIDE:
         for name in filter(names.fullmatch, archive.namelist()):
             left_out[noun] += len(re.findall(pattern, archive.read(name)))
@@ -78,7 +98,28 @@ def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
         return str(value).upper()
     if isinstance(value, date | time | timedelta):
         value = to_excel(value, epoch)
-    return show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
+    shown = show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
+    return struck(shown) if cell.font.strike else shown
+
+
+def _links(archive: ZipFile, path: str, xml: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield the rows and columns of a sheet's links, and where they lead."""
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path
+    from openpyxl.utils.cell import coordinate_to_tuple
+
+    part, links = get_rels_path(path), [*map(_attributes, _LINK.findall(xml))]
+    known = get_dependents(archive, part) if part in archive.namelist() else ()
+    targets = {one.Id.encode(): one.Target for one in known}
+    places = [(own.get(b"ref"), targets.get(own.get(b"id"))) for own in links]
+    for cell, address in _LINK_FORMULA.findall(xml):
+        places.append((_attributes(cell).get(b"r"), unescape(address.decode())))
+    for place, address in places:
+        if place and address:
+            yield *coordinate_to_tuple(place.decode().partition(":")[0]), address
+
+
+def _attributes(element: bytes) -> dict[bytes, bytes]:
+    return dict(_ATTRIBUTE.findall(element))
 
 
 def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> int:
@@ -90,7 +131,7 @@ def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> i
 
     count = 0
     for found, value in _FORMULA.findall(xml):
-        attributes = dict(_ATTRIBUTE.findall(found))
+        attributes = _attributes(found)
         is_empty = not value.strip() and attributes.get(b"t") != b"str"
         if not is_empty and not (on_load and value.strip() in (b"", b"0")):
             continue
@@ -119,7 +160,7 @@ def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -
     rows, columns, width = set[int](), set[int](), max(map(len, grid), default=0)
     is_filtered = _FILTER.search(xml) is not None
     for kind, found in _LINE.findall(xml):
-        attributes = dict(_ATTRIBUTE.findall(found)) if b"hidden" in found else {}
+        attributes = _attributes(found) if b"hidden" in found else {}
         if attributes.get(b"hidden") not in (b"1", b"true") or b"outlineLevel" in attributes:
             continue
         if kind == b"col":

@@ -14,6 +14,7 @@ from uec_rag.base.checks import check_texts
 from uec_rag.base.errors import NoDirection
 from uec_rag.base.gaussian import Terms, together
 from uec_rag.base.progress import counted, progress_bar
+from uec_rag.base.text import undecorated
 
 Role: TypeAlias = Literal["query", "passage"]
 """The role of a text; many models use different prompts for queries and passages."""
@@ -223,10 +224,13 @@ def _encode_some(
 
 
 def prepare_texts(texts: Sequence[str], role: str) -> list[str]:
-    """Return texts that `check_texts` accepts; ValueError unless role is "query" or "passage"."""
+    """Return texts that `check_texts` accepts, their letters without decoration.
+
+    ValueError unless role is "query" or "passage".
+    """
     if role not in _ROLES:
         raise ValueError(f"role must be one of {_ROLES}, got {role!r}")
-    return check_texts(texts)
+    return [*map(undecorated, check_texts(texts))]
 
 
 def rarity_of(pieces: Sequence[int]) -> float:

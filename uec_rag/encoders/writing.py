@@ -10,7 +10,7 @@ from pathlib import Path
 
 import regex
 
-from uec_rag.base.text import ENGLISH
+from uec_rag.base.text import ENGLISH, undecorated
 
 _OTHERS = Path(__file__).with_name("function_words.txt").read_text(encoding="utf-8").split()
 
@@ -43,7 +43,7 @@ def writing_of(text: str) -> str | None:
     most = letters_in(text)
     if most != LATIN:
         return most
-    words = text[:_MOST_LETTERS].lower().split()
+    words = undecorated(text[:_MOST_LETTERS]).lower().split()
     strange = sum(map(FOREIGN.__contains__, words))
     foreign = strange >= _FEWEST_WORDS and strange > sum(map(ENGLISH.__contains__, words))
     return NOT_ENGLISH if foreign else LATIN
@@ -54,7 +54,7 @@ def letters_in(text: str) -> str | None:
     if text.isascii():  # a fast path, since every search calls this for its hits
         return LATIN if any(map(str.isalpha, text[:_MOST_LETTERS])) else None
     counts: Counter[str] = Counter()
-    for letter, count in Counter(text[:_MOST_LETTERS]).items():
+    for letter, count in Counter(undecorated(text[:_MOST_LETTERS])).items():
         if letter.isalpha():
             counts[_script_of(letter)] += count
     return counts.most_common(1)[0][0] if counts else None
