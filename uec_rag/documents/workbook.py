@@ -79,8 +79,8 @@ def read_xlsx(data: bytes) -> Content:
             bounds = range_boundaries(reference.decode())
             merged |= bounds[1] <= first <= bounds[3]
             _fill(grid, *bounds)
-        shown = _without_hidden(grid, xml, left_out)
-        blocks += [Heading(sheet.title, 2), *tables_of(shown, merged=merged)]
+        unhidden = _without_hidden(grid, xml, left_out)
+        blocks += [Heading(sheet.title, 2), *tables_of(unhidden, merged=merged)]
     for noun, names, pattern in _BESIDE:
         for name in filter(names.fullmatch, archive.namelist()):
             left_out[noun] += len(re.findall(pattern, archive.read(name)))
