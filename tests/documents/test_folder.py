@@ -195,6 +195,7 @@ PARTS = "".join(f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n" for 
         ("a.rst", f"{'rest ' * 4000}\n\nend", "end"),
         ("a.rst", "".join(" " * n + f"- {n}\n\n" for n in range(1500)), "recursion"),
         ("a.eml", PARTS, "more than 200 parts"),
+        ("a.csv", "name\n" + "\nx\n" * 60_000 + "\nend", "end"),
     ],
 )
 def test_a_file_that_nests_or_spans_too_much_is_read_or_refused_soon(tmp_path, name, text, ends):

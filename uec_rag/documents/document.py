@@ -322,9 +322,10 @@ def tables_of(grid: Iterable[Sequence[str]], *, merged: bool = True) -> list[Tab
     """
     blocks, titles = list[list[list[str]]](), list[list[str]]()
     rows = ([" ".join(cell.split()) for cell in row] for row in grid)
-    for has_text, run in groupby(rows, any):
-        titles += run if has_text else ()
-        if not all(map(_is_alone, titles)):
+    for has_text, group in groupby(rows, any):
+        run = [*group] if has_text else []
+        titles += run
+        if not all(map(_is_alone, run)):
             blocks += [] if blocks and not _begin_another(titles, blocks[-1]) else [[]]
             blocks[-1] += titles
             titles = []
