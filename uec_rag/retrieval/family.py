@@ -97,7 +97,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     >>> prices = ("bed", 42), ("sofa", 6), ("pen", 1)
     >>> texts = [f"The {name} costs {price} euros." for name, price in prices]
     >>> family_of("What does the lamp cost?", texts)
-    Family(members=(0, 1, 2), lacking=('lamp',), operates=False, resembles=False)
+    Family(members=(0, 1, 2), lacking=('lamp',), operates=False, is_vague=False, resembles=False)
     >>> family_of("What costs more than 6 euros?", texts).operates
     True
     >>> family_of("What does the sofa cost?", texts), family_of("What costs 6 euros?", texts)
