@@ -17,13 +17,13 @@ _REDRAWN = 0.5  # seconds between two states of a bar
 _BETWEEN_LINES = 10.0  # seconds
 
 IN_LINES: ContextVar[bool] = ContextVar("in_lines", default=False)
-"""Whether progress is told in lines where stderr is no terminal, as commands do."""
+"""True where progress is told in lines if stderr is no terminal, as commands do."""
 
 _ADVANCE: ContextVar[Callable[[], object]] = ContextVar("advance", default=lambda: None)
 
 
 class Progress:
-    """How many items are done: `update` counts more of them."""
+    """The number of items that are done; `update` counts more of them."""
 
     done = 0
 

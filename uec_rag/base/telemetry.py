@@ -1,4 +1,4 @@
-"""What long steps tell others: spans of OpenTelemetry, where it is installed, and watchers."""
+"""Spans of long steps for OpenTelemetry, where it is installed, and for watchers."""
 
 from __future__ import annotations
 

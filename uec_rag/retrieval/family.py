@@ -103,6 +103,8 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     >>> family_of("What does the sofa cost?", texts), family_of("What costs 6 euros?", texts)
     (None, None)
     """
+    if not texts or len(texts[0]) > _LONGEST:  # long passages, as most are, have no family
+        return None
     lines = [_words(text, language) if len(text) <= _LONGEST else () for text in texts]
     bags = [frozenset([one.stem for one in line]) for line in lines]
     most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
@@ -126,7 +128,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
         if one.number:
             if _is_bound(one, found, every):
                 continue
-            is_there = any(_is_same(one, other) for other in every)
+            is_there = any(_is_same(one, other) for other in every if other.number)
             is_named |= is_there
         elif one.says and not any(begin <= one.start < end for begin, end in spans):
             is_there = counts[one.stem] > 0
@@ -138,7 +140,8 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
             continue
         if not is_there:
             lacking.append(one)
-            is_other |= bool(one.number) or sum(_is_beside(one, o, counts, few) for o in every) > 1
+            beside = [other for other in every if one.follows == other.follows != ""]
+            is_other |= bool(one.number) or len([o for o in beside if counts[o.stem] in few]) > 1
     if not names_other and (is_named or not (lacking or found)):
         return None
     forms = [any(_may_be_form(one, lines[at]) for one in lacking) for at in members]
@@ -188,13 +191,9 @@ def _value(number: str) -> float:
 
 def _is_bound(one: _Word, phrases: Sequence[regex.Match[str]], every: Sequence[_Word]) -> bool:
     """Return whether a number is behind "more than", which no member has before it."""
-    has_it = any((one.number, one.follows) == (other.number, other.follows) for other in every)
-    return not has_it and any(phrase.end() <= one.start for phrase in phrases)
-
-
-def _is_beside(one: _Word, other: _Word, counts: Mapping[str, int], few: range) -> bool:
-    """Return whether a member's own word is behind the word that one is behind in the question."""
-    return counts[other.stem] in few and one.follows == other.follows != ""
+    if not any(phrase.end() <= one.start for phrase in phrases):
+        return False
+    return (one.number, one.follows) not in [(other.number, other.follows) for other in every]
 
 
 def _is_same(one: _Word, other: _Word) -> bool:
@@ -254,12 +253,11 @@ def _words(text: str, language: str) -> tuple[_Word, ...]:
         word, start = one[0], one.start()
         if word[:1] in "vV" and word[1:2].isdecimal():
             word = word[1:]
-        number = lexical.numeral_of(word)
+        number, stem = _read(word, language)
         begins = start < 2 or text[start - 2] in ".?!:"
         # "in May", "IT"
         is_name = len(word) > 1 and (word.isupper() or (word[0].isupper() and not begins))
         says = bool(number) or is_name or word.casefold() not in without
-        stem = _NUMBER if number else lexical.stem_of(word, language)
         found.append(_Word(word, stem, number, says, start))
     for at, (one, other) in enumerate(pairwise(matches)):
         if one.end() + 1 >= other.start():
@@ -268,6 +266,13 @@ def _words(text: str, language: str) -> tuple[_Word, ...]:
             found[at] = left._replace(behind=stems[1])
             found[at + 1] = right._replace(before=stems[0], follows=left.stem)
     return tuple(found)
+
+
+@lru_cache(2**15)
+def _read(word: str, language: str) -> tuple[str, str]:
+    """Return the number that a word is, or "", and its stem."""
+    number = lexical.numeral_of(word)
+    return number, _NUMBER if number else lexical.stem_of(word, language)
 
 
 @cache

@@ -187,18 +187,22 @@ class Words:
         return family_of(self.asked.text, texts, self.asked.language) if self.are_counted else None
 
     @cached_property
+    def _new(self) -> list[str]:
+        """The content words that no passage has."""
+        if not self.are_counted:
+            return []
+        none = idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6
+        return [word for word, rarity in self.content.items() if rarity >= none]
+
+    @cached_property
     def unmentioned(self) -> tuple[str, ...]:
         """The names of the question, or what none of a family has, that no passage at all has."""
         some = self.names if self.family is None else {*self.family.lacking}
-        none = (
-            idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6
-        )  # of a word that no passage has
-        texts = [hit.with_source for hit in self.hits[:NEAREST]]
         return tuple(
             word
-            for word, rarity in self.content.items()
-            if self.are_counted and word in some and rarity >= none
-            if not any(lexical.has_words(text, [word]) for text in texts)
+            for word in self._new
+            if word in some
+            and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:NEAREST])
         )
 
     def misnames(self, rarity: Rarity | None) -> bool:
@@ -211,18 +215,18 @@ class Words:
         """
         if not self.are_counted or self.asked.language != ENGLISH:
             return False
-        first = {word.casefold() for word in WORD.findall(self.hits[0].with_source)}
-        none = idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6  # where no passage has a word
-        for word in filter(str.isalpha, self.content.keys() & {*WORD.findall(self.asked.text)}):
-            name, is_new = word.casefold(), self.content[word] >= none
-            if is_new and rarity is not None and rarity(name) >= _NAMES_FROM:
-                if any(_is_like(name, other) for other in first):
-                    return True
-            elif word in self.names and any(word in matched for matched in self.matched[:JUDGED]):
-                written = [*map(_once, (hit.with_source for hit in self.hits[:JUDGED]))]
-                if not any(lexical.has_words(text, [_once(word)]) for text in written):
-                    return True
-        return False
+        asked = {word for word in WORD.findall(self.asked.text) if word.isalpha()}
+        new = [word.casefold() for word in self._new if word in asked]
+        if rare := [] if rarity is None else [name for name in new if rarity(name) >= _NAMES_FROM]:
+            first = {word.casefold() for word in WORD.findall(self.hits[0].with_source)}
+            if any(_is_like(name, other) for name in rare for other in first):
+                return True
+        judged = self.matched[:JUDGED]
+        named = [w for w in self.names & asked if any(w in matched for matched in judged)]
+        written = [_once(hit.with_source) for hit in self.hits[:JUDGED]] if named else []
+        return any(
+            not any(lexical.has_words(text, [_once(word)]) for text in written) for word in named
+        )
 
     @property
     def of_first(self) -> float:
