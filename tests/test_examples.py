@@ -36,7 +36,7 @@ def test_it_prints_what_it_found(built, monkeypatch, capsys):
     said = printed.splitlines()[-5::2]
     assert said[0] == "  answer from: textwrap.dedent"
     assert re.fullmatch(r"  ask back: Do you mean .*str\.join\b.*\?", said[1])
-    assert said[2].startswith("  I do not know. Nothing found ")
+    assert said[2] == '  I do not know. No passage mentions "France".'
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_a_question_is_answered_one_asked_back_and_one_not_answered(example, mon
     example.main()
     printed = capsys.readouterr().out
     after = re.split("|".join(map(re.escape, example.QUESTIONS)), printed)[1:]
-    said = ("textwrap.dedent", "Do you mean os.open", "Nothing found")
+    said = ("textwrap.dedent", "Do you mean os.open", 'No passage mentions "France".')
     for text, action, reply in zip(after, ("answer", "clarify", "abstain"), said, strict=True):
         assert text.startswith(f"\n  [{action}")
         assert reply in text.partition("  > ")[2]
@@ -57,7 +57,7 @@ def test_the_chat_follows_asks_back_and_abstains(capsys):
     chat.main()
     replies = re.findall(r"^> .+\n(.+)$", capsys.readouterr().out, re.MULTILINE)
     begin = ("The door opener", "The door opener", "Do you mean git add", "git push sends")
-    begin = (*begin, "Do you mean git add", "rsync copies", "I do not know. Nothing found")
+    begin = (*begin, "Do you mean git add", "rsync copies", "I do not know. No passage mentions")
     assert all(map(str.startswith, replies, begin))
     assert len(replies) == len(begin)
 

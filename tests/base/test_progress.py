@@ -125,7 +125,7 @@ def test_lines_tell_minutes_and_seconds(monkeypatch):
 
 @pytest.mark.parametrize("texts", [2, 5])
 def test_a_shipped_model_counts_each_text(texts):
-    done = progress.Progress()
+    done = progress.Progress("Encoding texts")
     with progress.counted(done, 9):
         load_encoder("arctic-embed-s").encode(TEXTS[:texts], "passage")
         assert done.done == texts

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,10 +23,12 @@ IN_LINES: ContextVar[bool] = ContextVar("in_lines", default=False)
 _ADVANCE: ContextVar[Callable[[], object]] = ContextVar("advance", default=lambda: None)
 
 
+@dataclass
 class Progress:
-    """The number of items that are done; `update` counts more of them."""
+    """What is done, and the number of items that are; `update` counts more of them."""
 
-    done = 0
+    what: str
+    done: int = 0
 
     def update(self, count: int = 1) -> None:
         """Count items that are done."""
@@ -62,14 +65,14 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Pr
         Whether to show a bar; by default on a terminal, after two seconds. In a command whose
         stderr is no terminal, a line is written every ten seconds instead.
     """
-    progress, ended = Progress(), threading.Event()
+    progress, ended = Progress(what), threading.Event()
     # In a program for Windows without a console, there is no stderr.
     is_drawn = sys.stderr is not None and (sys.stderr.isatty() if show is None else show)
     if not is_drawn and (sys.stderr is None or show is False or not IN_LINES.get()):
         yield progress
         return
     tell = partial(_draw, 0.0 if show else _PATIENCE) if is_drawn else _write_lines
-    thread = threading.Thread(target=tell, args=(what, total, progress, ended), daemon=True)
+    thread = threading.Thread(target=tell, args=(total, progress, ended), daemon=True)
     thread.start()
     try:
         yield progress
@@ -78,9 +81,7 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Pr
         thread.join()
 
 
-def _draw(
-    patience: float, what: str, total: int, progress: Progress, ended: threading.Event
-) -> None:
+def _draw(patience: float, total: int, progress: Progress, ended: threading.Event) -> None:
     from tqdm import tqdm  # type: ignore[import-untyped]
 
     begun = time.time()
@@ -91,19 +92,19 @@ def _draw(
         if not os.get_terminal_size(sys.stderr.fileno()).columns:  # as in some containers
             shape = {"ncols": 80, "nrows": 24}
     # The delay keeps it from being drawn before its count is known.
-    with tqdm(None, what, total, leave=not patience, delay=1e-9, **shape) as bar:
+    with tqdm(None, progress.what, total, leave=not patience, delay=1e-9, **shape) as bar:
         bar.start_t, is_last = begun, False
         while not is_last:
             bar.n = progress.done
-            bar.refresh()
+            bar.set_description(progress.what)  # and draws it
             is_last = ended.wait(_REDRAWN)
         bar.n = progress.done
 
 
-def _write_lines(what: str, total: int, progress: Progress, ended: threading.Event) -> None:
+def _write_lines(total: int, progress: Progress, ended: threading.Event) -> None:
     begun = time.monotonic()
     while not ended.wait(_BETWEEN_LINES):
-        sys.stderr.write(f"{line(what, progress.done, total, time.monotonic() - begun)}\n")
+        sys.stderr.write(f"{line(progress.what, progress.done, total, time.monotonic() - begun)}\n")
         sys.stderr.flush()
 
 

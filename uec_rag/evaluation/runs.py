@@ -41,7 +41,7 @@ _AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedbac
 _AROUND |= {"feedback_stats", "run", "example", "metricsdata", "metrics_data"}
 _WITHIN = {"score", "value", "avg", "mean"}
 _LISTS = ("data", "results", "runs", "rows", "examples", "traces", "testCases", "test_results")
-_MODE = re.compile(r"\s*[(\[][^()\[\]]*[)\]]$")  # "(mode=f1)", "[GEval]"
+_MODE = re.compile(r"(?<!\s)\s*+[(\[][^()\[\]]*+[)\]]$")  # "(mode=f1)", "[GEval]"
 _NULL = {"", "nan", "-nan", "null", "<na>", "n/a", "nat"}
 _TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
 _FALSE = {"false", "no", "n", "incorrect", "wrong", "fail", "failed", "bad"}

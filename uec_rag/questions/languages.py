@@ -31,7 +31,7 @@ _DOTTED = regex.compile(
 # A word with digits, "a716" of a UUID, with what hyphens join to it; an address of hardware.
 _CODED = regex.compile(
     r"(?<![A-Za-z0-9])(?:(?:[0-9A-Fa-f]{2}:){2,}[0-9A-Fa-f]{2}"
-    r"|(?=[A-Za-z-]*+[0-9])[A-Za-z0-9]++(?:-[A-Za-z0-9]++)*+)"
+    r"|(?<![A-Za-z0-9]-)(?:[A-Za-z]++(?:-[A-Za-z]++)*+-?)?+[0-9][A-Za-z0-9]*+(?:-[A-Za-z0-9]++)*+)"
 )
 _HAN, _KANA = regex.compile(r"\p{Han}"), regex.compile(r"[\p{Hiragana}\p{Katakana}ー]")
 _MARK = 0.5  # words that a letter of one language counts as, in a word of it
