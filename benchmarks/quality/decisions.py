@@ -44,7 +44,7 @@ from uec_rag.confidence.readings import (
 )
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import function_words
-from uec_rag.retrieval.assess import assess, decide
+from uec_rag.retrieval.assess import decide
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.query import Query
@@ -137,8 +137,8 @@ class Corpus:
         method = retriever._method()
         [found] = find(method, store, [Phrasing.of(row["text"])], parts, K)
         assert found is not None
-        assessed, query = assess(found), Query(row["text"])
-        return example(row, label, assessed.competing, decide(assessed, query, K, len(store)))
+        query = Query(row["text"])
+        return example(row, label, found.ambiguity[1], decide(found, query, K, len(store)))
 
 
 def clarify_set(uec: UEC, folder: Path, most: int) -> list[Example]:

@@ -16,7 +16,7 @@ from tests.helpers import bag_of_words, beside
 from tests.retrieval.test_own_fit import ASKED, TEXTS
 from uec_rag import UEC, Gate, Retriever, llama_index
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
-from uec_rag.retrieval.why import LOG
+from uec_rag.retrieval.retriever import LOG
 
 pytestmark = pytest.mark.filterwarnings("ignore:This UEC is not fitted")
 LONGEST = 60  # seconds that nothing takes

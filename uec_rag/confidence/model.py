@@ -67,12 +67,6 @@ class Features:
     against: FloatArray
     meant: FloatArray
 
-    def row(self, row: int) -> Features:
-        """Return the features of one of the questions."""
-        at = slice(row, row + 1)
-        found, relevance = self.found[at], self.relevance[at]
-        return Features(self.in_corpus[at], found, relevance, self.against[at], self.meant[at])
-
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
         return replace(self, found=self.found[:, :k], relevance=self.relevance[:, :k])
@@ -314,11 +308,6 @@ class Probabilities:
     def confidence(self) -> FloatArray:
         """P(one of the first `JUDGED` texts answers the question), shape (n,)."""
         return self.confidence_at_k[:, min(JUDGED, self.confidence_at_k.shape[1]) - 1]
-
-    def row(self, row: int) -> Probabilities:
-        """Return the probabilities of one of the questions."""
-        at = slice(row, row + 1)
-        return Probabilities(self.in_corpus[at], self.confidence_at_k[at], self.relevance[at])
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_readings
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import Code, sentence
-from uec_rag.retrieval.assess import Assessment, assess, decide
+from uec_rag.retrieval.assess import decide
 from uec_rag.retrieval.hits import Hit, Result, SearchResult, cover, diversify
 from uec_rag.retrieval.metadata import without_findings
 from uec_rag.retrieval.pending import Pending
@@ -120,12 +120,11 @@ def ask(
     size = len(view) if isinstance(view, View) or among is None else 0
     flat = [one for of_query in asked for one in of_query]
     found = find(method, view, flat, in_context(flat, rows, parts), k, rivals)
-    assessed = (None if one is None else assess(one) for one in found)
     results = list[Result]()
     for query, of_query in zip(queries, asked, strict=True):
-        seen = [one for one in islice(assessed, len(of_query)) if one is not None]
+        seen = [one for one in islice(found, len(of_query)) if one is not None]
         # A source may find halves.
-        is_found = any(one.found.asked.role not in HALVES for one in seen)
+        is_found = any(one.asked.role not in HALVES for one in seen)
         if is_found:
             results.append(_answer(query, seen, k, size))
         else:  # a store that may have others has not said that there are none
@@ -134,28 +133,28 @@ def ask(
     return results
 
 
-def _answer(query: Query, seen: Sequence[Assessment], k: int, size: int) -> Result:
+def _answer(query: Query, seen: Sequence[Found], k: int, size: int) -> Result:
     """Decide on a question of which some phrasings found something."""
     chosen = choose(query, seen)
     result = decide(chosen, query, k, size)
-    if chosen.found.asked.role == "spelled" and _is_vain(result.decision, chosen):
-        written = (one for one in seen if one.found.asked.role == "written")
+    if chosen.asked.role == "spelled" and _is_vain(result.decision, chosen):
+        written = (one for one in seen if one.asked.role == "written")
         result = decide(next(written, chosen), query, k, size)
-    halves = [one for one in seen if one.found.asked.role in HALVES]
-    may_be_one = any(half.found.asked.role == "possible_half" for half in halves)
+    halves = [one for one in seen if one.asked.role in HALVES]
+    may_be_one = any(half.asked.role == "possible_half" for half in halves)
     if halves and (not may_be_one or _are_two(chosen, halves)):
         own = [decide(half, query, k, size) for half in halves]
-        texts = [half.found.asked.text for half in halves]
+        texts = [half.asked.text for half in halves]
         result = cover(result, own, texts, k, len(halves) if may_be_one else JUDGED)
     return result
 
 
-def _is_vain(decision: Decision, spelled: Assessment) -> bool:
+def _is_vain(decision: Decision, spelled: Found) -> bool:
     """Return whether other words are searched for in vain: what they find is no answer.
 
     Where they are surely meant, what is found may be handed over.
     """
-    is_sure = spelled.found.asked.prior > _SURELY_MEANT and decision.code == "uncertain"
+    is_sure = spelled.asked.prior > _SURELY_MEANT and decision.code == "uncertain"
     return decision.action == "abstain" and not is_sure
 
 
@@ -167,28 +166,28 @@ def _nothing(method: Method, query: Query, code: Code) -> Result:
     return Result(query.said or query.text, decision, method.fitted.weights_by_name(equal), equal)
 
 
-def _are_two(whole: Assessment, halves: Sequence[Assessment]) -> bool:
+def _are_two(whole: Found, halves: Sequence[Found]) -> bool:
     """Return whether a question is two: no first hit of it has most of the words of each half."""
-    shares = [whole.found.words.share_of(half.found.words) for half in halves]
+    shares = [whole.words.share_of(half.words) for half in halves]
     return max(map(min, zip(*shares, strict=True)), default=0.0) < _COVERED
 
 
-def choose(query: Query, seen: Sequence[Assessment]) -> Assessment:
+def choose(query: Query, seen: Sequence[Found]) -> Found:
     """Choose the phrasing in which a question is understood best: by its clarity and its prior.
 
     One whose first hit lacks what a follow-up goes on to is taken if the first hits of all do.
     Without its turns, the question is taken if it is answered confidently and clear, unless what
     else there is is the rest of its message, which is seldom on the subject.
     """
-    least, among = 0.0 if query.is_part else SURE, list[tuple[bool, float, Assessment]]()
-    goes_on = next((one.found.asked for one in seen if one.found.asked.role == "carried"), None)
+    least, among = 0.0 if query.is_part else SURE, list[tuple[bool, float, Found]]()
+    goes_on = next((one.asked for one in seen if one.asked.role == "carried"), None)
     for one in seen:
-        asked = one.found.asked
-        is_clear = one.underspecified < one.found.method.clarify_from
+        asked = one.asked
+        is_clear = one.underspecified < one.method.clarify_from
         if asked.role == "alone" and one.confidence > least and is_clear:
             return one
         if asked.role not in HALVES:
-            tells = goes_on is None or _tells(one.found, query, goes_on)
+            tells = goes_on is None or _tells(one, query, goes_on)
             among.append((tells, one.clarity * asked.prior, one))
     return max(among, key=itemgetter(0, 1))[-1]
 

@@ -1,15 +1,11 @@
-"""The assessment of one phrasing of a question: its readings, and the decision.
-
-assess        estimates P(underspecified) of what was found: an `Assessment`
-decide        decides, and makes the `Result` of a question
-"""
+"""The decision about what was found for one phrasing of a question, and its `Result`."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter, itemgetter
+from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,14 +14,20 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
 from uec_rag.confidence.decision import decide_one
-from uec_rag.confidence.model import JUDGED, NEAREST, UNLIKELY, WORDS, Probabilities
-from uec_rag.confidence.readings import Node, Outline, Reading
+from uec_rag.confidence.model import (
+    JUDGED,
+    UNLIKELY,
+    WORDS,
+    Calibrator,
+    Features,
+    Probabilities,
+)
+from uec_rag.confidence.readings import Reading
 from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import HANDED, Hit, Result, is_read_by_model
 from uec_rag.retrieval.metadata import own_copy
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Found
-from uec_rag.retrieval.why import explain
 from uec_rag.stores.base import Passage
 
 _RANKED = 100  # ranks beyond this are reported as unknown
@@ -33,82 +35,21 @@ _MAY_ABSTAIN = 0.95  # confidence from which closest sections, which take time, 
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
-@dataclass(frozen=True, eq=False)
-class Assessment:
-    """The estimates for one phrasing of a question: the stage after `assess`, before `decide`.
-
-    Attributes
-    ----------
-    found : Found
-    underspecified : float
-        P(the question does not say which of its readings is meant).
-    competing : Node
-        The part of the outline of its texts whose children the readings are.
-    """
-
-    found: Found
-    underspecified: float
-    competing: Node
-
-    @property
-    def confidence(self) -> float:
-        """P(the first `JUDGED` texts answer the question)."""
-        return float(self.found.probabilities.confidence[0])
-
-    @property
-    def clarity(self) -> float:
-        """P(the question says what it means, and the first texts answer it), as if independent."""
-        return self.confidence * (1 - self.underspecified)
-
-
-def assess(found: Found) -> Assessment:
-    """Estimate whether a question says which of its readings is meant."""
-    asked, outline = found.asked, outline_of(found)
-    sure = float(found.probabilities.confidence[0])
-    unsaid, competing = readings.ambiguity(asked.text, outline, sure, asked.turns)
-    if found.features.meant[0] < 1:
-        family = found.words.family
-        is_vague = (
-            family is not None and family.is_vague and not found.method.is_unlike(found.words)
-        )
-        unsaid *= is_vague  # else to ask which is meant would be in vain
-    return Assessment(found, unsaid, competing)
-
-
-def outline_of(found: Found) -> Outline:
-    """Return the outline of the first texts of a question, in which its readings are found."""
-    hits = found.words.hits[:NEAREST]
-    return Outline(
-        [*map(attrgetter("id"), hits)],
-        [*map(attrgetter("text"), hits)],
-        [*map(attrgetter("about"), hits)],
-        # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
-        # would be nearly equal.
-        found.features.relevance[0, : len(hits), 1],
-        found.words.matched[:NEAREST],
-        found.words.idf,
-        found.words.size,
-        function_words(found.asked.language),
-    )
-
-
-def decide(assessed: Assessment, query: Query, k: int, size: int) -> Result:
+def decide(found: Found, query: Query, k: int, size: int) -> Result:
     """Decide on a phrasing of a question, and make its result.
 
     `size`: number of passages that were searched.
     """
-    found, unsaid, meant = assessed.found, assessed.underspecified, list[Reading]()
-    if unsaid >= UNLIKELY:
-        meant = readings.readings(assessed.competing)
+    (unsaid, node), sure = found.ambiguity, found.confidence
+    meant = readings.readings(node) if unsaid >= UNLIKELY else []
     method, asked, probabilities = found.method, found.asked, found.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
-    may_abstain = assessed.confidence < _MAY_ABSTAIN and not lacks_name
-    closest = readings.closest_sections(assessed.competing) if may_abstain else []
+    may_abstain = sure < _MAY_ABSTAIN and not lacks_name
+    closest = readings.closest_sections(node) if may_abstain else []
     is_exact = 0 < size <= found.looked_at  # an engine may not know its size
     offered = meant if unsaid >= method.clarify_from else ()
     relevance = spread_to_hits(probabilities, found.numbers, found.mu)
-    sure = assessed.confidence
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[places_of(found, JUDGED, offered)].sum()))
     language = method.language or asked.language
@@ -175,7 +116,7 @@ def family_in(found: Found) -> tuple[int, ...]:
 
 
 def spread_to_hits(
-    probabilities: Probabilities, numbers: Sequence[int], mu: FloatArray
+    probabilities: Probabilities, numbers: NDArray[np.intp], mu: FloatArray
 ) -> FloatArray:
     """Assign the relevance of each different text to each of one question's hits, shape (m,).
 
@@ -196,7 +137,7 @@ def spread_to_hits(
 def hits_at(found: Found, kept: NDArray[np.intp], relevance: FloatArray) -> tuple[Hit, ...]:
     """Make records of the hits at some positions; `relevance` is that of every hit."""
     copies = defaultdict[int, list[Passage]](list)
-    for passage, number in zip(found.passages, found.numbers, strict=True):
+    for passage, number in zip(found.passages, found.numbers.tolist(), strict=True):
         copies[number].append(passage)
     numbers = (found.scores, found.mu, found.model_variance, found.disagreement, relevance)
     columns = zip(kept.tolist(), *(each[kept].tolist() for each in numbers), strict=True)
@@ -237,3 +178,35 @@ def said_of(found: Found, kept: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
             most = sorted(matched.get(at, {}).items(), key=itemgetter(1), reverse=True)
             part["matched_terms"] = [word for word, _ in most if word.casefold() not in without]
         yield part
+
+
+def explain(model: Calibrator, features: Features, missing: Sequence[str]) -> tuple[str, ...]:
+    """Say what each feature adds to the log odds that the documents answer a question.
+
+    Parameters
+    ----------
+    model : Calibrator
+        The model of `in_corpus`.
+    features : Features
+        Those of the question.
+    missing : sequence of str
+        The words of the question that none of its first hits has.
+    """
+    base, *added = model.added(features.in_corpus[0]).tolist()
+    coverage, names = features.in_corpus[0, -2:].tolist()
+    lacked = " and ".join(missing) or "a name"
+    verb = "are" if len(missing) > 1 else "is"
+    named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
+    said = [
+        "first hit: how far it stands out from the others",
+        "nearness: of the first hit, by the model that finds it nearest",
+        "agreement: nearness of the first hit by all models",
+        f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
+        named if names >= 0 else "",
+    ]
+    lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
+    if against := round(model.slope * float(features.against[0]), 1):
+        lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
+    if features.meant[0] < 1:
+        lines.append(f"against it: nothing tells which hit is meant: times {features.meant[0]:.2f}")
+    return (f"usual question: {base:+z.1f}", *lines)

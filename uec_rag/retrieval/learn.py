@@ -343,7 +343,7 @@ def labelled_examples(
             if one is None:
                 continue
             relevant = np.zeros((1, len(one.numbers)), dtype=bool)
-            for passage, number in zip(one.passages, one.numbers, strict=True):
+            for passage, number in zip(one.passages, one.numbers.tolist(), strict=True):
                 relevant[0, number] |= passage.id in ids
             weight = np.ones(1, dtype=np.float32)
             answerable = np.array([bool(ids)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -25,12 +27,16 @@ from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
 from uec_rag.retrieval.stamp import Stamp
-from uec_rag.retrieval.why import log_decisions
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.source import SourceStore
 
 T = TypeVar("T")
+
+LOG = logging.getLogger("uec_rag.decisions")
+"""Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
+if LOG.level == logging.NOTSET:
+    LOG.setLevel(logging.WARNING)  # else an application that logs at INFO would log questions
 
 
 class Retriever(FittedIndex):
@@ -341,3 +347,23 @@ class Retriever(FittedIndex):
         rule = make_rule(coefficients, self.uec.names)
         view.uec.fitted = replace(self.uec.fitted, rule=rule)
         return view
+
+
+def log_decisions(result: SearchResult, told: dict[str, Any]) -> None:
+    """Log each question with its final decision and what led to it, as JSON, if that is asked.
+
+    Those of a search that was not what it usually is are left out of the log.
+
+    `told`: of the search's `span`, to which actions and codes are added in any case, and how many
+    questions were borderline.
+    """
+    decisions = result.decisions
+    told["decisions"] = [one.action for one in decisions]
+    told["reasons"] = [one.code for one in decisions]
+    told["borderline"] = sum(bool(one.advice) or one.code == "uncertain" for one in decisions)
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    for one in [one for one in result if not one.decision.caveat]:
+        line = {"question": one.query, "searched_as": one.decision.searched_as}
+        line |= one.decision.metadata() | {"why": [*one.why]}
+        LOG.info("%s", json.dumps(line, ensure_ascii=False))

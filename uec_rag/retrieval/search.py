@@ -1,13 +1,12 @@
-"""Searching a store for questions, as arrays over a block of them, from Gaussians to probabilities.
+"""Searching a store for questions: arrays over a block of them, then a `Found` for each.
 
 find          finds the hits of phrasings, in blocks; yields a `Found` for each
 view_for      looks at the passages; in a remote store, at the candidates of its question
 compare       computes the similarity of every encoder to every column
 top_k         finds the columns with the highest s_hat, and their passages
-words_of      looks up which words of the questions the hits have
-features_of   computes the features from which probabilities are estimated
 
-What follows is about one question at a time: `uec_rag.retrieval.assess`.
+From there on, all is about one question: `features_of` computes what its confidence is estimated
+from, and `uec_rag.retrieval.assess` decides.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal, cast
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
+from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.counterevidence import (
     counterevidence,
     is_first_meant,
@@ -37,10 +38,10 @@ from uec_rag.confidence.model import (
     features,
     shipped_model,
 )
-from uec_rag.confidence.readings import CLARIFY_FROM
+from uec_rag.confidence.readings import CLARIFY_FROM, Node, Outline, ambiguity
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.questions.languages import check_language, sentence
+from uec_rag.questions.languages import check_language, function_words, sentence
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
@@ -131,100 +132,6 @@ def _as_text(value: object) -> object:
     return type(value).__name__ if callable(value) else repr(value)
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """The hits of n questions that are compared with one view of C columns.
-
-    Attributes
-    ----------
-    method : Method
-    view : View
-    asked : sequence of n Phrasing
-    parts : sequence of K Gaussian
-        The Gaussians of the questions in each block (`Fitted.blocks`).
-    coefficients : array, shape (n, K)
-    top : Top
-        The best m columns, best first, with their scores.
-    passages : list of n lists of m Passage
-    numbers : array, shape (n, m)
-        The number of each hit's text, from 0, best first; copies of a text share its number.
-    distinct : array, shape (n, m)
-        The first position of each different text, padded with -1.
-    to_hits : array, shape (n, K, m)
-        Each block's similarity to a hit.
-    unfamiliar : sequence of n pairs of str and bool
-        How each question differs from those of the fit, "" if it does not, and whether it is in a
-        script that no encoder knows.
-    """
-
-    method: Method
-    view: View
-    asked: Sequence[Phrasing]
-    parts: Sequence[Gaussian]
-    coefficients: FloatArray
-    top: Top
-    passages: list[list[Passage]]
-    numbers: NDArray[np.intp]
-    distinct: NDArray[np.intp]
-    to_hits: FloatArray
-    unfamiliar: Sequence[tuple[str, bool]]
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The m passages found for one phrasing of a question, best first.
-
-    Attributes
-    ----------
-    method : Method
-    asked : Phrasing
-    passages : list of m Passage
-    numbers : list of m int
-        The number of each hit's text, from 0; copies of a text share its number.
-    distinct : array
-        The first position of each different text.
-    scores, mu, model_variance, disagreement : array, shape (m,)
-        As in `uec_rag.retrieval.hits.Hit`.
-    to_hits : array, shape (K, m)
-        Each block's similarity to a hit.
-    leading : list of K arrays
-        The highest similarities of each block to a passage.
-    coefficients : array, shape (K,)
-        Those of the blocks.
-    of_encoders : array, shape (E,)
-        Those of the encoders.
-    words : Words
-        Those of the question, and which of the different hits have them.
-    unfamiliar : str
-        How the question differs from those of the fit; "" if it does not.
-    features : Features
-        The features of confidence, of this question alone.
-    probabilities : Probabilities
-        What the model of confidence makes of them.
-    looked_at : int
-        The number of passages that were compared.
-    """
-
-    method: Method
-    asked: Phrasing
-    passages: list[Passage]
-    numbers: list[int]
-    distinct: NDArray[np.intp]
-    scores: FloatArray
-    mu: FloatArray
-    model_variance: FloatArray
-    disagreement: FloatArray
-    to_hits: FloatArray
-    leading: list[FloatArray]
-    coefficients: FloatArray
-    of_encoders: FloatArray
-    words: Words
-    unfamiliar: str
-    features: Features
-    probabilities: Probabilities
-    looked_at: int
-
-
 @dataclass(frozen=True)
 class Rivals:
     """The competitors of passages that are few, of which the first would look like an answer.
@@ -240,6 +147,102 @@ class Rivals:
 
     store: Searched | None
     profile: Literal["absolute", "relative", ""] = ""
+
+
+@dataclass(eq=False)
+class Found:
+    """The m passages found for one phrasing of a question, best first, and their confidence.
+
+    Attributes
+    ----------
+    method : Method
+    asked : Phrasing
+    passages : list of m Passage
+    numbers : array, shape (m,)
+        The number of each hit's text, from 0; copies of a text share its number.
+    distinct : array
+        The first position of each different text.
+    scores, mu, model_variance, disagreement : array, shape (m,)
+        As in `uec_rag.retrieval.hits.Hit`.
+    to_hits : array, shape (K, m)
+        Each block's similarity to a hit.
+    leading : list of K arrays
+        The highest similarities of each block to a passage.
+    parts : sequence of K Gaussian
+        That of the question in each block (`Fitted.blocks`).
+    coefficients : array, shape (K,)
+        Those of the blocks.
+    of_encoders : array, shape (E,)
+        Those of the encoders.
+    line : pair of numbers
+        Slope and offset of the ensemble's logit as a function of mu_s.
+    words : Words
+        Those of the question, and which of the different hits have them.
+    unfamiliar : str
+        How the question differs from those of the fit; "" if it does not.
+    is_foreign : bool
+        Whether it is in a script that no encoder knows.
+    rivals : Rivals or None
+        What competes with the hits, if these are few.
+    looked_at : int
+        The number of passages that were compared.
+    features : Features
+        The features of confidence.
+    probabilities : Probabilities
+        What the model of confidence makes of them.
+    """
+
+    method: Method
+    asked: Phrasing
+    passages: list[Passage]
+    numbers: NDArray[np.intp]
+    distinct: NDArray[np.intp]
+    scores: FloatArray
+    mu: FloatArray
+    model_variance: FloatArray
+    disagreement: FloatArray
+    to_hits: FloatArray
+    leading: list[FloatArray]
+    parts: Sequence[Gaussian]
+    coefficients: FloatArray
+    of_encoders: FloatArray
+    line: tuple[np.float32, np.float32]
+    words: Words
+    unfamiliar: str
+    is_foreign: bool
+    rivals: Rivals | None
+    looked_at: int
+    features: Features = field(init=False)
+    probabilities: Probabilities = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.features = features_of(self)
+        self.probabilities = self.method.model.probabilities(self.features)
+
+    @property
+    def confidence(self) -> float:
+        """P(the first `JUDGED` texts answer the question)."""
+        return float(self.probabilities.confidence[0])
+
+    @cached_property
+    def ambiguity(self) -> tuple[float, Node]:
+        """P(the question does not say which reading is meant), and the node of its readings."""
+        asked, family = self.asked, self.words.family
+        unsaid, node = ambiguity(asked.text, outline_of(self), self.confidence, asked.turns)
+        if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
+            is_vague = family is not None and family.is_vague
+            unsaid *= is_vague and not self.method.is_unlike(self.words)
+        return unsaid, node
+
+    @property
+    def underspecified(self) -> float:
+        """P(the question does not say which of its readings is meant)."""
+        return self.ambiguity[0]
+
+    @property
+    def clarity(self) -> float:
+        """P(the question says what it means, and the first texts answer it), as if independent."""
+        return self.confidence * (1 - self.underspecified)
 
 
 def find(
@@ -283,47 +286,49 @@ def _find_in(
     fitted, compared = method.fitted, compare(method.fitted, view, parts)
     best = np.stack([of_block[:, 0] for of_block in compared.leading], axis=1)
     pi = fitted.weigh(parts, compared.leading, best)
-    query, weights = fitted.combine(parts, pi), pi * fitted.weights
-    top, passages, numbers, distinct = top_k(
-        fitted, view, query, compared, weights, max(k, NEAREST)
-    )
+    query = fitted.combine(parts, pi)
+    top, passages = top_k(fitted, view, query, compared, pi * fitted.weights, max(k, NEAREST))
     near = [np.take_along_axis(to_all, top.columns, axis=1) for to_all in compared.similarities]
     to_hits = np.stack(near, axis=1).astype(np.float32, copy=False)
-    unfamiliar = [("", False)] * len(asked)
-    if method.check_familiar and (profile := fitted.training_profile) is not None:
-        # By one hit only, so that the result does not depend on k.
-        unfamiliar = [
-            profile.unfamiliar(one.text, hits[0].text, method.language or one.language)
-            for one, hits in zip(asked, passages, strict=True)
-        ]
-    hits = top, passages, numbers, distinct, to_hits
-    block = Block(method, view, asked, parts, pi, *hits, unfamiliar)
-    tables = words_of(block)
-    seen = features_of(block, store, tables, rivals if len(view) < NEAREST else None)
-    apart, sure = fitted.disagreement(to_hits, best, pi), method.model.probabilities(seen)
+    apart = fitted.disagreement(to_hits, best, pi)
     of_encoders = fitted.encoder_coefficients(parts, pi)
-    for row, one in enumerate(asked):
-        distinct = block.distinct[row]
+    line = unfitted_logit_line(store, parts) if method.model.standardised else None
+    slope, offset = line or fitted.logit_line(parts, pi)
+    terms = [one for part in parts for one in part.terms]
+    counted = view.contributions(terms, top.columns) if terms else []
+    profile = fitted.training_profile if method.check_familiar else None
+    for row, (one, hits) in enumerate(zip(asked, passages, strict=True)):
+        numbers, distinct = _copies(hits)
+        near_hits = [hits[at] for at in distinct.tolist()]
+        of_terms = [
+            (block, added[row][distinct], idf[row])
+            for block, (added, idf) in zip(terms, counted, strict=True)
+        ]
+        words = _words_of(one, row, near_hits, of_terms, view.corpus_size)
+        unfamiliar = "", False
+        if profile is not None:  # by one hit only, so that the result does not depend on k
+            unfamiliar = profile.unfamiliar(one.text, hits[0].text, method.language or one.language)
         yield Found(
             method,
             one,
-            passages[row],
-            block.numbers[row].tolist(),
-            distinct[distinct >= 0],
-            top.scores[row],
-            top.mu[row],
-            top.sigma2[row],
-            apart[row],
-            to_hits[row],
+            hits,
+            numbers,
+            distinct,
+            *(top.scores[row], top.mu[row], top.sigma2[row], apart[row], to_hits[row]),
             [of_block[row] for of_block in compared.leading],
-            pi[row],
-            of_encoders[row],
-            tables[row],
-            unfamiliar[row][0],
-            seen.row(row),
-            sure.row(row),
+            parts if len(asked) == 1 else [part[row : row + 1] for part in parts],
+            *(pi[row], of_encoders[row], (slope, offset[row]), words),
+            *unfamiliar,
+            rivals if len(view) < NEAREST else None,
             len(view),
         )
+
+
+def _copies(hits: Sequence[Passage]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return `numbers` and `distinct` of hits; see `Found`."""
+    seen: dict[str, int] = {}
+    numbers = np.array([seen.setdefault(hit.text, len(seen)) for hit in hits], dtype=np.intp)
+    return numbers, np.unique(numbers, return_index=True)[1]
 
 
 def view_for(
@@ -352,11 +357,10 @@ def top_k(
     compared: Compared,
     weights: FloatArray,
     different: int,
-) -> tuple[Top, list[list[Passage]], NDArray[np.intp], NDArray[np.intp]]:
-    """Find the best columns until they hold `different` different texts.
+) -> tuple[Top, list[list[Passage]]]:
+    """Find the best columns until they hold `different` different texts, and their passages.
 
-    The search ends at `_MOST_LOOKED_AT` columns, if these are more. Returns `top`, `passages`,
-    `numbers` and `distinct` of a `Block`.
+    The search ends at `_MOST_LOOKED_AT` columns, if these are more.
     """
     size = len(view)
     count = min(size, different)
@@ -364,166 +368,149 @@ def top_k(
         beta = fitted.options.beta
         top = view.top_k(query, count, beta=beta, compared=compared, weights=weights)
         passages = view.gather(top.columns)
-        text_number = np.empty((len(weights), count), dtype=np.intp)
-        for numbers, of_query in zip(text_number, passages, strict=True):
-            seen: dict[str, int] = {}
-            numbers[:] = [seen.setdefault(passage.text, len(seen)) for passage in of_query]
-        fewest = text_number.max(axis=1).min() + 1
+        fewest = min(len({hit.text for hit in hits}) for hits in passages)
         if fewest >= different or count == size or count >= max(different, _MOST_LOOKED_AT):
-            break
+            return top, passages
         count = min(size, 2 * count)
-    distinct = np.full_like(text_number, -1)
-    for row, of_row in zip(distinct, text_number.tolist(), strict=True):
-        first: dict[int, int] = {}
-        for place, number in enumerate(of_row):
-            first.setdefault(number, place)
-        row[: len(first)] = [*first.values()]
-    return top, passages, text_number, distinct
 
 
-def words_of(block: Block) -> list[Words]:
-    """Look up which words of each question its different hits have, and what each adds."""
-    terms, size = [one for part in block.parts for one in part.terms], block.view.corpus_size
-    near = [places[places >= 0].tolist() for places in block.distinct]
-    hits = [[row[at] for at in places] for row, places in zip(block.passages, near, strict=True)]
-    if not terms:
-        return [
-            Words.match(one, of[:NEAREST], size) for one, of in zip(block.asked, hits, strict=True)
-        ]
-    tables, found = list[Words](), block.view.contributions(terms, block.top.columns)
-    for row, (one, places) in enumerate(zip(block.asked, near, strict=True)):
-        rarity = dict[str, float]()
-        matched: list[dict[str, float]] = [{} for _ in places]
-        for counted, (added, rarities) in zip(terms, found, strict=True):
-            if counted.labels is None:
-                continue
-            keys = counted.keys[counted.starts[row] : counted.starts[row + 1]].tolist()
-            labels = [*map(counted.labels[row].get, keys)]  # None for a part of a word
-            for word, idf in zip(labels, rarities[row].tolist(), strict=True):
-                if word is not None:
-                    rarity[word] = max(rarity.get(word, 0.0), idf)
-            of_hits = added[row][places]
-            places_of, numbers = np.nonzero(of_hits > 0)
-            amounts = of_hits[places_of, numbers].tolist()
-            for hit, number, amount in zip(
-                places_of.tolist(), numbers.tolist(), amounts, strict=True
-            ):
-                if (word := labels[number]) is not None:
-                    matched[hit][word] = amount
-        tables.append(Words(one, hits[row], matched, rarity, size))
-    return tables
+def _words_of(
+    asked: Phrasing,
+    row: int,
+    hits: Sequence[Passage],
+    of_terms: Sequence[tuple[Terms, FloatArray, NDArray[np.float64]]],
+    size: int,
+) -> Words:
+    """Look up which words of a question its different hits have, and what each adds.
+
+    `of_terms`: the terms of the questions of each encoder that counts words, what each term of this
+    one adds to each hit, and how rare it is.
+    """
+    if not of_terms:
+        return Words.match(asked, hits[:NEAREST], size)
+    rarity, matched = dict[str, float](), [dict[str, float]() for _ in hits]
+    for terms, added, idf in of_terms:
+        if terms.labels is None:
+            continue
+        keys = terms.keys[terms.starts[row] : terms.starts[row + 1]].tolist()
+        labels = [*map(terms.labels[row].get, keys)]  # None for a part of a word
+        for word, rare in zip(labels, idf.tolist(), strict=True):
+            if word is not None:
+                rarity[word] = max(rarity.get(word, 0.0), rare)
+        places, numbers = np.nonzero(added > 0)
+        amounts = added[places, numbers].tolist()
+        for hit, number, amount in zip(places.tolist(), numbers.tolist(), amounts, strict=True):
+            if (word := labels[number]) is not None:
+                matched[hit][word] = amount
+    return Words(asked, hits, matched, rarity, size)
 
 
-def meant_by(method: Method, tables: Sequence[Words], mu: FloatArray) -> FloatArray:
-    """Compute P(the first hits are those that a question means, if they are near), shape (n,).
+def features_of(found: Found) -> Features:
+    """Compute the features of the first different texts of a question."""
+    method, words, (slope, offset) = found.method, found.words, found.line
+    mu, to_hits = found.mu, found.to_hits
+    if found.asked.turns:
+        # The mean of several texts is shorter, which lowers all similarities to it, and the
+        # confidence model was fitted on single texts.
+        to_hits = found.to_hits / _mean_lengths(found)[:, None]
+        shares = (found.coefficients * method.fitted.weights)[:, None]
+        mu = mu + (shares * (to_hits - found.to_hits)).sum(axis=0)
+    mu = mu[found.distinct]
+    logits = (slope * mu + offset).astype(np.float32)
+    temperature, is_unfitted = method.model.temperature, method.model.standardised
+    members = logits[None, :1] if is_unfitted else member_evidence(found, to_hits[:, 0].copy())
+    return features(
+        logits[None],
+        slope**2 * found.model_variance[None, found.distinct],
+        members,
+        temperature,
+        np.array([words.evidence()], dtype=np.float32),
+        _competing(found, logits),
+        np.array([counterevidence(logits / temperature, words.lacks())], dtype=np.float32),
+        np.array([meant_by(method, words, mu)], dtype=np.float32),
+    )
+
+
+def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
+    """Compute P(the first hits are those that a question means, if they are near).
 
     It is 1 but of a family that the question does not tell apart, unless the first of it stands
     out; of a first hit with another name that is like the question's; and of one without half of
     the question's words, while nothing was learned.
 
-    `mu`: similarities of different hits, best first, shape (n, m), padded with -inf.
+    `mu`: similarities of the different hits, best first.
     """
-    meant = np.ones(len(tables), dtype=np.float32)
-    for row, table in enumerate(tables):
-        is_told, family = not method.is_unlike(table), table.family
-        if family is not None:
-            gap = float((mu[row, 0] - mu[row, 1]) / max(float(mu[row, 0]), 1e-7))
-            stands_out = is_first_meant(gap, resembles=family.resembles)
-            is_told = is_told and stands_out and not family.operates
-        if not is_told or table.misnames(method.rarity):
-            meant[row] = learned_ratios()["untold"]
-    return meant
+    is_told, family = not method.is_unlike(words), words.family
+    if family is not None:
+        gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7))
+        stands_out = is_first_meant(gap, resembles=family.resembles)
+        is_told = is_told and stands_out and not family.operates
+    is_meant = is_told and not words.misnames(method.rarity)
+    return 1.0 if is_meant else learned_ratios()["untold"]
 
 
-def features_of(
-    block: Block, store: Searched, tables: Sequence[Words], rivals: Rivals | None = None
-) -> Features:
-    """Compute the features of the first different texts of n questions.
+def _competing(found: Found, logits: FloatArray) -> FloatArray | None:
+    """Return the logits of what competes with hits that are few, shape (1, c); None if nothing.
 
-    Parameters
-    ----------
-    block : Block
-    store : Searched
-        What was searched.
-    tables : sequence of n Words
-    rivals : Rivals, optional
-        What competes with the hits.
+    `logits`: of the different hits.
     """
-    method, fitted, pi = block.method, block.method.fitted, block.coefficients
-    mu, to_hits, positions = block.top.mu, block.to_hits, block.distinct
-    is_unfitted = method.model.standardised
-    line = unfitted_logit_line(store, block.parts) if is_unfitted else None
-    slope, offset = line or fitted.logit_line(block.parts, pi)
-    if any(one.turns for one in block.asked):
-        # The mean of several texts is shorter, which lowers all similarities to it, and the
-        # confidence model was fitted on single texts.
-        to_hits = block.to_hits / mean_lengths(block)[:, :, None]
-        mu = mu + ((pi * fitted.weights)[:, :, None] * (to_hits - block.to_hits)).sum(axis=1)
-    mu = np.where(positions >= 0, np.take_along_axis(mu, positions, axis=1), -np.inf)
-    sigma2 = np.take_along_axis(block.top.sigma2, positions, axis=1)
-    logits = (slope * mu + offset[:, None]).astype(np.float32)
-    members, others = logits[:, :1], None
-    if not is_unfitted:
-        members = member_evidence(block, tables, to_hits[:, :, 0].copy())
-    if rivals is not None:
-        near = None if rivals.store is None else left_out(block, rivals.store)
-        known = None if near is None else (slope * near + offset[:, None]).astype(np.float32)
-        others = with_profile(logits, known, method.model, rivals)
-    temperature = method.model.temperature
-    words = np.array([table.evidence() for table in tables], dtype=np.float32)
-    lacks = zip(logits / temperature, (table.lacks() for table in tables), strict=True)
-    against = np.array([counterevidence(*each) for each in lacks], dtype=np.float32)
-    meant = meant_by(method, tables, mu)
-    variance = slope**2 * sigma2
-    return features(logits, variance, members, temperature, words, others, against, meant)
-
-
-def with_profile(
-    logits: FloatArray, others: FloatArray | None, model: ConfidenceModel, rivals: Rivals
-) -> FloatArray:
-    """Return the logits of what competes with hits, shape (n, `NEAREST`), padded with -inf.
-
-    `logits`, `others`: of different hits, and of what else the caller may see, padded likewise.
-    """
-    made = np.full((len(logits), NEAREST), -np.inf, dtype=np.float32)
+    if (rivals := found.rivals) is None:
+        return None
+    (slope, offset), model, near = found.line, found.method.model, logits[:0]
+    if rivals.store is not None:
+        near = (slope * _left_out(found, rivals.store) + offset).astype(np.float32)
     usual = np.array(model.profile, dtype=np.float32) * np.float32(model.temperature)
-    for row, own in enumerate(logits):
-        near = () if others is None else others[row, np.isfinite(others[row])]
-        made[row, : len(near)] = near
-        known = int(np.isfinite(own).sum()) + len(near)
-        if rivals.profile and known < len(usual):
-            start = own[0] - usual[0] if rivals.profile == "relative" else 0
-            made[row, len(near) : len(near) + len(usual) - known] = usual[known:] + start
-    return made
+    known = len(logits) + len(near)
+    if rivals.profile and known < len(usual):
+        start = logits[0] - usual[0] if rivals.profile == "relative" else 0
+        near = np.append(near, usual[known:] + start)
+    return near[None]
 
 
-def left_out(block: Block, store: Searched) -> FloatArray:
-    """Return mu_s of the nearest passages of a store that are not among the hits, shape (n, m).
+def _left_out(found: Found, store: Searched) -> FloatArray:
+    """Return mu_s of the nearest passages of a store that are not among the hits.
 
-    With the different texts of the hits, they are `NEAREST`; rows are padded with -inf.
+    With the different texts of the hits, they are `NEAREST`.
     """
-    fitted, pi = block.method.fitted, block.coefficients
-    view = view_for(block.method, store, block.asked, block.parts, NEAREST)
+    fitted, parts, pi = found.method.fitted, found.parts, found.coefficients[None]
+    view = view_for(found.method, store, [found.asked], parts, NEAREST)
     if not len(view):
-        return np.full((len(pi), NEAREST), -np.inf, dtype=np.float32)
-    compared = compare(fitted, view, block.parts)
-    query, weights = fitted.combine(block.parts, pi), pi * fitted.weights / mean_lengths(block)
-    top, passages, _, distinct = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
-    others = np.full((len(pi), NEAREST), -np.inf, dtype=np.float32)
-    for row, columns in enumerate(distinct.tolist()):
-        found = {passage.text for passage in block.passages[row]}
-        new = [at for at in columns if at >= 0 and passages[row][at].text not in found]
-        new = new[: max(0, NEAREST - len(found))]
-        others[row, : len(new)] = top.mu[row, new]
-    return others
+        return found.mu[:0]
+    weights = pi * fitted.weights
+    if found.asked.turns:
+        weights = weights / _mean_lengths(found)
+    compared, query = compare(fitted, view, parts), fitted.combine(parts, pi)
+    top, [hits] = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
+    known = {passage.text for passage in found.passages}
+    new = [at for at in _copies(hits)[1].tolist() if hits[at].text not in known]
+    left: FloatArray = top.mu[0, new[: max(0, NEAREST - len(known))]]
+    return left
 
 
-def mean_lengths(block: Block) -> FloatArray:
-    """Return the length of each question's mean in each block, shape (n, K); 1 without turns."""
-    lengths = np.stack([np.linalg.norm(part.mean, axis=1) for part in block.parts], axis=1)
-    lengths[[not one.turns for one in block.asked]] = 1
+def _mean_lengths(found: Found) -> FloatArray:
+    """Return the length of the question's mean in each block, shape (K,)."""
+    lengths = np.array([np.linalg.norm(part.mean) for part in found.parts], dtype=np.float32)
     lengths[lengths == 0] = 1  # lexical encoders
     return lengths
+
+
+def member_evidence(found: Found, similarities: FloatArray) -> FloatArray:
+    """Compute the logit of each encoder for the first hit, shape (1, K), as evidence of an answer.
+
+    That a passage has "what" and "of" is no evidence: of the matched words' weight, the share of
+    English function words does not count. To an encoder, all texts in a script that it does not
+    know are similar, so only lexical evidence counts for a question in such a script.
+
+    `similarities`: each encoder's similarity to the first hit, shape (K,); it is overwritten.
+    """
+    by_words = np.array([bool(part.terms) for part in found.parts])
+    if by_words.any() and (matched := found.words.matched[0]):
+        says = [matched[word] for word in telling_words(matched, FUNCTION_WORDS)]
+        similarities[by_words] *= np.float32(sum(says) / sum(matched.values()))
+    logits = found.method.fitted.member_logits(found.parts, similarities[None])
+    if found.is_foreign and by_words.any():
+        logits = np.where(by_words, logits, logits[:, by_words].max())
+    return logits
 
 
 _UNRELATED = 64  # passages to compare with each other
@@ -551,23 +538,18 @@ def unfitted_logit_line(
     return np.float32(1 / deviation), offset
 
 
-def member_evidence(block: Block, tables: Sequence[Words], similarities: FloatArray) -> FloatArray:
-    """Compute the logit of each encoder for the first hit, shape (n, K), as evidence of an answer.
-
-    That a passage has "what" and "of" is no evidence: of the matched words' weight, the share of
-    English function words does not count. To an encoder, all texts in a script that it does not
-    know are similar, so only lexical evidence counts for a question in such a script.
-
-    `similarities`: each encoder's similarity to the first hit, shape (n, K); it is overwritten.
-    """
-    by_words = np.array([bool(part.terms) for part in block.parts])
-    for row, table in enumerate(tables if by_words.any() else ()):
-        if matched := table.matched[0]:
-            says = [matched[word] for word in telling_words(matched, FUNCTION_WORDS)]
-            similarities[row, by_words] *= np.float32(sum(says) / sum(matched.values()))
-    logits = block.method.fitted.member_logits(block.parts, similarities)
-    foreign = np.array([is_foreign for _, is_foreign in block.unfamiliar])
-    if foreign.any() and by_words.any():
-        heard = logits[:, by_words].max(axis=1, keepdims=True)
-        logits = np.where(foreign[:, None] & ~by_words, heard, logits)
-    return logits
+def outline_of(found: Found) -> Outline:
+    """Return the outline of the first texts of a question, in which its readings are found."""
+    hits = found.words.hits[:NEAREST]
+    return Outline(
+        [*map(attrgetter("id"), hits)],
+        [*map(attrgetter("text"), hits)],
+        [*map(attrgetter("about"), hits)],
+        # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
+        # would be nearly equal.
+        found.features.relevance[0, : len(hits), 1],
+        found.words.matched[:NEAREST],
+        found.words.idf,
+        found.words.size,
+        function_words(found.asked.language),
+    )
