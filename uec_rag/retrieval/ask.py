@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -34,47 +34,78 @@ from uec_rag.stores.local import View
 _SURELY_MEANT = 0.9  # probability of another spelling
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 
-_Search: TypeAlias = Callable[..., list[Result]]
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The questions of one call, encoded: what the searches for them have in common.
+
+    Attributes
+    ----------
+    method : Method
+    store : Searched
+    phrased : sequence of n sequences of Phrasing
+        The phrasings of each question.
+    rows : mapping of str to int
+        The row of each text, of phrasings and of their turns, in `parts`.
+    parts : sequence of K Gaussian
+        Each encoder's Gaussians of the texts.
+    k : int
+        Number of hits of each question.
+    where : Filter or None
+        Selects the passages, besides the tenant.
+    has_tenant : bool
+        Whether the passages of other tenants are not there.
+    """
+
+    method: Method
+    store: Searched
+    phrased: Sequence[Sequence[Phrasing]]
+    rows: Mapping[str, int]
+    parts: Sequence[Gaussian]
+    k: int
+    where: Filter | None
+    has_tenant: bool
+
+    def rivals(self, among: Filter | None, rest: Filter | None) -> Rivals | None:
+        """Return what competes with the passages of a filter, if they are few.
+
+        `rest`: of chosen readings, selects all that may.
+        """
+        if self.has_tenant:
+            return Rivals(None if among is None else self.store.snapshot(rest), "relative")
+        if among is None:
+            return None
+        if among is self.where:
+            return Rivals(None, "absolute")
+        seen = self.store.snapshot(all_of(self.where, rest))
+        return Rivals(seen, "" if self.where is None else "absolute")
 
 
 def search_queries(
     uec: UEC, store: Searched, method: Method, queries: Sequence[Query], k: int, options: Options
 ) -> SearchResult:
     """Search for questions, each among the readings that were chosen, if there are any."""
-    where, within = options.get("filter"), options.get("within")
-    tenant = options.get("tenant")
-    if tenant is not None:
+    where, within, diversity = (
+        options.get("filter"),
+        options.get("within"),
+        options.get("diversity"),
+    )
+    if (tenant := options.get("tenant")) is not None:
         store = store.of_tenant(tenant)
-    diversity = options.get("diversity")
     most = k if diversity is None else max(k, diversity.fetch_k)
-    phrased = dict(zip(map(id, queries), map(phrasings, queries), strict=True))
-    flat = [one for of_query in phrased.values() for one in of_query]
+    phrased = [*map(phrasings, queries)]
+    flat = [one for of_query in phrased for one in of_query]
     texts = [one.text for one in flat] + [turn for one in flat for turn in one.turns]
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     parts = uec.encode([*rows], "query")
-
-    def search(
-        some: Sequence[Query], among: Filter | None, rest: Filter | None = None
-    ) -> list[Result]:
-        asked, rivals = [phrased[id(query)] for query in some], None
-        is_filtered = among is not None and among is where
-        if tenant is not None:
-            rivals = Rivals(None if among is None else store.snapshot(rest), "relative")
-        elif is_filtered:
-            rivals = Rivals(None, "absolute")
-        elif among is not None:  # chosen readings
-            seen = store.snapshot(all_of(where, rest))
-            rivals = Rivals(seen, "" if where is None else "absolute")
-        found = ask(method, store, some, asked, rows, parts, most, among, rivals)
-        return [_note_few(one, most, store) for one in found] if is_filtered else found
-
-    if not any(query.replies for query in queries):
-        results = search(queries, where)
+    batch = Batch(method, store, phrased, rows, parts, most, where, tenant is not None)
+    if any(query.replies for query in queries):
+        is_label, results = isinstance(within, str), list[Result]()
+        for query, of_query in zip(queries, phrased, strict=True):
+            one = replace(batch, phrased=[of_query])
+            results.append(_ask_chosen(one, query, is_label=is_label))
     else:
-        results = [
-            _search_chosen(search, where, query, is_label=isinstance(within, str))
-            for query in queries
-        ]
+        results = ask(batch, queries, where)
     if not (within is None or isinstance(within, str) or any(one.passages for one in results)):
         raise UnknownReading(
             "within: none of the passages with these ids is in the index, or matches the "
@@ -87,66 +118,53 @@ def search_queries(
 
 
 def ask(
-    method: Method,
-    store: Searched,
-    queries: Sequence[Query],
-    asked: Sequence[Sequence[Phrasing]],
-    rows: Mapping[str, int],
-    parts: Sequence[Gaussian],
-    k: int,
-    among: Filter | None = None,
-    rivals: Rivals | None = None,
+    batch: Batch, queries: Sequence[Query], among: Filter | None, rest: Filter | None = None
 ) -> list[Result]:
-    """Search a store for questions in their conversations.
+    """Search for the n questions of a batch in their conversations.
 
     Parameters
     ----------
+    batch : Batch
     queries : sequence of n Query
-    asked : sequence of n sequences of Phrasing
-        The phrasings of each.
-    rows : mapping of str to int
-        The row of each text, of phrasings and of their turns, in `parts`.
-    parts : sequence of K Gaussian
-        Each encoder's Gaussians of the texts.
-    k : int
-        Number of hits of each question.
-    among : Filter, optional
+    among : Filter or None
         Selects the passages.
-    rivals : Rivals, optional
-        What competes with them if they are few.
+    rest : Filter, optional
+        See `Batch.rivals`.
     """
-    view = store.snapshot(among)
+    method, k, view = batch.method, batch.k, batch.store.snapshot(among)
     # Of an engine, those that a filter selects are not counted.
     size = len(view) if isinstance(view, View) or among is None else 0
-    flat = [one for of_query in asked for one in of_query]
-    found = find(method, view, flat, in_context(flat, rows, parts), k, rivals)
+    flat = [one for of_query in batch.phrased for one in of_query]
+    parts = in_context(flat, batch.rows, batch.parts)
+    found = find(method, view, flat, parts, k, batch.rivals(among, rest))
     results = list[Result]()
-    for query, of_query in zip(queries, asked, strict=True):
+    for query, of_query in zip(queries, batch.phrased, strict=True):
         seen = [one for one in islice(found, len(of_query)) if one is not None]
-        # A source may find halves.
-        is_found = any(one.asked.role not in HALVES for one in seen)
-        if is_found:
-            results.append(_answer(query, seen, k, size))
-        else:  # a store that may have others has not said that there are none
+        if all(one.asked.role in HALVES for one in seen):  # a source may find halves
+            # A store that may have others has not said that there are none.
             is_unsure = isinstance(view, CandidateStore) and view.is_incomplete
             results.append(_nothing(method, query, "uncertain" if is_unsure else "nothing_found"))
-    return results
+            continue
+        chosen = choose(query, seen)
+        result = decide(chosen, query, k, size)
+        if chosen.asked.role == "spelled" and _is_vain(result.decision, chosen):
+            written = (one for one in seen if one.asked.role == "written")
+            result = decide(next(written, chosen), query, k, size)
+        if halves := _halves_of(chosen, seen):
+            own = [decide(half, query, k, size) for half in halves]
+            may_be_one = any(half.asked.role == "possible_half" for half in halves)
+            reserved = len(halves) if may_be_one else JUDGED
+            result = cover(result, own, [half.asked.text for half in halves], k, reserved)
+        results.append(result)
+    is_filtered = among is not None and among is batch.where
+    return [_note_few(one, k, view) for one in results] if is_filtered else results
 
 
-def _answer(query: Query, seen: Sequence[Found], k: int, size: int) -> Result:
-    """Decide on a question of which some phrasings found something."""
-    chosen = choose(query, seen)
-    result = decide(chosen, query, k, size)
-    if chosen.asked.role == "spelled" and _is_vain(result.decision, chosen):
-        written = (one for one in seen if one.asked.role == "written")
-        result = decide(next(written, chosen), query, k, size)
+def _halves_of(chosen: Found, seen: Sequence[Found]) -> list[Found]:
+    """Return the questions that a question is; none if it is, or may be, one."""
     halves = [one for one in seen if one.asked.role in HALVES]
     may_be_one = any(half.asked.role == "possible_half" for half in halves)
-    if halves and (not may_be_one or _are_two(chosen, halves)):
-        own = [decide(half, query, k, size) for half in halves]
-        texts = [half.asked.text for half in halves]
-        result = cover(result, own, texts, k, len(halves) if may_be_one else JUDGED)
-    return result
+    return [] if may_be_one and not _are_two(chosen, halves) else halves
 
 
 def _is_vain(decision: Decision, spelled: Found) -> bool:
@@ -182,13 +200,14 @@ def choose(query: Query, seen: Sequence[Found]) -> Found:
     least, among = 0.0 if query.is_part else SURE, list[tuple[bool, float, Found]]()
     goes_on = next((one.asked for one in seen if one.asked.role == "carried"), None)
     for one in seen:
-        asked = one.asked
-        is_clear = one.underspecified < one.method.clarify_from
-        if asked.role == "alone" and one.confidence > least and is_clear:
+        if (asked := one.asked).role in HALVES:
+            continue
+        unsaid, _ = one.ambiguity
+        if asked.role == "alone" and one.confidence > least and unsaid < one.method.clarify_from:
             return one
-        if asked.role not in HALVES:
-            tells = goes_on is None or _tells(one, query, goes_on)
-            among.append((tells, one.clarity * asked.prior, one))
+        tells = goes_on is None or _tells(one, query, goes_on)
+        # P(it says what it means, and the first texts answer it), as if independent.
+        among.append((tells, one.confidence * (1 - unsaid) * asked.prior, one))
     return max(among, key=itemgetter(0, 1))[-1]
 
 
@@ -205,10 +224,8 @@ def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
     return not is_about_the_other and not stems(hit.with_source).isdisjoint(new)
 
 
-def _search_chosen(
-    search: _Search, where: Filter | None, query: Query, *, is_label: bool
-) -> Result:
-    """Search for a question among the chosen readings.
+def _ask_chosen(batch: Batch, query: Query, *, is_label: bool) -> Result:
+    """Search for the only question of a batch among the chosen readings.
 
     All passages that the caller may see, but those of the readings that were not chosen, compete
     with the hits, so that a question that the corpus does not answer does not look answered. If a
@@ -216,9 +233,9 @@ def _search_chosen(
     label passed as `within` raises UnknownReading. The second such reply is not asked back: its
     hits are those of all readings, and uncertain.
     """
-    among, ruled_out, named = where, list[str](), list[Reading]()
+    among, ruled_out, named = batch.where, list[str](), list[Reading]()
     for choice in query.replies:
-        [first] = search([query], among)
+        [first] = ask(batch, [query], among)
         offered = first.decision.readings
         try:
             named = _choose(choice, offered)
@@ -236,7 +253,7 @@ def _search_chosen(
             condition = {"$not": condition}
         among = all_of(condition, among)
         ruled_out += [id_ for reading in offered if reading not in named for id_ in reading.ids]
-    [result] = search([query], among, {"$not": {"$id": ruled_out}} if ruled_out else None)
+    [result] = ask(batch, [query], among, {"$not": {"$id": ruled_out}} if ruled_out else None)
     if not query.replies:
         return result
     # A reading is part of the corpus that a gate was made for, not another corpus.

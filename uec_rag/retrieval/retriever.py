@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, Self, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import EncoderFailed, warn, warn_once
@@ -30,8 +30,6 @@ from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.source import SourceStore
-
-T = TypeVar("T")
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -250,34 +248,38 @@ class Retriever(FittedIndex):
     ) -> SearchResult:
         """Search for questions; see `search_queries`.
 
-        Encoders that fail are left out, if others are left. `where`: all filters of the options.
+        Encoders that fail are left out, if others are left. It is repeated if another process has
+        saved another ensemble meanwhile. `where`: all filters of the options.
         """
-
-        def search(_: Mapping[str, Any]) -> SearchResult:
+        home, failed = self._home, list[str]()
+        while True:
+            settings = home.settings
             self._follow()
             self._check_fit()
-            uec, store, failed = self.uec, self.store, list[str]()
-            caveat = ("fitting", "") if self._is_being_fitted else ()
+            uec, store = self.uec, self.store
+            for name in failed:
+                uec = uec.without(name) or uec
+            if failed and isinstance(store, SourceStore):
+                store = store.with_ensemble(uec)
+            caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
+            if failed:
+                caveat = "failed", ", ".join(failed)
             method = replace(self._method(where), caveat=caveat, rarity=uec.rarity)
             if self.gate is not None:
                 method = replace(method, clarify_from=self.gate.clarify_from)
-            while True:
-                try:
-                    return search_queries(uec, store, method, queries, k, options)
-                except EncoderFailed as error:
-                    if (rest := uec.without(error.encoder)) is None:
-                        raise
-                    warn(f"{error} Searched without it, so that nothing is answered.")
-                    uec, failed = rest, [*failed, error.encoder]
-                method = replace(method, caveat=("failed", ", ".join(failed)))
-                if isinstance(store, SourceStore):
-                    store = store.with_ensemble(uec)
-
-        return self._read(search)
-
-    def _read(self, read: Callable[[Mapping[str, Any]], T]) -> T:
-        """Read the passages with the ensemble that they are of; a snapshot's stays."""
-        return read({}) if self._is_snapshot else save.read_whole(self._home, read)
+            try:
+                found = search_queries(uec, store, method, queries, k, options)
+            except EncoderFailed as error:
+                if uec.without(error.encoder) is None:
+                    raise
+                warn(f"{error} Searched without it, so that nothing is answered.")
+                failed.append(error.encoder)
+            except Exception as error:
+                if self._is_snapshot or not save.has_changed(home, settings, error):
+                    raise
+            else:
+                if self._is_snapshot or not save.has_changed(home, settings):
+                    return found
 
     def _method(self, filter: Filter | None = None) -> Method:
         model = None if self.calibration is None else self.calibration.model
@@ -332,7 +334,8 @@ class Retriever(FittedIndex):
             return view
 
         with self._own_fit.swapping:
-            return cast(Self, self._read(take))
+            made = take({}) if self._is_snapshot else save.read_whole(self._home, take)
+            return cast(Self, made)
 
     def with_weights(self, coefficients: Mapping[str, float]) -> Self:
         """Return a read-only view of the current index, with fixed coefficients and no gate.

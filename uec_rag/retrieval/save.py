@@ -137,12 +137,23 @@ def read_whole(home: LocalStore, read: Callable[[Mapping[str, Any]], T]) -> T:
         try:
             found = read(settings)
         except Exception as error:
-            was_removed = isinstance(error, IndexCorrupted) and home.settings is not settings
-            if not was_removed and home.settings.get("ensemble") == settings.get("ensemble"):
+            if not has_changed(home, settings, error):
                 raise
         else:
-            if home.settings.get("ensemble") == settings.get("ensemble"):
+            if not has_changed(home, settings):
                 return found
+
+
+def has_changed(
+    home: LocalStore, settings: Mapping[str, Any], error: Exception | None = None
+) -> bool:
+    """Return whether another ensemble is there than when some settings were read.
+
+    `error`: what reading has raised; what was removed meanwhile looks damaged.
+    """
+    now = home.settings
+    was_removed = isinstance(error, IndexCorrupted) and now is not settings
+    return was_removed or now.get("ensemble") != settings.get("ensemble")
 
 
 def load_ensemble(home: LocalStore, settings: Mapping[str, Any], **options: Any) -> UEC:

@@ -234,16 +234,6 @@ class Found:
             unsaid *= is_vague and not self.method.is_unlike(self.words)
         return unsaid, node
 
-    @property
-    def underspecified(self) -> float:
-        """P(the question does not say which of its readings is meant)."""
-        return self.ambiguity[0]
-
-    @property
-    def clarity(self) -> float:
-        """P(the question says what it means, and the first texts answer it), as if independent."""
-        return self.confidence * (1 - self.underspecified)
-
 
 def find(
     method: Method,
