@@ -24,7 +24,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from uec_rag.advice.decision_models import Case, DecisionModel, decision_model, read_answers
-from uec_rag.advice.opinion import READ, Opinion, Verdict
+from uec_rag.advice.opinion import SHOWN, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
 from uec_rag.base.telemetry import span
@@ -85,7 +85,7 @@ class Advice(Record):
             return replace(made, options=_as_titles(self.options))
         if self.verdict == "no":
             return replace(made, rewrite=_as_question(self.rewrite, case.question))
-        return replace(made, passage=self.passage - 1 if 1 <= self.passage <= READ else 0)
+        return replace(made, passage=self.passage - 1 if 1 <= self.passage <= SHOWN else 0)
 
 
 def _as_titles(options: Sequence[str]) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ def _as_advice(known: object) -> Advice | None:
     except ValueError:
         return None
     passage = known.get("passage")
-    is_number = isinstance(passage, int | float) and 1 <= passage <= READ
+    is_number = isinstance(passage, int | float) and 1 <= passage <= SHOWN
     return replace(advice, passage=int(cast(float, passage))) if is_number else advice
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, get_type_hints
 
 import numpy as np
 
-from uec_rag.advice.opinion import READ, Opinion, odds_of, share_of
+from uec_rag.advice.opinion import SHOWN, Opinion, odds_of, share_of
 from uec_rag.base.checks import check_text, one_line
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.base.unlocked import cached_property
@@ -81,7 +81,7 @@ class Case:
         state: dict[str, Any] = {"question": question}
         if turns:
             state["turns"] = turns
-        texts = self.texts[:READ]
+        texts = self.texts[:SHOWN]
         each = (_LARGEST - _size(state)) // max(1, len(texts))
         passages = {str(at): _cut(text, each) for at, text in enumerate(texts, start=1)}
         return state | {"passages": passages}
@@ -94,7 +94,7 @@ class Case:
         criteria = {"true": yes, "false": no}
         passages = {
             str(at): f"The passage {at} in `passages` contains the answer."
-            for at in range(1, len(self.texts[:READ]) + 1)
+            for at in range(1, len(self.texts[:SHOWN]) + 1)
         }
         asked = {
             "contains": {"type": "noul", "instructions": _CONTAINS, "criteria": criteria},

@@ -17,7 +17,7 @@ from uec_rag.confidence.replies import find_positions
 
 Verdict: TypeAlias = Literal["answer", "clarify", "no"]
 
-READ = 10
+SHOWN = 10
 """The number of passages that an advisor reads."""
 
 _LEAST = 0.005  # no single answer counts for more than this and 1 - this

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, Unpack, cast
 import numpy as np
 
 from uec_rag.advice.ask import Advisor, ask_advisor, ask_rewriter
-from uec_rag.advice.opinion import READ, Opinion, apply_opinion
+from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.decision import Decision
@@ -188,7 +188,7 @@ class Gate(Policy):
             passed with `max_wrong` or `advisor`.
         """
         check_target(max_wrong, max_risk, certainty, advisor)
-        options: dict[str, Any] = {"filter": filter, "read": 0 if advisor is None else READ}
+        options: dict[str, Any] = {"filter": filter, "read": 0 if advisor is None else SHOWN}
         searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, **options)
         advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter}
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, **advice)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from uec_rag.advice.ask import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
-from uec_rag.advice.opinion import READ, Opinion, apply_opinion, decide_as_clear
+from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion, decide_as_clear
 from uec_rag.advice.rewrites import changes_subject
 from uec_rag.base.loops import run_to_end
 from uec_rag.base.unlocked import cached_property
@@ -24,7 +24,7 @@ _Search: TypeAlias = Callable[[Sequence[str]], Sequence[tuple[Decision, _T, Sequ
 def case_of(decision: Decision, question: str, texts: Sequence[str]) -> Case:
     """Return what an advisor is to judge: a question with its turns, and the texts of its hits."""
     titles = tuple(reading.title for reading in decision.readings)
-    return Case(question, texts[:READ], titles, decision.underspecified)
+    return Case(question, texts[:SHOWN], titles, decision.underspecified)
 
 
 def pending_on_results(

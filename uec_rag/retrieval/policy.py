@@ -16,7 +16,7 @@ import numpy as np
 from uec_rag.advice.ask import Advisor
 from uec_rag.advice.decision_models import decision_model
 from uec_rag.advice.log import AdviceLog
-from uec_rag.advice.opinion import READ
+from uec_rag.advice.opinion import SHOWN
 from uec_rag.base.checks import check_k, check_pickles, check_share, check_type
 from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
@@ -170,7 +170,7 @@ class Policy(NotCopied, Record):
 
     def depth(self, k: int) -> int:
         """Return how many hits are searched for, for those that are judged and read as well."""
-        return max(k, self.k, READ if self.advisor is not None else 0)
+        return max(k, self.k, SHOWN if self.advisor is not None else 0)
 
     def hits_needed(self, k: int) -> int:
         """Return how many hits a search for k returns: with a guarantee, at least the gate's k."""

@@ -32,6 +32,7 @@ from uec_rag.confidence.counterevidence import (
 )
 from uec_rag.confidence.model import (
     NEAREST,
+    READ,
     ConfidenceModel,
     Features,
     Probabilities,
@@ -289,12 +290,12 @@ def _find_in(
     profile = fitted.training_profile if method.check_familiar else None
     for row, (one, hits) in enumerate(zip(asked, passages, strict=True)):
         numbers, distinct = _copies(hits)
-        near_hits = [hits[at] for at in distinct.tolist()]
+        read = distinct[: max(k, READ)]
         of_terms = [
-            (block, added[row][distinct], idf[row])
+            (block, added[row][read], idf[row])
             for block, (added, idf) in zip(terms, counted, strict=True)
         ]
-        words = _words_of(one, row, near_hits, of_terms, view.corpus_size)
+        words = _words_of(one, row, [hits[at] for at in read.tolist()], of_terms, view.corpus_size)
         unfamiliar = "", False
         if profile is not None:  # by one hit only, so that the result does not depend on k
             unfamiliar = profile.unfamiliar(one.text, hits[0].text, method.language or one.language)
@@ -377,7 +378,7 @@ def _words_of(
     one adds to each hit, and how rare it is.
     """
     if not of_terms:
-        return Words.match(asked, hits[:NEAREST], size)
+        return Words.match(asked, hits[:READ], size)
     rarity, matched = dict[str, float](), [dict[str, float]() for _ in hits]
     for terms, added, idf in of_terms:
         if terms.labels is None:
@@ -530,7 +531,7 @@ def unfitted_logit_line(
 
 def outline_of(found: Found) -> Outline:
     """Return the outline of the first texts of a question, in which its readings are found."""
-    hits = found.words.hits[:NEAREST]
+    hits = found.words.hits[:READ]
     return Outline(
         [*map(attrgetter("id"), hits)],
         [*map(attrgetter("text"), hits)],
@@ -538,7 +539,7 @@ def outline_of(found: Found) -> Outline:
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.
         found.features.relevance[0, : len(hits), 1],
-        found.words.matched[:NEAREST],
+        found.words.matched[:READ],
         found.words.idf,
         found.words.size,
         function_words(found.asked.language),

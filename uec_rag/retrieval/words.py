@@ -16,7 +16,7 @@ from uec_rag.base.counts import idf
 from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, telling_words
 from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.counterevidence import log_likelihood_ratio
-from uec_rag.confidence.model import JUDGED, NEAREST
+from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
 from uec_rag.questions.languages import ENGLISH, function_words
@@ -172,7 +172,7 @@ class Words:
 
         In small letters, it has all of the folder's words: the web is not "Web clipper".
         """
-        sources = {hit.about.source for hit in self.hits[:NEAREST]}
+        sources = {hit.about.source for hit in self.hits[:READ]}
         _, folders = first_difference(path_parts(source)[:-1] for source in sources)
         said, names = ({*map(str.casefold, words)} for words in (self.content, self.names))
         found = set[str]()
@@ -183,7 +183,7 @@ class Words:
     @cached_property
     def family(self) -> Family | None:
         """The hits like the first one, if the question does not say which of these it means."""
-        texts = [hit.text for hit in self.hits[:NEAREST]]
+        texts = [hit.text for hit in self.hits[:READ]]
         return family_of(self.asked.text, texts, self.asked.language) if self.are_counted else None
 
     @cached_property
@@ -202,7 +202,7 @@ class Words:
             word
             for word in self._new
             if word in some
-            and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:NEAREST])
+            and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
         )
 
     def misnames(self, rarity: Rarity | None) -> bool:
