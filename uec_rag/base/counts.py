@@ -191,9 +191,9 @@ class Counts:
         """Write the counts of the entries' terms in ascending rows, (terms, rows)."""
         for term, span in entries:
             held = self.rows[span]
-            at = np.minimum(np.searchsorted(held, rows), len(held) - 1)
-            hit = held[at] == rows
-            out[term, hit] = self.counts[span][at[hit]]
+            at = held.searchsorted(rows)
+            is_there = held.take(at, mode="clip") == rows
+            np.multiply(self.counts[span].take(at, mode="clip"), is_there, out=out[term])
 
 
 def _narrow(weights: NDArray[Any]) -> NDArray[Any]:

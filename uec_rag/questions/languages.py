@@ -45,7 +45,7 @@ def tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 _MARKS, _SCRIPTS, _FOREIGN = (
-    {code: regex.compile(table[key]) for code, table in tables().items() if key in table}
+    {code: regex.compile(table[key], regex.M) for code, table in tables().items() if key in table}
     for key in ("marks", "script", "foreign")
 )
 
@@ -97,13 +97,18 @@ def language_of(text: str) -> str:
     ['de', 'zh', '']
     """
     points = Counter[str]()
-    text = _CODED.sub(" ", _DOTTED.sub(" ", ADDRESS.sub(" ", text)))
+    if any(map(text.__contains__, "./@:0123456789")):
+        text = _CODED.sub(" ", _DOTTED.sub(" ", ADDRESS.sub(" ", text)))
     words = _WORD.findall(text.lower().replace("’", "'"))
     known = languages_of_words()
     for word in words:
         having = known.get(word, ())
-        points.update(dict.fromkeys(having, 1 / len(having) if having else 0))
-        points.update({code: _MARK for code, mark in _MARKS.items() if mark.search(word)})
+        for code in having:
+            points[code] += 1 / len(having)
+    lines = "\n".join(words)
+    for code, mark in _MARKS.items():
+        if mark.search(lines):  # as few do
+            points[code] += _MARK * sum(map(bool, map(mark.search, words)))
     points["es"] += text.count("¿") + text.count("¡")
     if not text.isascii():
         points.update(_by_script(text, words))

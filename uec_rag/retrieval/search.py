@@ -286,16 +286,20 @@ def _find_in(
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
     terms = [one for part in parts for one in part.terms]
-    counted = view.contributions(terms, top.columns) if terms else []
     profile = fitted.training_profile if method.check_familiar else None
+    copies = [*map(_copies, passages)]
+    read = [distinct[: max(k, READ)] for _, distinct in copies]
+    most = max(map(len, read))
+    columns = [top.columns[row, np.resize(of_row, most)] for row, of_row in enumerate(read)]
+    counted = view.contributions(terms, np.stack(columns)) if terms else []
     for row, (one, hits) in enumerate(zip(asked, passages, strict=True)):
-        numbers, distinct = _copies(hits)
-        read = distinct[: max(k, READ)]
+        numbers, distinct = copies[row]
         of_terms = [
-            (block, added[row][read], idf[row])
+            (block, added[row][: len(read[row])], idf[row])
             for block, (added, idf) in zip(terms, counted, strict=True)
         ]
-        words = _words_of(one, row, [hits[at] for at in read.tolist()], of_terms, view.corpus_size)
+        near_hits = [hits[at] for at in read[row].tolist()]
+        words = _words_of(one, row, near_hits, of_terms, view.corpus_size)
         unfamiliar = "", False
         if profile is not None:  # by one hit only, so that the result does not depend on k
             unfamiliar = profile.unfamiliar(one.text, hits[0].text, method.language or one.language)
