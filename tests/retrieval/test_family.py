@@ -310,3 +310,10 @@ def test_only_words_that_the_whole_index_lacks_are_named(uec):
     [known] = index.search(["How long does the loan of a trumpet last?"]).decisions
     assert (told.lacking, filtered.lacking, known.lacking) == (("piano",), (), ())
     assert told.reason.startswith('No passage mentions "piano".')
+
+
+def test_no_word_is_named_in_a_language_whose_words_are_not_known(uec):
+    index = Retriever(uec)
+    index.add([f"Biljetten för zon {n} kostar {n + 1} euro." for n in (1, 2, 4)])
+    [decision] = index.search(["Vad kostar biljetten för zon 7?"]).decisions
+    assert (decision.code, decision.lacking) == ("uncertain", ())
