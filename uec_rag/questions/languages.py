@@ -148,7 +148,8 @@ SENTENCES = TRANSLATIONS[ENGLISH]
 
 Besides those of `Code`, there are the notes on a question, and "unclear", which takes the place of
 "underspecified" if there is no choice of labels. `others` and `last` are the labels of the
-readings, in a sentence that begins with other words; `comma` is between the first of them.
+readings, in a sentence that begins with other words; `comma` is between the first of them, and
+"quoted" are words of the question.
 """
 
 
