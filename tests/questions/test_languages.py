@@ -10,11 +10,11 @@ from uec_rag.confidence.decision import decide_again, decide_one, with_note
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import choose_label, extract_clarifying_question, extract_labels
 from uec_rag.questions.answers import accepts
-from uec_rag.questions.courtesies import is_courtesy
 from uec_rag.questions.languages import (
     SENTENCES,
     TRANSLATIONS,
     check_language,
+    is_courtesy,
     language_of,
     languages,
     sentence,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_ascending, are_finite
 from uec_rag.base.gaussian import FloatArray, Terms
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 
 K1, B = 1.5, 0.75
 """BM25's saturation of counts, and the strength of its normalisation by length.

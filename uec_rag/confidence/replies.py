@@ -13,7 +13,7 @@ from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
-from uec_rag.questions.courtesies import is_courtesy, phrases, without_last, without_phrases
+from uec_rag.questions.languages import is_courtesy, phrases, without_last, without_phrases
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)

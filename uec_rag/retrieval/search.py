@@ -22,33 +22,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
-from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.counterevidence import (
-    counterevidence,
-    is_first_meant,
-    learned_ratios,
-)
 from uec_rag.confidence.model import (
     NEAREST,
     READ,
     ConfidenceModel,
     Features,
     Probabilities,
+    counterevidence,
     features,
+    is_first_meant,
+    learned_ratios,
     shipped_model,
 )
 from uec_rag.confidence.readings import CLARIFY_FROM, Node, Outline, ambiguity
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
-from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
-from uec_rag.stores.local.scan import Compared
+from uec_rag.stores.local.segments import Compared
 
 _METHOD = 1
 """The version of how confidence is computed: another one voids guarantees of gates made before.

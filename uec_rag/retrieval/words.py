@@ -13,15 +13,14 @@ import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
+from uec_rag.base.records import cached_property
 from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, telling_words
-from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.counterevidence import log_likelihood_ratio
-from uec_rag.confidence.model import JUDGED, READ
+from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.family import Family, consonants, family_of
-from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.query import Phrasing
 from uec_rag.stores.base import Passage
 
 Rarity: TypeAlias = Callable[[str], float]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
-from uec_rag.base.unlocked import Living, cached_property
+from uec_rag.base.records import Living, cached_property
 from uec_rag.stores import filters
 from uec_rag.stores.base import (
     Checked,
