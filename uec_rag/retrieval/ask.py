@@ -146,7 +146,7 @@ def ask(
     found = find(method, view, flat, parts, k, batch.rivals(among, rest))
     results = list[Result]()
     for query, of_query in zip(queries, batch.phrased, strict=True):
-        seen = [one for one in islice(found, len(of_query)) if one is not None]
+        seen = [*filter(None, islice(found, len(of_query)))]
         if all(one.asked.role in HALVES for one in seen):  # a source may find halves
             # A store that may have others has not said that there are none.
             is_unsure = isinstance(view, CandidateStore) and view.is_incomplete

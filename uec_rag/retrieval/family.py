@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, pairwise, repeat, zip_longest
 from typing import NamedTuple, TypeAlias
 
 import regex
 
-from uec_rag.base.text import HAS_SPACELESS, skip_long_texts
+from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import without_accents
 from uec_rag.questions.languages import ENGLISH, function_words, tables
@@ -76,7 +76,6 @@ class Family(NamedTuple):
     resembles: bool = False
 
 
-@skip_long_texts(None)
 def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> Family | None:
     """Find the family of the first text; None if there is none or the question names a member.
 
@@ -103,9 +102,11 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     >>> family_of("What does the sofa cost?", texts), family_of("What costs 6 euros?", texts)
     (None, None)
     """
-    if not texts or len(texts[0]) > _LONGEST:  # long passages, as most are, have no family
+    # Long passages, as most are, have no family.
+    if not texts or len(texts[0]) > _LONGEST or len(question) > LONGEST_ASKED:
         return None
-    lines = [_words(text, language) if len(text) <= _LONGEST else () for text in texts]
+    short = [text if len(text) <= _LONGEST else "" for text in texts]
+    lines = [*map(_words, short, repeat(language))]
     bags = [frozenset([one.stem for one in line]) for line in lines]
     most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
     alike = [len(bags[0] & bag) >= _ALIKE * of for bag, of in zip(bags, most, strict=True)]

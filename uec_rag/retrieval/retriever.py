@@ -224,7 +224,10 @@ class Retriever(FittedIndex):
         self._follow()
         self._remove_deleted()
         tenant = options.get("tenant")
-        if (where := all_of(tenant, options.get("filter"))) is not None:
+        where = options.get("filter")
+        if tenant is not None:
+            where = all_of(tenant, where)
+        if where is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
@@ -279,7 +282,7 @@ class Retriever(FittedIndex):
                 if self._is_snapshot or not save.has_changed(home, settings, error):
                     raise
             else:
-                if self._is_snapshot or not save.has_changed(home, settings):
+                if home.settings is settings or not save.has_changed(home, settings):
                     return found
 
     def _method(self, filter: Filter | None = None) -> Method:

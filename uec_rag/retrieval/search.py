@@ -41,6 +41,7 @@ from uec_rag.confidence.readings import CLARIFY_FROM, Node, Outline, ambiguity
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
+from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
@@ -214,10 +215,6 @@ class Found:
     features: Features = field(init=False)
     probabilities: Probabilities = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.features = features_of(self)
-        self.probabilities = self.method.model.probabilities(self.features)
-
     @property
     def confidence(self) -> float:
         """P(the first `JUDGED` texts answer the question)."""
@@ -301,7 +298,7 @@ def _find_in(
         unfamiliar = "", False
         if profile is not None:  # by one hit only, so that the result does not depend on k
             unfamiliar = profile.unfamiliar(one.text, hits[0].text, method.language or one.language)
-        yield Found(
+        found = Found(
             method,
             one,
             hits,
@@ -315,6 +312,9 @@ def _find_in(
             rivals if len(view) < NEAREST else None,
             len(view),
         )
+        found.features = features_of(found)
+        found.probabilities = method.model.probabilities(found.features)
+        yield found
 
 
 def _copies(hits: Sequence[Passage]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -395,7 +395,8 @@ def _words_of(
         for hit, number, amount in zip(places.tolist(), numbers.tolist(), amounts, strict=True):
             if (word := labels[number]) is not None:
                 matched[hit][word] = amount
-    return Words(asked, hits, matched, rarity, size)
+    family = family_of(asked.text, [hit.text for hit in hits[:READ]], asked.language)
+    return Words(asked, hits, matched, rarity, size, family=family)
 
 
 def features_of(found: Found) -> Features:

@@ -19,7 +19,7 @@ from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
-from uec_rag.retrieval.family import Family, consonants, family_of
+from uec_rag.retrieval.family import Family, consonants
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.stores.base import Passage
 
@@ -54,6 +54,8 @@ class Words:
         The number of passages by which words are rare.
     are_counted : bool
         Whether an encoder counts words; without one, they are evidence of readings alone.
+    family : Family or None
+        The hits like the first one, if the question does not say which of these it means.
     """
 
     asked: Phrasing
@@ -62,6 +64,7 @@ class Words:
     idf: Mapping[str, float]
     size: int
     are_counted: bool = True
+    family: Family | None = None
 
     @classmethod
     def match(cls, asked: Phrasing, hits: Sequence[Passage], size: int) -> Words:
@@ -178,12 +181,6 @@ class Words:
         for words in map(_folder_words, {*folders}):
             found |= words if words <= said else words & names
         return found
-
-    @cached_property
-    def family(self) -> Family | None:
-        """The hits like the first one, if the question does not say which of these it means."""
-        texts = [hit.text for hit in self.hits[:READ]]
-        return family_of(self.asked.text, texts, self.asked.language) if self.are_counted else None
 
     @cached_property
     def _new(self) -> list[str]:

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -180,10 +180,10 @@ class Compared:
         Let t be the lowest of the highest as computed, and E the error: so many are at least t - E.
         One that was computed below t - 2 E is less than t - E, and is not among them.
         """
-        leading = [
-            np.array([self._leading(block, row) for row in range(len(of_block))])
-            for block, of_block in enumerate(self.similarities)
-        ]
+        leading = list[FloatArray]()
+        for block, of_block in enumerate(self.similarities):
+            rows = map(self._leading, repeat(block), range(len(of_block)))
+            leading.append(np.array([*rows]))
         object.__setattr__(self, "leading", leading)
 
     def _leading(self, block: int, row: int) -> FloatArray:
