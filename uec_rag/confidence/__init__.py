@@ -1,4 +1,8 @@
-"""From logits to probabilities, and from these to a decision."""
+"""From logits to probabilities, and from these to a decision.
+
+`model` comes first: features and probabilities; then `readings`, what a question may mean, and
+`decision`; `replies` reads what users choose, `risk` has the guarantees.
+"""
 
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.risk import Guarantee

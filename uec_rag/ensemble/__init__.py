@@ -1,4 +1,8 @@
-"""Ensembles of encoders that embed each text as one Gaussian."""
+"""Ensembles of encoders that embed each text as one Gaussian.
+
+`convolution` has the weights, `fitted` applies them, `fit` learns them; `uec` is what users have, and
+`save` keeps it.
+"""
 
 from uec_rag.ensemble.uec import UEC
 

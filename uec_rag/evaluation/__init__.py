@@ -1,1 +1,4 @@
-"""Measure an index, compare it with simpler searches, and inspect it."""
+"""Measure an index, compare it with simpler searches, and inspect it.
+
+`evaluate` compares searches on labels, `labels` reads these, `runs` reads logs of others.
+"""

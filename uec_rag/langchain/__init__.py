@@ -1,4 +1,8 @@
-"""The ensemble as LangChain objects: embeddings, a vector store, a retriever."""
+"""The ensemble as LangChain objects: embeddings, a vector store, a retriever.
+
+`vectorstore` has the store and the retriever, `gate` decides, `documents` converts; `sources` are
+stores of others.
+"""
 
 from uec_rag.base.errors import require
 

@@ -1,4 +1,7 @@
-"""The ensemble as LlamaIndex objects: embedding, store, retriever, gate, query engine."""
+"""The ensemble as LlamaIndex objects: embedding, store, retriever, gate, query engine.
+
+`vector_store` and `retriever` search, `gate` decides, `nodes` converts.
+"""
 
 from uec_rag.base.errors import missing_extra
 

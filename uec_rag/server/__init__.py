@@ -1,4 +1,8 @@
-"""Serve an index: over HTTP with a page for people, and to agents by the Model Context Protocol."""
+"""Serve an index: over HTTP with a page for people, and to agents by the Model Context Protocol.
+
+`http` and `mcp` are the ways in; `running` has what both serve, `access` who may, `messages` what
+is said.
+"""
 
 from uec_rag.base.errors import require
 

@@ -1,4 +1,8 @@
-"""Stores of the ensemble's Gaussians, and their search: one protocol, in memory and in Qdrant."""
+"""Stores of the ensemble's Gaussians, and their search: one protocol, in memory and in Qdrant.
+
+`base` has the protocol, `filters` what selects; `local` is ours, `qdrant` an engine, `source` any
+other store, of which `candidates` are compared.
+"""
 
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.local.store import LocalStore

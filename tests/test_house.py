@@ -1,0 +1,49 @@
+"""What a reader opens to follow one question."""
+
+import sys
+from pathlib import Path
+
+import uec_rag
+from tests.helpers import bag_of_words, pairs
+from uec_rag import UEC
+from uec_rag.langchain import UECRetriever
+
+ROOT = str(Path(uec_rag.__file__).parent)
+FILES, FUNCTIONS, DEPTH = 42, 280, 18
+
+
+def passed_through(call):
+    """The files, the named functions, and the depth of our frames that a call passes through."""
+    files, functions, depth, deepest = set(), set(), 0, 0
+
+    def profile(frame, event, _):
+        nonlocal depth, deepest
+        code = frame.f_code
+        if not code.co_filename.startswith(ROOT):
+            return
+        if event == "call":
+            files.add(code.co_filename)
+            if not code.co_name.startswith("<"):
+                functions.add((code.co_filename, code.co_qualname))
+            depth += 1
+            deepest = max(deepest, depth)
+        elif event == "return":
+            depth -= 1
+
+    sys.setprofile(profile)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len(files), len(functions), deepest
+
+
+def test_one_question_is_followed_in_few_files_functions_and_frames():
+    known = pairs(200)
+    uec = UEC([bag_of_words(32, "one"), bag_of_words(32, "other", 1), "bm25"]).fit(known)
+    retriever = UECRetriever.from_texts([passage for _, passage in known], uec)
+    retriever.invoke(known[1][0])
+    files, functions, depth = passed_through(lambda: retriever.invoke(known[0][0]))
+    assert 20 < files <= FILES
+    assert functions <= FUNCTIONS
+    assert depth <= DEPTH
