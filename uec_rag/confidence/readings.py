@@ -229,6 +229,10 @@ class Outline:
             node = below
         return node
 
+    def among(self, rows: Sequence[int]) -> Node:
+        """Return a node of some hits, of which any may be meant as well as another."""
+        return Node(self, [[row] for row in rows], [1 / len(rows)] * len(rows), 0)
+
     def asked_in(self, name: str) -> float:
         """Return how much of the content of the question, by rarity, a name or title says."""
         said = zip(self.idf, self.rarity.tolist(), self.said.get(name, ()), strict=False)
@@ -636,16 +640,20 @@ def _opening(outline: Outline, rows: Sequence[int], groups: Sequence[Sequence[in
         kind = "l" if folded in without and not is_name else "n" if folded[0].isdecimal() else ""
         kind = kind or ("x" if folded in said else "o")
         kinds += kind.upper() if before.strip() else kind  # the first of a clause
-    told, end = list[str](), 0
-    for at, token in enumerate(every):
-        folded = token[0].casefold()
+    told = list[tuple[int, int]]()
+    has_name = any(
+        k in "oO" and t[0][:1].isupper() for k, t in zip(kinds[1:], every[1:], strict=True)
+    )
+    # Of what has a name of its own, values tell only if no words do.
+    for at in sorted(range(len(every)), key=lambda at: has_name and kinds[at] in "nN"):
+        folded = every[at][0].casefold()
         left = [has for has in others if folded in has]
-        if at < end or kinds[at] in "lL" or folded in asked or len(left) == len(others):
-            continue
-        others, run = left, _RUN.match(kinds, at)
-        end = run.end() if run else at + 1
-        told.append(text[token.start() : every[end - 1].end()])
-    return text.rstrip(".") if others else " ".join(told) or text.rstrip(".")
+        is_new = not any(begin <= at < end for begin, end in told) and kinds[at] not in "lL"
+        if is_new and folded not in asked and len(left) < len(others):
+            others, run = left, _RUN.match(kinds, at)
+            told.append((at, run.end() if run else at + 1))
+    spans = [text[every[begin].start() : every[end - 1].end()] for begin, end in sorted(told)]
+    return text.rstrip(".") if others else " ".join(spans) or text.rstrip(".")
 
 
 @lru_cache(4096)

@@ -233,6 +233,8 @@ class Found:
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
             unsaid *= is_vague and not self.method.is_unlike(self.words)
+        elif several := self.words.namesakes:
+            unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(several)
         return unsaid, node
 
 

@@ -20,7 +20,7 @@ from uec_rag.confidence.model import JUDGED, READ
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, letters_in
 from uec_rag.questions.languages import ENGLISH, function_words
-from uec_rag.retrieval.family import Family, consonants, family_of
+from uec_rag.retrieval.family import Family, consonants, family_of, namesakes_of
 from uec_rag.retrieval.phrasings import Phrasing
 from uec_rag.stores.base import Passage
 
@@ -185,6 +185,24 @@ class Words:
         """The hits like the first one, if the question does not say which of these it means."""
         texts = [hit.text for hit in self.hits[:READ]]
         return family_of(self.asked.text, texts, self.asked.language) if self.are_counted else None
+
+    @property
+    def namesakes(self) -> list[int]:
+        """The places of the first hits about several things of one name, as `namesakes_of`.
+
+        They have one title, and the same words of the question, its names among them.
+        """
+        wanted, places = self.names, list[int]()
+        for at, (hit, (known, _)) in enumerate(zip(self.hits, self.known, strict=False)):
+            own, title = known & self.content.keys(), hit.about.subject
+            if at == 0:
+                of_first = own, title
+            if (own, title) == of_first:
+                places.append(at)
+        if len(places) < 2 or not of_first[0] or not wanted <= of_first[0]:
+            return []
+        texts = [self.hits[at].text for at in places]
+        return [places[at] for at in namesakes_of(texts, self.asked.language)]
 
     @cached_property
     def _new(self) -> list[str]:
