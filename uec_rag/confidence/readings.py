@@ -519,7 +519,22 @@ def readings(node: Node) -> list[Reading]:
         said = has >= has.max() / 2
     if np.count_nonzero(said) > 1:
         chosen = [at for at, of in zip(chosen, said.tolist(), strict=True) if of]
-    return _named(node, chosen[:MOST_READINGS])
+    return _named(node, _without_repeated(node, chosen)[:MOST_READINGS])
+
+
+def _without_repeated(node: Node, chosen: Sequence[int]) -> list[int]:
+    """Leave out what is short, without a title, and says no more than another: one fact."""
+    outline, first = node.outline, {at: node.children[at][0] for at in chosen}
+    said = {at: stems(outline.texts[row]) for at, row in first.items()}
+    return [
+        at
+        for at, row in first.items()
+        if outline.titles[row]
+        or len(outline.texts[row].split()) > _SENTENCE
+        or not any(
+            said[at] <= said[to] and (to < at or said[at] != said[to]) for to in chosen if to != at
+        )
+    ]
 
 
 def _by_document(node: Node) -> Node:
