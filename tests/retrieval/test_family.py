@@ -345,6 +345,10 @@ def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
             "Who runs the Swan inn?",
             ["The Swan inn at Dover is run by Ed Lee.", "The Stag inn at Poole is run by Mia Orr."],
         ),
+        (  # another form of what one says
+            "Wie hoch ist die Gebühr für eine Katze?",
+            ["Die Gebühr für Katzen ist 20 Euro.", "Die Gebühr für Hunde ist 90 Euro."],
+        ),
         (  # they contradict each other
             "What is the number of Ida Holt?",
             ["The number of Ida Holt is 5120.", "The number of Ida Holt is 6613."],

@@ -190,16 +190,18 @@ class Words:
     def namesakes(self) -> list[int]:
         """The places of the first hits about several things of one name, as `namesakes_of`.
 
-        They have one title, and the same words of the question, its names among them.
+        They have one title, and the same words of the question: all, or its names at least, since
+        any other may be a form of what tells them apart ("Katze", "Katzen").
         """
-        wanted, places = self.names, list[int]()
-        for at, (hit, (known, _)) in enumerate(zip(self.hits, self.known, strict=False)):
-            own, title = known & self.content.keys(), hit.about.subject
-            if at == 0:
-                of_first = own, title
-            if (own, title) == of_first:
-                places.append(at)
-        if len(places) < 2 or not of_first[0] or not wanted <= of_first[0]:
+        if self.family is not None or not self.content:
+            return []
+        of = [
+            (known & self.content.keys(), hit.about.subject)
+            for hit, (known, _) in zip(self.hits, self.known, strict=False)
+        ]
+        places = [at for at, one in enumerate(of) if one == of[0]]
+        wanted = self.names or self.content.keys()
+        if not wanted <= of[0][0]:
             return []
         texts = [self.hits[at].text for at in places]
         return [places[at] for at in namesakes_of(texts, self.asked.language)]
