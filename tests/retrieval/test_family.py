@@ -387,3 +387,64 @@ def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(qu
 )
 def test_what_is_said_of_one_thing_makes_no_two_of_it(texts):
     assert namesakes_of(texts) == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        (
+            "Which is dearer, the tram or the ferry?",
+            ["The tram to Ghent costs 4 euros.", "The ferry to Ghent costs 15 euros."],
+        ),
+        (
+            "Is the elm or the birch younger?",
+            ["The elm was planted in 1870.", "The birch was planted in 1955."],
+        ),
+        (
+            "Which closes later, the pool or the cinema?",
+            ["The pool closes at nine.", "The cinema closes at eleven."],
+        ),
+    ],
+)
+def test_what_compares_two_that_are_there_gets_both(question, texts):
+    index = Retriever(UEC())
+    index.add(
+        [*PEOPLE, "Lunch is at noon.", "Refunds take 14 days.", "Keys are at the desk.", *texts]
+    )
+    result = index.search([question])[0]
+    assert result.decision.code in ("answered", "uncertain")
+    assert {hit.passage.text for hit in result.hits[:2]} == {*texts}
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How do I borrow a tent?", "How do I borrow a tent?"),
+        ("How do I borrow a tent?", "FAQ\nHow do I borrow a tent?\nWho repairs a tent?"),
+        ("When is the pool cleaned?", "When is the pool cleaned? Who cleans the pool?"),
+        (
+            "How do I change the fuse?",
+            "Inside\n\nChanging the fuse ..... 4\nStoring the fuse ..... 9",
+        ),
+        ("How do I change the fuse?", "Contents\n1. Changing the fuse\n2. Storing the fuse"),
+    ],
+)
+def test_headings_and_bare_questions_are_no_answers(question, text):
+    index = Retriever(UEC())
+    index.add([*OTHERS, text])
+    assert index.search([question])[0].decision.code == "uncertain"
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        ("How do I borrow a tent?", ["How do I borrow a tent?\nAsk at the desk."]),
+        ("How do I borrow a tent?", ["How do I borrow a tent?", "A tent is borrowed at the desk."]),
+        ("How do I change the fuse?", ["Changing the fuse\n1. Open the lid.\n2. Turn the fuse."]),
+        ("Which rooms have a piano?", ["Rooms with a piano\nHall A\nHall C"]),
+    ],
+)
+def test_below_a_heading_or_beside_a_question_is_an_answer(question, texts):
+    index = Retriever(UEC())
+    index.add([*OTHERS, *texts])
+    assert index.search([question])[0].decision.action == "answer"

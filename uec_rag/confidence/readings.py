@@ -519,7 +519,21 @@ def readings(node: Node) -> list[Reading]:
         said = has >= has.max() / 2
     if np.count_nonzero(said) > 1:
         chosen = [at for at, of in zip(chosen, said.tolist(), strict=True) if of]
-    return _named(node, _without_repeated(node, chosen)[:MOST_READINGS])
+    chosen = [0] if _names_each(node, chosen) else _without_repeated(node, chosen)
+    return _named(node, chosen[:MOST_READINGS])
+
+
+def _names_each(node: Node, chosen: Sequence[int]) -> bool:
+    """Return whether each of some statements alone has a word of the question, which compares."""
+    outline, rows = node.outline, [node.children[at][0] for at in chosen]
+    is_content = np.array([word in outline.content for word in outline.idf], bool)
+    has = outline.in_text[rows] & is_content
+    alone = has & (has.sum(axis=0) == 1)
+    return (
+        len(rows) > 1
+        and bool(alone.any(axis=1).all())
+        and not any(map(outline.paths.__getitem__, rows))
+    )
 
 
 def _without_repeated(node: Node, chosen: Sequence[int]) -> list[int]:
