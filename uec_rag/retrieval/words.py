@@ -192,8 +192,8 @@ class Words:
     def namesakes(self) -> list[int]:
         """The places of the first hits about several things of one name, as `namesakes_of`.
 
-        They have one title, and the same words of the question: all, or its names at least, since
-        any other may be a form of what tells them apart ("Katze", "Katzen").
+        They have the same words of the question: all, or its names at least, since any other may be
+        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these.
         """
         if self.family is not None or not self.content:
             return []
@@ -201,10 +201,10 @@ class Words:
             (known & self.content.keys(), hit.about.subject)
             for hit, (known, _) in zip(self.hits, self.known, strict=False)
         ]
-        places = [at for at, one in enumerate(of) if one == of[0]]
-        wanted = self.names or self.content.keys()
-        if not wanted <= of[0][0]:
+        wanted, (own, title) = self.names or self.content.keys(), of[0]
+        if not wanted <= own or any(word.casefold() in title.casefold() for word in wanted):
             return []
+        places = [at for at, one in enumerate(of) if one == of[0]]
         texts = [self.hits[at].text for at in places]
         return [places[at] for at in namesakes_of(texts, self.asked.language)]
 
