@@ -32,7 +32,7 @@ from benchmarks.synthetic import Corpus
 from benchmarks.tables import print_table
 from benchmarks.timing import machine, private_memory
 from benchmarks.words import Texts
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 
 K, FETCHED, ASKED, AT_ONCE = 4, 30, 100, 40
 _ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

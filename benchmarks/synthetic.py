@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from uec_rag import UEC, Gaussian, Retriever
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 from uec_rag.encoders import Encoded
 from uec_rag.stores import LocalStore, Passage
 

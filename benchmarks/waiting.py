@@ -21,7 +21,7 @@ import typer
 from benchmarks.tables import print_table
 from benchmarks.timing import machine
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.fitting import FitMode
+from uec_rag.retrieval.learn import FitMode
 
 _WAITING, _PASSAGES, _MANY = 40, 100, 20
 

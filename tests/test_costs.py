@@ -28,7 +28,7 @@ METHODS = {"search", "match", "fullmatch", "sub", "split", "findall", "finditer"
 
 SHORT_ONLY = {
     "uec_rag.confidence.replies": LONGEST_ASKED,
-    "uec_rag.questions.courtesies": LONGEST_ASKED,
+    "uec_rag.questions.languages": LONGEST_ASKED,
     "uec_rag.questions.grammar": LONGEST_ASKED,
     "uec_rag.questions.messages": LONGEST_ASKED,
     "uec_rag.base.text._LINK": 500,

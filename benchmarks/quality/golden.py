@@ -2,6 +2,7 @@
 
     python -m benchmarks.quality.golden record MANUALS FILE.jsonl
     python -m benchmarks.quality.golden compare OLD.jsonl NEW.jsonl
+    python -m benchmarks.quality.golden asking MANUALS  # when to ask back: in docs/decisions.md
 
 A line for each question to `UEC()` over the manuals of `first_week`: the decision and its code,
 the hits, the confidence, the readings with their passages, and what was searched in its place.
@@ -33,11 +34,12 @@ from benchmarks.quality.first_week import KINDS, corpora_of
 from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
 from benchmarks.quality.typed import joined, message, mistyped
 from benchmarks.tables import print_table
-from uec_rag import Retriever
+from uec_rag import Gate, Retriever
 from uec_rag.retrieval.hits import Result
 from uec_rag.stores.base import Passage
 
 SEED, DIGITS = 0, 5
+ASKING = (0.72, 0.7, 0.68)  # from which P(underspecified) it asks back
 TYPED, BEHIND, CLEAR = 6, 8, 5  # questions of each manual: of each form, behind another, and clear
 MIXES = (("git", "cargo", "uv"), ("fastapi", "celery", "redis"), ("debian", "jekyll", "material"))
 Row = dict[str, str]
@@ -236,8 +238,32 @@ def compare(
     print(f"{len(rows)} of {len(after)} differ in more than numbers; by field: {dict(counts)}.")
 
 
+def asking(folder: Manuals) -> None:
+    """Print what becomes of the questions to the manuals by the number from which it asks back.
+
+    Needless are clarifying questions to an answerable one: of those with a confidence above 0.5.
+    """
+    warnings.simplefilter("ignore")
+    lines = defaultdict[float, list[Line]](list)
+    for index, part, name, rows in questions_of(folder):
+        for least in ASKING if part == "manuals" else ():
+            index.gate = Gate(clarify_from=least)
+            lines[least] += ask(index, part, name, rows)
+    table = list[list[str]]()
+    for least, told in lines.items():
+        right = {kind: share for (_, kind), (share, _) in shares(told).items()}
+        sure = [one for one in told if KINDS[one.kind] == "answer" and one.confidence > 0.5]
+        needless = sum(one.action == "clarify" for one in sure) / len(sure)
+        mean = sum(right.values()) / len(right)
+        numbers = (right["ambiguous"], right["ordinary"], needless, mean)
+        table.append([f"{least:.2f}", *(f"{share:.3f}" for share in numbers), str(len(sure))])
+    columns = ["from", "ambiguous ones asked back", "full questions answered", "needless"]
+    print_table("Asking back", [*columns, "mean of the kinds", "confident"], table)
+
+
 if __name__ == "__main__":
     app = typer.Typer(help=__doc__)
     app.command()(record)
     app.command()(compare)
+    app.command()(asking)
     app()

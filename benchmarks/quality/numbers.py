@@ -27,8 +27,8 @@ NUMBERS: dict[str, tuple[float, ...]] = {
     "confidence.readings._FUNCTION": (0.0, 1.0),
     "confidence.readings._NEARLY": (0.8, 0.95),
     "confidence.readings._OFFERED": (0.01, 0.05),
-    "retrieval.phrasings._SHARE": (0.25, 0.5),
-    "retrieval.phrasings._SHARE_IF_REFERRED_TO": (1 / 3, 2 / 3),
+    "retrieval.query._SHARE": (0.25, 0.5),
+    "retrieval.query._SHARE_IF_REFERRED_TO": (1 / 3, 2 / 3),
     "retrieval.spelling._LIKELY": (0.0, 0.5),
 }
 """The module of each number, its name, and the values to replace it by."""

@@ -30,7 +30,7 @@ from uec_rag.confidence.readings import Reading
 from uec_rag.langchain import UECGate, UECRetriever, retrieval_node
 from uec_rag.llama_index import UECGatePostprocessor
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
-from uec_rag.retrieval.metadata import surest_decision
+from uec_rag.retrieval.hits import surest_decision
 
 CHECKPOINT = JsonPlusSerializer()
 WAYS = {

@@ -6,8 +6,8 @@ from llama_index.core.vector_stores import VectorStoreQuery
 
 from tests.helpers import Counting, index_of, pairs, passages
 from uec_rag import UEC, langchain, llama_index
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.qdrant import QdrantStore
 
 TEXTS = list(dict.fromkeys(passages(40)))[:30]

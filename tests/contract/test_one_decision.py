@@ -11,7 +11,7 @@ from tests.cli.conftest import call
 from tests.server.conftest import STRICT, TEXTS, make, serving
 from uec_rag import Gate, Retriever, langchain, llama_index
 from uec_rag.llama_index import retriever_tool
-from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.server import create_mcp
 
 QUESTION = "Where may staff park?"

@@ -32,8 +32,8 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.documents.questions import MOST_PAIRS
 from uec_rag.encoders.base import PROBES
 from uec_rag.retrieval import learn
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Passage
 
 TEXTS = list(dict.fromkeys(passages(80)))

@@ -10,7 +10,7 @@ from llama_index.core.vector_stores.types import VectorStoreQuery
 from tests.helpers import noise
 from uec_rag import UEC
 from uec_rag.llama_index import UECEmbedding, UECVectorStore
-from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.diversity import Diversity
 
 GERMAN = MetadataFilters(filters=[MetadataFilter(key="lang", value="de")])
 

@@ -10,11 +10,11 @@ from uec_rag.confidence.decision import decide_again, decide_one, with_note
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import choose_label, extract_clarifying_question, extract_labels
 from uec_rag.questions.answers import accepts
-from uec_rag.questions.courtesies import is_courtesy
 from uec_rag.questions.languages import (
     SENTENCES,
     TRANSLATIONS,
     check_language,
+    is_courtesy,
     language_of,
     languages,
     sentence,
@@ -82,9 +82,46 @@ def test_a_decision_stays_in_its_language_whatever_becomes_of_it(language):
     assert decide_again(unsure, 0.3).reason == said["answered"]
     assert decide_again(replace(unsure, in_corpus=0.03), 0.5).reason == said["no_answer"]
     again = decide_again(replace(unsure, searched_as="tar"), 0.3)
-    assert again.reason == said["searched_as"].format(reason=said["answered"], question="tar")
+    tar = said["quoted"].format(text="tar")
+    assert again.reason == said["searched_as"].format(reason=said["answered"], question=tar)
     assert with_note(unsure, "x").reason == said["note"].format(reason=unsure.reason, note="x")
     assert language_of(with_note(unsure, "x").reason) == language
+
+
+@pytest.mark.parametrize(
+    ("language", "reason"),
+    [
+        ("en", 'No passage mentions "tar", "zip".'),
+        ("de", "Keine Textstelle erwähnt „tar“, „zip“."),
+        ("fr", "Aucun passage ne mentionne «\u00a0tar\u00a0», «\u00a0zip\u00a0»."),
+        ("it", "Nessun passaggio menziona «tar», «zip»."),
+        ("zh", "没有段落提到“tar”、“zip”。"),
+        ("ja", "「tar」、「zip」に触れている箇所はありません。"),
+    ],
+)
+def test_words_of_the_question_are_in_the_quotation_marks_of_the_language(language, reason):
+    lacking = ("tar", "zip")
+    assert decide_one(0.4, in_corpus=0.6, lacking=lacking, language=language).reason == reason
+
+
+def test_no_french_line_begins_with_a_punctuation_mark():
+    told = "".join(TRANSLATIONS["fr"].values())
+    assert not [sign for sign in "?!:;»" if f" {sign}" in told]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", " ", ""])
+def test_a_french_question_that_a_model_copied_is_understood_by_any_space(space):
+    asked = f"Voulez-vous dire tar ou zip{space}?"
+    assert extract_labels(asked) == ["tar", "zip"]
+    assert extract_clarifying_question(f"D'accord. {asked}") == asked
+
+
+@pytest.mark.parametrize("space", ["\u00a0", " "])
+def test_a_french_list_that_a_model_copied_is_understood_by_either_space(space):
+    assert extract_labels(f"Que voulez-vous dire exactement{space}?\n1. tar\n2. zip") == [
+        "tar",
+        "zip",
+    ]
 
 
 @pytest.mark.parametrize("language", languages())

@@ -15,7 +15,7 @@ from uec_rag.retrieval.gate import advised_thresholds
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import pending_on_results
-from uec_rag.retrieval.stamp import Stamp
+from uec_rag.retrieval.policy import Stamp
 from uec_rag.stores.base import Passage
 
 YES = Opinion(0.97, unclear=0.03)

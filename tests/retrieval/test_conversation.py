@@ -12,8 +12,7 @@ from uec_rag import UEC
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
-from uec_rag.retrieval.phrasings import Phrasing, in_context, phrasings
-from uec_rag.retrieval.query import Query, searched_turns, turns_of
+from uec_rag.retrieval.query import Phrasing, Query, in_context, phrasings, searched_turns, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from uec_rag.retrieval.hits import maximal_marginal_relevance
+from uec_rag.retrieval.diversity import maximal_marginal_relevance
 
 seeds = st.integers(0, 2**32 - 1)
 

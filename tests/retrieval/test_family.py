@@ -20,6 +20,13 @@ FREIGHT = [
     f"Crates of {weight} kilos cost {price} euros."
     for weight, price in (("1 to 4", 6), ("4 to 9", 11), ("9 to 25", 17))
 ]
+TREES = ["The old fir is the tallest tree here and 30 metres high."]
+TREES += [f"The old {name} is a tree here and {n} metres high."
+          for name, n in (("elm", 18), ("yew", 9), ("lime", 21))]  # fmt: skip
+BARNS = ["The red barn has the largest door and room for hay."]
+BARNS += [f"The {name} barn has a door and room for hay." for name in ("blue", "grey", "white")]
+HALLEN = ["Die Halle Nord ist die größte Halle und hat 90 Plätze."]
+HALLEN += [f"Die Halle {n} ist eine Halle und hat 50 Plätze." for n in ("Süd", "Ost", "West")]
 ZONES = [f"A ticket for zone {n} costs {n + 1} euros." for n in (1, 2, 4)]
 NUMBERS = (("Ida Lund", 3101), ("Tom Park", 3202), ("Zoe Field", 3303))
 PEOPLE = [f"{name} has the telephone number {n}." for name, n in NUMBERS]
@@ -55,6 +62,9 @@ CABAÑAS = [
         ("When does the shop in Praha open?", SHOPS, "en", ("Praha",)),
         ("What is the telephone number of Eva Lund?", PEOPLE, "en", ("Eva",)),
         ("telephone number of Tom Field", PEOPLE, "en", ()),
+        ("Which is the largest barn?", BARNS, "en", ()),
+        ("Which tree is the shortest?", TREES, "en", ()),
+        ("Which is the second tallest tree?", TREES, "en", ("second",)),
         ("Welche Hütte kostet mehr als 40 Euro?", HÜTTEN, "de", ()),
         ("Was kostet die Hütte Falke?", HÜTTEN, "de", ("Falke",)),
         ("Quelle cabane coûte moins de 50 euros ?", CABANES, "fr", ()),
@@ -84,6 +94,8 @@ def test_a_question_that_names_no_member_is_of_the_family(question, texts, langu
         ("How much leave is there after five years of service?", LEAVE, "en"),
         ("What must I do before step 2?", STEPS, "en"),
         ("What is Zoe Field's telephone number?", PEOPLE, "en"),
+        ("Which tree is the tallest?", TREES, "en"),  # the text states it
+        ("Welche Halle ist die größte?", HALLEN, "de"),
         ("Wie hoch ist die Gebühr für eine Katze?", GEBÜHREN, "de"),
         ("What costs more than 420 euros?", FURNITURE[:2], "en"),  # too few
         ("Who does not need a permit?", ["Members need no permit.", *FURNITURE], "en"),
@@ -448,3 +460,10 @@ def test_below_a_heading_or_beside_a_question_is_an_answer(question, texts):
     index = Retriever(UEC())
     index.add([*OTHERS, *texts])
     assert index.search([question])[0].decision.action == "answer"
+
+
+def test_no_word_is_named_in_a_language_whose_words_are_not_known(uec):
+    index = Retriever(uec)
+    index.add([f"Biljetten för zon {n} kostar {n + 1} euro." for n in (1, 2, 4)])
+    [decision] = index.search(["Vad kostar biljetten för zon 7?"]).decisions
+    assert (decision.code, decision.lacking) == ("uncertain", ())

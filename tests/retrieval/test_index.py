@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import FORGED, noise, refused
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores import LocalStore
 
 

@@ -12,7 +12,7 @@ from uec_rag.confidence.readings import CLARIFY_FROM
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.retrieval.learn import labelled_examples, without_answers
-from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.search import find
 from uec_rag.stores import LocalStore
 from uec_rag.stores.qdrant import QdrantStore

@@ -6,8 +6,7 @@ import pytest
 
 from tests.helpers import data_of, index_of
 from uec_rag import UEC, Retriever
-from uec_rag.retrieval.phrasings import MAKERS, phrasings
-from uec_rag.retrieval.query import LONGEST_QUERY, Query
+from uec_rag.retrieval.query import LONGEST_QUERY, MAKERS, Query, phrasings
 from uec_rag.retrieval.spelling import spell
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore

@@ -15,8 +15,8 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import CachedEncoder, Lexical
-from uec_rag.retrieval.phrasings import Phrasing
-from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.diversity import Diversity
+from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Words
 from uec_rag.stores.base import Passage
 

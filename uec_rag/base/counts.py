@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_ascending, are_finite
 from uec_rag.base.gaussian import FloatArray, Terms
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 
 K1, B = 1.5, 0.75
 """BM25's saturation of counts, and the strength of its normalisation by length.
@@ -191,9 +191,9 @@ class Counts:
         """Write the counts of the entries' terms in ascending rows, (terms, rows)."""
         for term, span in entries:
             held = self.rows[span]
-            at = np.minimum(np.searchsorted(held, rows), len(held) - 1)
-            hit = held[at] == rows
-            out[term, hit] = self.counts[span][at[hit]]
+            at = held.searchsorted(rows)
+            is_there = held.take(at, mode="clip") == rows
+            np.multiply(self.counts[span].take(at, mode="clip"), is_there, out=out[term])
 
 
 def _narrow(weights: NDArray[Any]) -> NDArray[Any]:

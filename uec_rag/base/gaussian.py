@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 
 FloatArray = NDArray[np.float32]
 """An array of float32, the type of all stored and returned numbers."""

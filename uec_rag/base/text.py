@@ -6,6 +6,7 @@ A new language needs its function words here (`FUNCTION_WORDS`), the wording of 
 
 from __future__ import annotations
 
+import re
 import threading
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -42,7 +43,7 @@ SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar
 
 HAS_SPACELESS = regex.compile(SPACELESS)
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
-_ASCII_WORD = regex.compile(r"\w+", regex.ASCII)  # equal to WORD for ASCII texts, but faster
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)  # equal to WORD for ASCII texts, but faster
 # A mark before white space or, in Chinese and Japanese, before anything; or a blank line.
 SENTENCE_END = regex.compile(r"(?<=[.!?])[\"')\]]?\s+|(?<=[。！？])|\n\s*\n")
 _DECORATED = regex.compile(
@@ -77,7 +78,8 @@ _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
 _PAGE = regex.compile(r"page \d+")  # the title of a passage without a heading
 _LONGEST_HEADING = 500  # characters
 _of_thread = threading.local()  # its stemmer, which costs more to make than a title to stem
-_LOOKED_AT, _OPENING = 400, 10  # characters and words at the beginning of a passage
+# Characters and words at the beginning of a passage; the first ones usually have these words.
+_LOOKED_AT, _NEAR, _OPENING = 400, 120, 10
 
 _ENGLISH = """\
 a an and are as at be been but by can could did do does for from had has have he her his how i if in
@@ -286,8 +288,10 @@ class About:
     @classmethod
     def from_passage(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
         """Derive what a passage is about from its metadata and text."""
-        words = split_words(text[:_LOOKED_AT].casefold())[:_OPENING]
-        opening = f" {' '.join(words)} "
+        words = split_words(text[:_NEAR].casefold())
+        if len(words) <= _OPENING and len(text) > _NEAR:  # the last one may be cut
+            words = split_words(text[:_LOOKED_AT].casefold())
+        opening = f" {' '.join(words[:_OPENING])} "
         if not metadata:  # every new hit is looked at
             return cls(_heading_of(metadata, text), "", "", opening)
         source = first_value(metadata, SOURCE_KEYS)

@@ -333,7 +333,7 @@ def decide_one(
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
     if lacking and code in ("uncertain", "no_answer"):
-        values = TRANSLATIONS[language]["comma"].join(f'"{visible(one)}"' for one in lacking)
+        values = TRANSLATIONS[language]["comma"].join(_quoted(one, language) for one in lacking)
         reason = sentence("absent", language, values=values)
     if closest and _names_closest(action, code, readings):
         titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
@@ -351,7 +351,11 @@ def decide_one(
 
 
 def _searched(reason: str, question: str, language: str) -> str:
-    return sentence("searched_as", language, reason=reason, question=visible(question))
+    return sentence("searched_as", language, reason=reason, question=_quoted(question, language))
+
+
+def _quoted(text: str, language: str) -> str:
+    return sentence("quoted", language, text=visible(text))
 
 
 def with_note(decision: Decision, unfamiliar: str) -> Decision:

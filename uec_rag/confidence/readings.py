@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.records import cached_property
 from uec_rag.base.text import (
     FUNCTION_WORDS,
     GENERAL_TITLES,
@@ -37,7 +38,6 @@ from uec_rag.base.text import (
     stems,
     without_number,
 )
-from uec_rag.base.unlocked import cached_property
 from uec_rag.confidence.model import LEAST_SHARE, SURE, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 

@@ -13,7 +13,7 @@ from uec_rag.base.errors import UnknownReading
 from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, WORD, skip_long_texts, stems
 from uec_rag.confidence.readings import LONGEST_LABEL, MOST_READINGS, Reading
 from uec_rag.questions import languages
-from uec_rag.questions.courtesies import is_courtesy, phrases, without_last, without_phrases
+from uec_rag.questions.languages import is_courtesy, phrases, without_last, without_phrases
 
 _ONE_QUESTION = regex.compile(r"(?:[^.!?。！？؟]|[.!](?=\S))++[?？؟]")
 _OFFER = regex.compile(r"\b(?:else|help|assist|anything)\b", regex.IGNORECASE)
@@ -94,7 +94,8 @@ def is_clarifying_question(text: str) -> bool:
 def _unclear() -> tuple[str, ...]:
     """Return the question that names no readings, or has them as a list, in each language."""
     # Not remembered, since users may phrase sentences anew.
-    return tuple(texts["unclear"] for texts in languages.TRANSLATIONS.values())
+    asked = [texts["unclear"] for texts in languages.TRANSLATIONS.values()]
+    return (*asked, *(one.replace("\u00a0", " ") for one in asked))  # as models copy it
 
 
 @skip_long_texts(None)
@@ -115,7 +116,8 @@ def extract_clarifying_question(answer: str) -> str | None:
     for before, _, after, _ in map(languages.template, languages.TRANSLATIONS):
         # Behind a few words, in quotation marks or in bold.
         if repeated := regex.match(
-            rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after)}", answer
+            rf"[^?]{{0,200}}?(?<!\w){regex.escape(before)}[^\n]*{regex.escape(after.strip())}",
+            answer,
         ):
             return before + repeated[0].partition(before)[2]
     for unclear in _unclear():
@@ -142,7 +144,7 @@ def extract_labels(asked: str) -> list[str]:
     for before, between, after, comma in map(languages.template, languages.TRANSLATIONS):
         if text.startswith(before):
             rest = text.removeprefix(before)
-            named = " ".join((rest.rpartition(after)[0] if after else rest).split())
+            named = " ".join((rest.rpartition(after.strip())[0] if after else rest).split())
             if 0 < len(named) <= _LONGEST_LIST:
                 apart = rf"(?:{regex.escape(between)}|{regex.escape(comma)})(?![^“]*”)"
                 return [label.strip("“”") for label in regex.split(apart, named)]

@@ -10,8 +10,7 @@ import numpy as np
 
 from uec_rag.base.checks import check_beta, did_you_mean
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.records import Record
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import Record, cached_property
 from uec_rag.confidence.model import ConfidenceModel
 from uec_rag.encoders.base import Encoded, LastLayer, Role
 from uec_rag.encoders.writing import letters_in, letters_of, writing_of, writings

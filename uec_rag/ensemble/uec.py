@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from uec_rag.base.errors import EncoderFailed, warn
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 from uec_rag.encoders import CachedEncoder, Encoded, Encoder
 from uec_rag.encoders.base import (
     Role,

@@ -12,7 +12,7 @@ from langchain_core.messages.utils import convert_to_messages
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.retrieval import SearchResult
-from uec_rag.retrieval.metadata import HitMetadata, as_json, own_metadata
+from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Passage, content_id
 

@@ -48,7 +48,7 @@ from uec_rag.langchain.options import CallOptions
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
-from uec_rag.retrieval.metadata import HitMetadata, own_metadata
+from uec_rag.retrieval.hits import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of

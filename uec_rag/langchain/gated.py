@@ -16,8 +16,7 @@ from typing_extensions import TypedDict
 from uec_rag.confidence.decision import Action, Decision
 from uec_rag.langchain.documents import Question, plain_document, turns
 from uec_rag.retrieval.framework import decision_on
-from uec_rag.retrieval.hits import read_by_model
-from uec_rag.retrieval.metadata import tell
+from uec_rag.retrieval.hits import read_by_model, tell
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
 
 _Query = Annotated[str, "The question to look up, phrased so that it can stand alone."]

@@ -6,8 +6,8 @@ from typing import Any, TypedDict
 
 from uec_rag.confidence.replies import Within
 from uec_rag.langchain.documents import turns
-from uec_rag.retrieval.fitting import FitMode
-from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.diversity import Diversity
+from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.stored import Vectors
 

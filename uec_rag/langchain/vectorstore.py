@@ -39,8 +39,8 @@ from uec_rag.langchain.options import (
 )
 from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult, framework
-from uec_rag.retrieval.fitting import FitMode
-from uec_rag.retrieval.query import Diversity
+from uec_rag.retrieval.diversity import Diversity
+from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter, Passage, Store
 from uec_rag.stores.filters import all_of
 from uec_rag.stores.stored import Vectors

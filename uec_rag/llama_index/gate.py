@@ -44,8 +44,7 @@ from uec_rag.retrieval.framework import (
     refuse_unknown,
 )
 from uec_rag.retrieval.gate import Gate, check_gate
-from uec_rag.retrieval.hits import read_by_model
-from uec_rag.retrieval.metadata import KEY
+from uec_rag.retrieval.hits import KEY, read_by_model
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.tool import (

@@ -34,7 +34,7 @@ from uec_rag.confidence.replies import Within
 from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.framework import note
-from uec_rag.retrieval.metadata import HitMetadata, as_json, own_metadata
+from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Filter, Passage, make_passages
 from uec_rag.stores.filters import translate

@@ -21,8 +21,8 @@ from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, node_of, passage_filter, passages_of, with_text
 from uec_rag.retrieval import Retriever, SearchResult
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
-from uec_rag.retrieval.query import Diversity
 from uec_rag.stores.base import Passage, Store
 
 _Search: TypeAlias = Callable[..., Any]

@@ -11,9 +11,16 @@ import regex
 
 from uec_rag.base.text import LONGEST_ASKED, skip_long_texts
 from uec_rag.questions import languages
-from uec_rag.questions.courtesies import WORD_OR_CLITIC, phrases, take_phrases, without_courtesies
 from uec_rag.questions.grammar import WORDS, without_conjunction
-from uec_rag.questions.languages import ENGLISH, language_of, tables
+from uec_rag.questions.languages import (
+    ENGLISH,
+    WORD_OR_CLITIC,
+    language_of,
+    phrases,
+    tables,
+    take_phrases,
+    without_courtesies,
+)
 
 _ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
 _INLINE = regex.compile(r"(?:^|(?<=[\s:]))\(?(?:[1-9][.)]|[a-h]\))\s+")

@@ -16,8 +16,15 @@ from typing import TypeAlias
 import regex
 
 from uec_rag.base.text import FUNCTION_WORDS, SENTENCE_END, is_abbreviation, skip_long_texts
-from uec_rag.questions.courtesies import WORD_OR_CLITIC, is_courtesy
-from uec_rag.questions.languages import ENGLISH, function_words, language_of, languages, tables
+from uec_rag.questions.languages import (
+    ENGLISH,
+    WORD_OR_CLITIC,
+    function_words,
+    is_courtesy,
+    language_of,
+    languages,
+    tables,
+)
 
 WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.

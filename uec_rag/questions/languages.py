@@ -8,10 +8,11 @@ in English, German, Russian, Arabic and Chinese: 1.00 against 0.95.
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
+from operator import itemgetter
 from typing import Any, Literal
 
 import regex
@@ -45,7 +46,7 @@ def tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 _MARKS, _SCRIPTS, _FOREIGN = (
-    {code: regex.compile(table[key]) for code, table in tables().items() if key in table}
+    {code: regex.compile(table[key], regex.M) for code, table in tables().items() if key in table}
     for key in ("marks", "script", "foreign")
 )
 
@@ -96,18 +97,25 @@ def language_of(text: str) -> str:
     >>> [language_of(said) for said in ("Wie lösche ich das?", "kubectl 怎么删除 pod", "tar -x")]
     ['de', 'zh', '']
     """
-    points = Counter[str]()
-    text = _CODED.sub(" ", _DOTTED.sub(" ", ADDRESS.sub(" ", text)))
+    points = defaultdict[str, float](float)
+    if any(map(text.__contains__, "./@:0123456789")):
+        text = _CODED.sub(" ", _DOTTED.sub(" ", ADDRESS.sub(" ", text)))
     words = _WORD.findall(text.lower().replace("’", "'"))
     known = languages_of_words()
     for word in words:
         having = known.get(word, ())
-        points.update(dict.fromkeys(having, 1 / len(having) if having else 0))
-        points.update({code: _MARK for code, mark in _MARKS.items() if mark.search(word)})
+        for code in having:
+            points[code] += 1 / len(having)
+    lines = "\n".join(words)
+    for code, mark in _MARKS.items():
+        if mark.search(lines):  # as few do
+            points[code] += _MARK * sum(map(bool, map(mark.search, words)))
     points["es"] += text.count("¿") + text.count("¡")
     if not text.isascii():
-        points.update(_by_script(text, words))
-    (first, most), (_, next_most) = points.most_common(2) + [("", 0)] * (len(points) < 2)
+        for code, count in _by_script(text, words).items():
+            points[code] += count
+    ranked = sorted(points.items(), key=itemgetter(1), reverse=True)
+    (first, most), (_, next_most) = [*ranked, ("", 0.0)][:2]
     return first if most > next_most and first != _OTHERS else ""
 
 
@@ -143,7 +151,8 @@ SENTENCES = TRANSLATIONS[ENGLISH]
 
 Besides those of `Code`, there are the notes on a question, and "unclear", which takes the place of
 "underspecified" if there is no choice of labels. `others` and `last` are the labels of the
-readings, in a sentence that begins with other words; `comma` is between the first of them.
+readings, in a sentence that begins with other words; `comma` is between the first of them, and
+"quoted" are words of the question.
 """
 
 
@@ -159,3 +168,65 @@ def template(language: str = ENGLISH) -> tuple[str, str, str, str]:
     before, _, rest = texts["underspecified"].partition("{others}")
     between, _, after = rest.partition("{last}")
     return before, between, after, texts["comma"]
+
+
+WORD_OR_CLITIC = regex.compile(r"[\p{L}\p{M}\p{N}_'’]+")
+
+
+@skip_long_texts(False)
+def is_courtesy(text: str, language: str = "") -> bool:
+    """Return whether a text is thanks, a greeting, a closing remark, or several of these.
+
+    `language`: its code; "" for any.
+
+    Examples
+    --------
+    >>> is_courtesy("OK, thanks, that helped!"), is_courtesy("谢谢"), is_courtesy("Say thanks?")
+    (True, True, False)
+    """
+    words = tuple(WORD_OR_CLITIC.findall(text.casefold()))
+    return bool(words) and not without_courtesies(words, language)
+
+
+def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str, ...]:
+    """Return words in lower case without the courtesies around them: "2" of "2, please"."""
+    return without_phrases(words, phrases("courtesies", language))
+
+
+def without_phrases(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return words in lower case without the phrases around them."""
+    return without_last(take_phrases(words, said)[1], said)
+
+
+def without_last(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return words in lower case without the phrases behind them."""
+    _, turned = take_phrases(words[::-1], _turned(said))
+    return turned[::-1]
+
+
+@cache
+def _turned(phrases: frozenset[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
+    return frozenset(one[::-1] for one in phrases)
+
+
+def take_phrases(
+    words: tuple[str, ...], known: frozenset[tuple[str, ...]]
+) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """Return the phrases with which words begin, the longest first, and the words behind them."""
+    taken, counts = list[tuple[str, ...]](), range(_longest(known), 0, -1)
+    while count := next((count for count in counts if words[:count] in known), 0):
+        taken, words = [*taken, words[:count]], words[count:]
+    return taken, words
+
+
+@cache
+def _longest(phrases: frozenset[tuple[str, ...]]) -> int:
+    return max(map(len, phrases), default=0)
+
+
+@cache
+def phrases(key: str, language: str = "", table: str = "replies") -> frozenset[tuple[str, ...]]:
+    """Return the phrases of a language under a key of a table, as words; "" for all languages."""
+    tables_ = (tables()[code].get(table, {}) for code in ([language] if language else languages()))
+    said = (one for of_code in tables_ for one in of_code.get(key, "").casefold().split(","))
+    return frozenset(filter(None, (tuple(WORD_OR_CLITIC.findall(one)) for one in said)))

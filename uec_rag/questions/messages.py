@@ -9,9 +9,8 @@ from itertools import dropwhile, pairwise
 import regex
 
 from uec_rag.base.text import SENTENCE_END
-from uec_rag.questions.courtesies import is_courtesy
 from uec_rag.questions.grammar import WORDS, lower
-from uec_rag.questions.languages import ENGLISH, language_of, tables
+from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, tables
 
 _INDIRECT = tables()[ENGLISH]["indirect"]
 LONGEST_QUESTION = 200

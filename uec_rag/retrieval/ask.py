@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
@@ -13,18 +13,25 @@ import numpy as np
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
-from uec_rag.confidence.decision import Decision, with_note
+from uec_rag.confidence.decision import Decision, decide_again, with_note
 from uec_rag.confidence.model import JUDGED, SURE
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_readings
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import Code, sentence
 from uec_rag.retrieval.assess import decide
-from uec_rag.retrieval.hits import Hit, Result, SearchResult, cover, diversify
-from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.diversity import diversify
+from uec_rag.retrieval.hits import Hit, Result, SearchResult, without_findings
 from uec_rag.retrieval.pending import Pending
-from uec_rag.retrieval.phrasings import HALVES, Phrasing, in_context, latest_whole, phrasings
-from uec_rag.retrieval.query import Options, Query
+from uec_rag.retrieval.query import (
+    HALVES,
+    Options,
+    Phrasing,
+    Query,
+    in_context,
+    latest_whole,
+    phrasings,
+)
 from uec_rag.retrieval.search import Found, Method, Rivals, find
 from uec_rag.stores.base import Filter, Searched
 from uec_rag.stores.candidates import CandidateStore
@@ -222,6 +229,73 @@ def _tells(found: Found, query: Query, goes_on: Phrasing) -> bool:
     new, about = (after - before) or after, stems(f"{hit.about.subject} {source}")
     is_about_the_other = bool(about & (before - after)) and not about & new
     return not is_about_the_other and not stems(hit.with_source).isdisjoint(new)
+
+
+def cover(
+    whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int, reserved: int
+) -> Result:
+    """Answer a question by hits of all of its parts, with the confidence of the weakest one.
+
+    The hits are those of the question as one, of which some give way to the first of its parts: a
+    question that only looks like two must not lose them.
+
+    Parameters
+    ----------
+    whole : Result
+        That of the question as one.
+    parts : sequence of Result
+    asked : sequence of str
+        The parts; the reason names the weakest one if it is not answered.
+    k : int
+        Number of hits.
+    reserved : int
+        How many of the first `JUDGED` hits are those of the parts.
+    """
+    weakest = min(range(len(parts)), key=lambda at: parts[at].decision.confidence)
+    least, most = parts[weakest].decision, min(k, JUDGED)
+    hits = _covering(whole.hits, _in_turn(parts, most)[: reserved if most > 1 else 0], k)
+    hits = [replace(hit, relevance=min(hit.relevance, least.confidence)) for hit in hits]
+    decision = replace(
+        least,
+        underspecified=min(whole.decision.underspecified, least.underspecified),
+        readings=whole.decision.readings,
+        searched_as=asked[weakest] if least.action != "answer" else whole.decision.searched_as,
+    )
+    taken = replace(parts[weakest], hits=tuple(hits))
+    return replace(taken, decision=decide_again(decision, least.threshold))
+
+
+def _covering(own: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
+    """Return k different hits, the best of the parts judged in place of a question's last own."""
+    most = min(k, JUDGED)
+    head = {hit.passage.text: hit for hit in own[:most]}
+    wanted = {hit.passage.text: hit for hit in reversed(best)}
+    new = [hit for text, hit in reversed(wanted.items()) if text not in head]
+    spare = [hit for text, hit in head.items() if text not in wanted]
+    out = spare[len(spare) - max(len(head) + len(new) - most, 0) :]
+    kept = (hit for hit in head.values() if hit not in out)
+    first = dict[str, Hit]()
+    for hit in chain(kept, new, out, own[most:]):
+        first.setdefault(hit.passage.text, hit)
+    return [*first.values()][:k]
+
+
+def _in_turn(parts: Sequence[Result], k: int) -> list[Hit]:
+    """Order the hits of parts in turn, first those with which all are most likely answered."""
+    counts = [max(k // len(parts), 1)] * len(parts)
+    if len(parts) == 2:
+        first, second = parts
+        odds = {
+            most: first.confidence_at(most) * second.confidence_at(k - most) for most in range(1, k)
+        }
+        best = max(odds, key=lambda most: (odds[most], -abs(2 * most - k)), default=1)
+        counts = [best, k - best]
+    ranked = [
+        (rank >= most, rank, number, hit)
+        for number, (part, most) in enumerate(zip(parts, counts, strict=True))
+        for rank, hit in enumerate(part.hits)
+    ]
+    return [hit for *_, hit in sorted(ranked, key=lambda row: row[:3])]
 
 
 def _ask_chosen(batch: Batch, query: Query, *, is_label: bool) -> Result:

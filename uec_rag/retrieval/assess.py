@@ -24,8 +24,7 @@ from uec_rag.confidence.model import (
 )
 from uec_rag.confidence.readings import Reading
 from uec_rag.questions.languages import function_words
-from uec_rag.retrieval.hits import HANDED, Hit, Result, is_read_by_model
-from uec_rag.retrieval.metadata import own_copy
+from uec_rag.retrieval.hits import HANDED, Hit, Result, is_read_by_model, own_copy
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Found
 from uec_rag.stores.base import Passage

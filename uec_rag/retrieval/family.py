@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
-from itertools import pairwise, zip_longest
+from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple, TypeAlias
 
 import regex
@@ -117,6 +117,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     # In "if it does not fit", nothing excludes.
     asks = phrases["conditions"].split(question, 1)[0] if phrases else ""
     found = [*phrases["phrases"].finditer(asks, overlapped=True)] if phrases else []
+    whole = question
     if phrases:  # of "which plant", the family may be some
         question = phrases["wh"].sub(lambda of: " " * len(of[0]), question)
     counts = Counter([stem for at in members for stem in bags[at]])
@@ -143,6 +144,9 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
             lacking.append(one)
             beside = [other for other in every if one.follows == other.follows != ""]
             is_other |= bool(one.number) or len([o for o in beside if counts[o.stem] in few]) > 1
+    kinds = {one.stem for one in _words(whole, language)} if found else set[str]()
+    stating = [at for at in members if found and _states(lines[at], said, spans, kinds)]
+    is_named |= stating[:1] == [0] and len(stating) in few
     if not names_other and (is_named or not (lacking or found)):
         return None
     forms = [any(_may_be_form(one, lines[at]) for one in lacking) for at in members]
@@ -218,6 +222,33 @@ def _joints(language: str) -> frozenset[str]:
     if not (table := tables()[language].get("follow_up")):
         return function_words(language)
     return frozenset(" ".join([table["determiners"], *table["prepositions"]]).split())
+
+
+def _states(
+    line: Sequence[_Word],
+    said: Sequence[_Word],
+    spans: Sequence[tuple[int, int]],
+    kinds: Collection[str],
+) -> bool:
+    """Return whether a line has all words of a question, its operators before the same ones.
+
+    "The fir is the tallest tree." states which tree is the tallest, "The fir has the tallest top."
+    does not. Numbers, and operators of function words alone ("not"), are never stated.
+
+    `spans`: those of the operators in the question; `kinds`: the stems that may be behind one.
+    """
+    asked = {one.stem for one in said if one.says}
+    operators = [[one for one in said if one.says and a <= one.start < b] for a, b in spans]
+    if any(one.number for one in said) or not all(operators):
+        return False
+    stated = {(one.stem, one.behind) for one in line}
+    return asked <= {stem for stem, _ in stated} and all(
+        any(
+            (one.stem, behind) in stated
+            for behind in ("", *([one.behind] if one.behind else kinds))
+        )
+        for one in chain.from_iterable(operators)
+    )
 
 
 def _in_order(said: Sequence[_Word], lines: Mapping[int, Sequence[_Word]]) -> tuple[int, ...]:

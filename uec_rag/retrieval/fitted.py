@@ -19,9 +19,9 @@ from uec_rag.base.loops import from_this_loop
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save
-from uec_rag.retrieval.fitting import FitMode, OwnFit, one_at_a_time
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.labelled import check_labels
+from uec_rag.retrieval.learn import FitMode, OwnFit, one_at_a_time
 from uec_rag.stores.base import Passage, Store
 from uec_rag.stores.candidates import CandidateStore, saved_store
 from uec_rag.stores.local import LocalStore

@@ -19,10 +19,9 @@ from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_i
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn
-from uec_rag.retrieval.fitting import FitMode
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.hits import SearchResult, read_by_model
-from uec_rag.retrieval.metadata import KEY, PARTS, hits_in, surest_decision
+from uec_rag.retrieval.hits import KEY, PARTS, SearchResult, hits_in, read_by_model, surest_decision
+from uec_rag.retrieval.learn import FitMode
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Passage, Store

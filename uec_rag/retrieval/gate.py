@@ -16,12 +16,12 @@ from uec_rag.base.loops import run_to_end
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.replies import Within
 from uec_rag.confidence.risk import drift, lowest_threshold
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.hits import Result, SearchResult, read_by_model
 from uec_rag.retrieval.labelled import WRONG, LabelledSearch, Searchable
 from uec_rag.retrieval.pending import case_of, pending_on_results
-from uec_rag.retrieval.policy import DOUBT, Policy, check_advisor
-from uec_rag.retrieval.query import Diversity, Options
-from uec_rag.retrieval.stamp import Stamp
+from uec_rag.retrieval.policy import DOUBT, Policy, Stamp, check_advisor
+from uec_rag.retrieval.query import Options
 from uec_rag.stores.base import Filter
 
 GATE_FILE = "gate.json"

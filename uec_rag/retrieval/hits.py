@@ -2,24 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from uec_rag.base.checks import check_k, check_share
-from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.decision import Decision, decide_again
+from uec_rag.base.checks import check_k
+from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.records import cached_property
+from uec_rag.confidence.decision import DECISION_KEYS, Decision, decide_again, decide_on_left
 from uec_rag.confidence.model import JUDGED
-from uec_rag.retrieval.metadata import KEY
-from uec_rag.stores.base import Passage, copy_value
+from uec_rag.stores.base import DEEPEST, Passage, copy_value, normalise
+
+KEY = "uec_"
+"""The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""
+
+PARTS = f"{KEY}parts"
+"""The key for score and relevance of each of the hits that a longer passage was merged of."""
+
+
+def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata without the keys that a search adds."""
+    return {key: value for key, value in metadata.items() if not key.startswith(KEY)}
+
+
+def as_json(value: Any, depth: int = 0) -> Any:  # noqa: ANN401
+    """Convert a value of another package's metadata to what JSON knows, and nothing is refused.
+
+    Numbers are converted as `normalise` does, arrays and sets become lists, models dicts, infinity
+    None, and anything else its text, whole numbers of more than 64 bits among it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> as_json({"score": np.float32(0.5), "pages": np.arange(2), "tags": {"a"}})
+    {'score': 0.5, 'pages': [0, 1], 'tags': ['a']}
+    """
+    if value is None or type(value) in (str, bool):
+        return value
+    if type(value) is int:
+        return value if -(2**63) <= value < 2**64 else str(value)  # else msgpack refuses it
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    if depth > DEEPEST:
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | Set):
+        return [as_json(item, depth + 1) for item in value]
+    with suppress(TypeError, ValueError):
+        return normalise({"": value}, "metadata")[""]
+    for method in ("tolist", "model_dump"):  # of arrays, of models
+        if convert := getattr(value, method, None):
+            return as_json(convert(), depth + 1)
+    return as_json(int(value)) if isinstance(value, int) else str(value)
+
+
+def without_findings(passage: Passage) -> Passage:
+    """Return a passage without the metadata that a search adds."""
+    own = own_metadata(passage.metadata)
+    return passage if len(own) == len(passage.metadata) else replace(passage, metadata=own)
+
+
+def own_copy(passage: Passage) -> Passage:
+    """Return a passage of its own, with a copy of its metadata but those that a search adds."""
+    metadata = copy_value(own_metadata(passage.metadata))
+    return Passage(passage.id, passage.text, metadata)
+
+
+class HitMetadata(dict[str, Any]):
+    """The metadata of a hit, a dict whose comparison with others ignores what a search added.
+
+    LangChain compares documents by all of their metadata, and its `MultiQueryRetriever` keeps the
+    first of equal ones. A document found by two queries has different `uec_` values in each, but is
+    the same document.
+
+    Examples
+    --------
+    >>> one, other = ({"page": 1, "uec_score": score} for score in (0.8, 0.6))
+    >>> HitMetadata(one) == HitMetadata(other), HitMetadata(one) == {"page": 1}
+    (True, False)
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, HitMetadata):
+            return own_metadata(self) == own_metadata(other)
+        return dict(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+
+def tell(metadata: dict[str, Any], decision: Decision) -> None:
+    """Replace the decision in the metadata of a hit."""
+    for name in DECISION_KEYS:
+        metadata.pop(f"{KEY}{name}", None)
+    metadata.update((f"{KEY}{name}", value) for name, value in decision.findings().items())
+
+
+def hits_in(metadatas: Iterable[Mapping[str, Any]]) -> dict[tuple[float, float], str]:
+    """Return the different hits of a search among some metadata: their readings, "" if none.
+
+    A hit is told by its score and relevance, so that the parts of one that was split count once.
+    One that was merged of several has those of all (`PARTS`).
+    """
+    found = dict[tuple[float, float], str]()
+    for metadata in metadatas:
+        own = [metadata.get(f"{KEY}score"), metadata.get(f"{KEY}relevance")]
+        for score, relevance in metadata.get(PARTS, [own]):
+            if isinstance(score, float | int) and isinstance(relevance, float | int):
+                found[float(score), float(relevance)] = str(metadata.get(f"{KEY}reading", ""))
+    return found
+
+
+def surest_decision(metadatas: Iterable[Mapping[str, Any]]) -> Decision | None:
+    """Read the decision of the highest confidence from the metadata of hits; None if there is none.
+
+    It is about these hits: of those that a step after the search has dropped, none counts. Hits of
+    several queries may have several decisions. Metadata other than `HitMetadata` may be from other
+    retrievers; they are only read if there are no `HitMetadata`, which lose their type in a file or
+    on the way to another process.
+    """
+    hits = list(metadatas)
+    ours = [metadata for metadata in hits if isinstance(metadata, HitMetadata)] or hits
+    left = hits_in(ours)
+    relevance, titles = [each for _, each in left], {*left.values()}
+    decisions = {one.reason: one for one in map(_decision_in, ours) if one is not None}.values()
+    made = (decide_on_left(one, relevance, titles) if left else one for one in decisions)
+    return max(made, key=lambda decision: decision.confidence, default=None)
+
+
+def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
+    """Read and check the decision on a hit; None if there is none, or it is damaged."""
+    keys = [name for name in DECISION_KEYS if f"{KEY}{name}" in metadata]
+    try:
+        return Decision.restore({name: metadata[f"{KEY}{name}"] for name in keys})
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -413,155 +539,6 @@ class SearchResult:
         """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
         return [result.decide(threshold, k) for result in self.results]
-
-
-def cover(
-    whole: Result, parts: Sequence[Result], asked: Sequence[str], k: int, reserved: int
-) -> Result:
-    """Answer a question by hits of all of its parts, with the confidence of the weakest one.
-
-    The hits are those of the question as one, of which some give way to the first of its parts: a
-    question that only looks like two must not lose them.
-
-    Parameters
-    ----------
-    whole : Result
-        That of the question as one.
-    parts : sequence of Result
-    asked : sequence of str
-        The parts; the reason names the weakest one if it is not answered.
-    k : int
-        Number of hits.
-    reserved : int
-        How many of the first `JUDGED` hits are those of the parts.
-    """
-    weakest = min(range(len(parts)), key=lambda at: parts[at].decision.confidence)
-    least, most = parts[weakest].decision, min(k, JUDGED)
-    hits = _covering(whole.hits, _in_turn(parts, most)[: reserved if most > 1 else 0], k)
-    hits = [replace(hit, relevance=min(hit.relevance, least.confidence)) for hit in hits]
-    decision = replace(
-        least,
-        underspecified=min(whole.decision.underspecified, least.underspecified),
-        readings=whole.decision.readings,
-        searched_as=asked[weakest] if least.action != "answer" else whole.decision.searched_as,
-    )
-    taken = replace(parts[weakest], hits=tuple(hits))
-    return replace(taken, decision=decide_again(decision, least.threshold))
-
-
-def _covering(own: Sequence[Hit], best: Sequence[Hit], k: int) -> list[Hit]:
-    """Return k different hits, the best of the parts judged in place of a question's last own."""
-    most = min(k, JUDGED)
-    head = {hit.passage.text: hit for hit in own[:most]}
-    wanted = {hit.passage.text: hit for hit in reversed(best)}
-    new = [hit for text, hit in reversed(wanted.items()) if text not in head]
-    spare = [hit for text, hit in head.items() if text not in wanted]
-    out = spare[len(spare) - max(len(head) + len(new) - most, 0) :]
-    kept = (hit for hit in head.values() if hit not in out)
-    first = dict[str, Hit]()
-    for hit in chain(kept, new, out, own[most:]):
-        first.setdefault(hit.passage.text, hit)
-    return [*first.values()][:k]
-
-
-def _in_turn(parts: Sequence[Result], k: int) -> list[Hit]:
-    """Order the hits of parts in turn, first those with which all are most likely answered."""
-    counts = [max(k // len(parts), 1)] * len(parts)
-    if len(parts) == 2:
-        first, second = parts
-        odds = {
-            most: first.confidence_at(most) * second.confidence_at(k - most) for most in range(1, k)
-        }
-        best = max(odds, key=lambda most: (odds[most], -abs(2 * most - k)), default=1)
-        counts = [best, k - best]
-    ranked = [
-        (rank >= most, rank, number, hit)
-        for number, (part, most) in enumerate(zip(parts, counts, strict=True))
-        for rank, hit in enumerate(part.hits)
-    ]
-    return [hit for *_, hit in sorted(ranked, key=lambda row: row[:3])]
-
-
-def diversify(
-    vectors: Callable[[Sequence[str]], Gaussian],
-    result: SearchResult,
-    k: int,
-    lambda_mult: float = 0.5,
-) -> SearchResult:
-    """Choose k of the hits of each query by maximal marginal relevance.
-
-    Hits without vectors, of words alone, stay in the order of their relevance.
-
-    Parameters
-    ----------
-    vectors : callable(ids) -> Gaussian
-        `Retriever.vectors` of the index, or of the snapshot if passages may be deleted meanwhile.
-    result : SearchResult
-    k : int
-    lambda_mult : float
-        As in `maximal_marginal_relevance`.
-    """
-    chosen = []
-    for one in result:
-        means = vectors(one.ids).mean if one.ids else np.zeros((0, 1), dtype=np.float32)
-        enough = max(check_k(k), JUDGED)  # confidence is in the first JUDGED hits, whatever k is
-        positions = maximal_marginal_relevance(one.scores, means, enough, lambda_mult)
-        chosen.append(one.select(positions).first(k))
-    return SearchResult(chosen)
-
-
-def maximal_marginal_relevance(
-    relevance: FloatArray, vectors: FloatArray, k: int, lambda_mult: float = 0.5
-) -> list[int]:
-    """Choose k of m candidates greedily, trading relevance off against redundancy.
-
-    The first choice is the most relevant candidate. Each further one maximises
-    ``lambda * relevance - (1 - lambda) * max cosine to those chosen`` (Carbonell and Goldstein,
-    1998).
-
-    Parameters
-    ----------
-    relevance : array, shape (m,)
-        Relevance on the scale of a cosine, such as s_hat.
-    vectors : array, shape (m, d)
-        Vectors of any length. The cosine of a zero vector with any other counts as 0.
-    k : int
-        Number of candidates to choose; if there are fewer, all are returned.
-    lambda_mult : float
-        Weight of relevance, from 0 (diversity only) to 1 (relevance only).
-
-    Returns
-    -------
-    list of int
-        Indices of the chosen candidates, in the order of choice.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If lambda_mult is not a number from 0 to 1.
-
-    Examples
-    --------
-    >>> relevance = np.float32([0.9, 0.8, 0.3])
-    >>> vectors = np.float32([[1, 0], [0.99, 0.1], [0, 1]])
-    >>> maximal_marginal_relevance(relevance, vectors, k=2, lambda_mult=0.5)
-    [0, 2]
-    """
-    check_share(lambda_mult, "lambda_mult", "a number from 0 to 1")
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit = vectors / np.maximum(lengths, np.float32(1e-30))
-    redundancy: NDArray[np.floating] = np.zeros(len(unit), dtype=np.float32)
-    left = np.ones(len(unit), dtype=bool)
-    chosen: list[int] = []
-    while left.any() and len(chosen) < k:
-        weight = lambda_mult if chosen else 1.0
-        worth = np.where(left, weight * relevance - (1 - weight) * redundancy, -np.inf)
-        best = int(worth.argmax())
-        similarity = unit @ unit[best]
-        redundancy = np.maximum(redundancy, similarity) if chosen else similarity
-        left[best] = False
-        chosen.append(best)
-    return chosen
 
 
 def _stack(rows: Sequence[FloatArray]) -> FloatArray:

@@ -16,9 +16,9 @@ from uec_rag.documents.labels import follow_labels
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import check_language
 from uec_rag.retrieval import learn, save
-from uec_rag.retrieval.fitting import FitMode, OwnFit
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
-from uec_rag.retrieval.metadata import without_findings
+from uec_rag.retrieval.hits import without_findings
+from uec_rag.retrieval.learn import FitMode, OwnFit
 from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
 from uec_rag.stores.local import LocalStore
 

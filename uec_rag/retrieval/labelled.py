@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from uec_rag.base.checks import as_list, check_k, check_texts
 from uec_rag.base.errors import warn
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.hits import Result, SearchResult
-from uec_rag.retrieval.stamp import Stamp
+from uec_rag.retrieval.policy import Stamp
 from uec_rag.stores.base import Filter, Passage, Searched
 from uec_rag.stores.source import SourceStore
 

@@ -12,7 +12,7 @@ from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion, decide_as_clear
 from uec_rag.advice.rewrites import changes_subject
 from uec_rag.base.loops import run_to_end
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import PLAUSIBLE, Decision
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Policy

@@ -19,14 +19,15 @@ from uec_rag.ensemble.convolution import make_rule
 from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.fitted import FittedIndex
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.pending import Pending, pending_on_results
-from uec_rag.retrieval.query import Diversity, Options, Query, parse_queries
+from uec_rag.retrieval.policy import Stamp
+from uec_rag.retrieval.query import Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
-from uec_rag.retrieval.stamp import Stamp
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of, parse
 from uec_rag.stores.source import SourceStore

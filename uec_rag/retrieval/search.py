@@ -22,33 +22,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
-from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.counterevidence import (
-    counterevidence,
-    is_first_meant,
-    learned_ratios,
-)
 from uec_rag.confidence.model import (
     NEAREST,
     READ,
     ConfidenceModel,
     Features,
     Probabilities,
+    counterevidence,
     features,
+    is_first_meant,
+    learned_ratios,
     shipped_model,
 )
 from uec_rag.confidence.readings import CLARIFY_FROM, Node, Outline, ambiguity
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
-from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
 from uec_rag.stores.base import Filter, Passage, Searched, Top
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
-from uec_rag.stores.local.scan import Compared
+from uec_rag.stores.local.segments import Compared
 
 _METHOD = 1
 """The version of how confidence is computed: another one voids guarantees of gates made before.
@@ -288,16 +286,20 @@ def _find_in(
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
     terms = [one for part in parts for one in part.terms]
-    counted = view.contributions(terms, top.columns) if terms else []
     profile = fitted.training_profile if method.check_familiar else None
+    copies = [*map(_copies, passages)]
+    read = [distinct[: max(k, READ)] for _, distinct in copies]
+    most = max(map(len, read))
+    columns = [top.columns[row, np.resize(of_row, most)] for row, of_row in enumerate(read)]
+    counted = view.contributions(terms, np.stack(columns)) if terms else []
     for row, (one, hits) in enumerate(zip(asked, passages, strict=True)):
-        numbers, distinct = _copies(hits)
-        read = distinct[: max(k, READ)]
+        numbers, distinct = copies[row]
         of_terms = [
-            (block, added[row][read], idf[row])
+            (block, added[row][: len(read[row])], idf[row])
             for block, (added, idf) in zip(terms, counted, strict=True)
         ]
-        words = _words_of(one, row, [hits[at] for at in read.tolist()], of_terms, view.corpus_size)
+        near_hits = [hits[at] for at in read[row].tolist()]
+        words = _words_of(one, row, near_hits, of_terms, view.corpus_size)
         unfamiliar = "", False
         if profile is not None:  # by one hit only, so that the result does not depend on k
             unfamiliar = profile.unfamiliar(one.text, hits[0].text, method.language or one.language)

@@ -13,15 +13,14 @@ import numpy as np
 import regex
 
 from uec_rag.base.counts import idf
+from uec_rag.base.records import cached_property
 from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, telling_words
-from uec_rag.base.unlocked import cached_property
-from uec_rag.confidence.counterevidence import log_likelihood_ratio
-from uec_rag.confidence.model import JUDGED, READ
+from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import LATIN, letters_in
+from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.family import Family, consonants, family_of, namesakes_of
-from uec_rag.retrieval.phrasings import Phrasing
+from uec_rag.retrieval.query import Phrasing
 from uec_rag.stores.base import Passage
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -228,6 +227,9 @@ class Words:
     @cached_property
     def unmentioned(self) -> tuple[str, ...]:
         """The names of the question, or what none of a family has, that no passage at all has."""
+        asked = self.asked  # a language without a table is taken for English, and "Vad" for a name
+        if asked.language == ENGLISH and writing_of(asked.text) == NOT_ENGLISH:
+            return ()
         some = self.names if self.family is None else {*self.family.lacking}
         return tuple(
             word

@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import as_list, check_texts, check_type, check_unicode
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian, as_matrix
-from uec_rag.base.records import Record
+from uec_rag.base.records import Record, cached_property
 from uec_rag.base.text import SOURCE_KEYS, About, first_value, with_headings
-from uec_rag.base.unlocked import cached_property
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from uec_rag.base.checks import check_type
-from uec_rag.base.unlocked import cached_property
+from uec_rag.base.records import cached_property
 from uec_rag.stores.base import (
     DEEPEST,
     DateText,

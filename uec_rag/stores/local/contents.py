@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
-from uec_rag.base.unlocked import Living, cached_property
+from uec_rag.base.records import Living, cached_property
 from uec_rag.stores import filters
 from uec_rag.stores.base import (
     Checked,
@@ -66,11 +66,11 @@ def record_of(row: int, passage: Passage) -> Record:
     return row, passage.id, sum_of(passage.id, *texts), *texts
 
 
-def passage_of(record: Record, path: Path) -> Passage:
+def passage_of(record: Record, path: Path, *, check: bool = True) -> Passage:
     """Make a passage of its columns, after checking their sum."""
     row, id_, sum_, metadata, dates, text = record
     try:
-        if sum_ != sum_of(id_, metadata, dates, text):
+        if check and sum_ != sum_of(id_, metadata, dates, text):
             raise ValueError("its checksum differs")
         if not (isinstance(id_, str) and isinstance(text, str)):
             raise TypeError("its id or its text is no text")
@@ -205,10 +205,10 @@ class Contents(Texts):
             if all(state.version >= self._gone_in for state in self.states):
                 for row in gone:  # the views that needed them are gone, too
                     self._gone.pop(row, None)
-        is_kept = not self.database.is_writing
+        is_kept, check = not self.database.is_writing, not self.database.in_memory
         for block in self.records([row for row in rows if row not in found]):
             for record in block:
-                found[record[0]] = passage = passage_of(record, path)
+                found[record[0]] = passage = passage_of(record, path, check=check)
                 if is_kept and len(passage.text) <= _LONG:
                     known[record[0]] = passage
         if len(known) > _REMEMBERED:

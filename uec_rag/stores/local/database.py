@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from uec_rag.base import __version__
 from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
-from uec_rag.base.unlocked import Living
+from uec_rag.base.records import Living
 
 _FORMAT = 2
 WAIT = 60.0

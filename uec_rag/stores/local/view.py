@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
-from uec_rag.base.unlocked import cached_property
 from uec_rag.stores.base import (
     Filter,
     Passage,
@@ -30,8 +30,16 @@ from uec_rag.stores.base import (
     copy_passage,
 )
 from uec_rag.stores.filters import matches, parse
-from uec_rag.stores.local.scan import MANY, Compared, Way, faster_way
-from uec_rag.stores.local.segments import LARGEST_PRODUCT, Part, Segment, require_finite
+from uec_rag.stores.local.segments import (
+    LARGEST_PRODUCT,
+    MANY,
+    Compared,
+    Part,
+    Segment,
+    Way,
+    faster_way,
+    require_finite,
+)
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves

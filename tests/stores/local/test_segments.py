@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.local import scan, view
+from uec_rag.stores.local import segments, view
 
 WIDTH = 8
 
@@ -22,7 +22,7 @@ def filled(means: np.ndarray, seed: int = 0) -> LocalStore:
     return store
 
 
-WAYS = (scan.Scan.by_bytes, scan.Scan.by_floats)
+WAYS = (segments.Scan.by_bytes, segments.Scan.by_floats)
 
 
 def each_way(store: LocalStore, query: Gaussian, k: int, among: object, monkeypatch) -> list:
@@ -30,7 +30,7 @@ def each_way(store: LocalStore, query: Gaussian, k: int, among: object, monkeypa
     found = []
     for most, way in ((2**40, WAYS[0]), *((0, way) for way in WAYS)):
         monkeypatch.setattr(view, "MANY", most)
-        monkeypatch.setattr(scan, "_WAYS", (way, way))
+        monkeypatch.setattr(segments, "_WAYS", (way, way))
         found.append(store.search(query, k, beta=1.0, filter=among))
     return found
 
@@ -55,7 +55,7 @@ def test_hits_scores_and_ties_are_those_of_the_vectors(
     means = kinds[rng.integers(distinct, size=count)] * np.float32(longest)
     query = Gaussian(np.float32(rng.integers(-8, 9, (3, WIDTH)) / 8), np.zeros((3, WIDTH)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "LEADING", leading)
+        patch.setattr(segments, "LEADING", leading)
         plain, *every = each_way(filled(means, seed), query, k, among, patch)
     for scanned in every:
         assert [[p.id for p in row] for row in scanned.passages] == [
@@ -81,12 +81,12 @@ def test_neither_the_way_nor_how_many_are_asked_at_once_changes_a_bit(monkeypatc
 def test_scans_go_the_faster_way_and_try_the_other_ever_more_seldom(monkeypatch):
     """The clock says that floats take twice as long for one question, and half for two."""
     now = [0.0]
-    monkeypatch.setattr(scan, "_known", {})
-    monkeypatch.setattr(scan, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(segments, "_known", {})
+    monkeypatch.setattr(segments, "perf_counter", lambda: now[0])
     for count, seconds, faster in ((1, (1.0, 2.0), 0), (2, (1.0, 0.5), 1)):
         gone = []
         for _ in range(16):
-            with scan.faster_way(count, 100, (4,)) as way:
+            with segments.faster_way(count, 100, (4,)) as way:
                 gone.append(WAYS.index(way))
                 now[0] += seconds[gone[-1]]
         others = [3, 7, 15]
@@ -96,10 +96,10 @@ def test_scans_go_the_faster_way_and_try_the_other_ever_more_seldom(monkeypatch)
 
 def test_a_way_that_was_disturbed_once_is_found_to_be_the_faster_one(monkeypatch):
     now, gone = [0.0], []
-    monkeypatch.setattr(scan, "_known", {})
-    monkeypatch.setattr(scan, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(segments, "_known", {})
+    monkeypatch.setattr(segments, "perf_counter", lambda: now[0])
     for number in range(12):
-        with scan.faster_way(1, 100, (4,)) as way:
+        with segments.faster_way(1, 100, (4,)) as way:
             gone.append(WAYS.index(way))
             now[0] += (9.0 if number == 0 else 1.0) if gone[-1] == 0 else 2.0
     assert gone == [0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0]
@@ -119,24 +119,24 @@ def test_no_similarity_is_further_off_than_its_bound(seed, width, count, longest
     queries = np.float32(rng.standard_normal((2, width)))
     exact = queries.astype(float) @ means.T.astype(float)
     for way in WAYS:
-        product, error = way(scan.Scan.from_means(means), queries)
+        product, error = way(segments.Scan.from_means(means), queries)
         assert (np.abs(product - exact) <= error[:, None]).all()
 
 
 @pytest.mark.slow
 def test_the_highest_of_each_block_and_what_was_refined_are_exact(monkeypatch):
-    monkeypatch.setattr(scan, "_WAYS", (WAYS[0], WAYS[0]))
+    monkeypatch.setattr(segments, "_WAYS", (WAYS[0], WAYS[0]))
     rng = np.random.default_rng(0)
-    means = np.float32(rng.standard_normal((scan.MANY, 32)))
+    means = np.float32(rng.standard_normal((segments.MANY, 32)))
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     queries, held = means[:2], filled(means).snapshot()
     compared, exact = held.compare([queries]), queries @ means.T
     [found] = compared.similarities
     assert 0 < compared.errors.max() < 0.02
     for row in range(2):
-        best = np.argsort(-exact[row])[: scan.LEADING]
+        best = np.argsort(-exact[row])[: segments.LEADING]
         np.testing.assert_allclose(compared.leading[0][row], exact[row, best], rtol=1e-5)
-    some = np.arange(0, scan.MANY, 1000)
+    some = np.arange(0, segments.MANY, 1000)
     assert (found[0, some] != exact[0, some]).any()
     compared.refine(0, some)
     np.testing.assert_allclose(found[0, some], exact[0, some], atol=1e-6)
