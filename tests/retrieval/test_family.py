@@ -9,7 +9,7 @@ from uec_rag import UEC, Gate, Retriever
 from uec_rag.langchain import UECGate, UECRetriever
 from uec_rag.langchain.gated import retriever_tool
 from uec_rag.questions.languages import languages, tables
-from uec_rag.retrieval.family import family_of
+from uec_rag.retrieval.family import family_of, namesakes_of
 from uec_rag.retrieval.tool import IndexView
 
 PRICES = {"bed": 420, "lamp": 60, "sofa": 640, "desk": 200, "stool": 30}
@@ -310,6 +310,156 @@ def test_only_words_that_the_whole_index_lacks_are_named(uec):
     [known] = index.search(["How long does the loan of a trumpet last?"]).decisions
     assert (told.lacking, filtered.lacking, known.lacking) == (("piano",), (), ())
     assert told.reason.startswith('No passage mentions "piano".')
+
+
+OTHERS = [*LOANS, *SHOPS, "Lunch is at noon.", "Keys are at the desk.", "Refunds take 14 days."]
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "expected"),
+    [
+        (
+            "What is the number of Ida Holt?",
+            [
+                "Ida Holt works in the bakery in Gent. Her number is 5120.",
+                "Ida Holt works in the mill in Brno. Her number is 6613.",
+            ],
+            {"bakery in Gent", "mill in Brno"},
+        ),
+        (
+            "Who runs the Swan inn?",
+            ["The Swan inn at Dover is run by Ed Lee.", "The Swan inn at Poole is run by Mia Orr."],
+            {"Dover", "Poole"},
+        ),
+        (
+            "Wann öffnet Tor 7?",
+            ["Tor 7 am Hafen öffnet um acht Uhr.", "Tor 7 am Bahnhof öffnet um zehn Uhr."],
+            {"Hafen", "Bahnhof"},
+        ),
+    ],
+)
+def test_which_of_two_of_one_name_is_asked_back(question, texts, expected):
+    index = Retriever(UEC())
+    index.add([*OTHERS, *texts])
+    decision = index.search([question])[0].decision
+    assert decision.action == "clarify"
+    assert {one.title for one in decision.readings} == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        (  # a place is named
+            "Who runs the Swan inn at Poole?",
+            ["The Swan inn at Dover is run by Ed Lee.", "The Swan inn at Poole is run by Mia Orr."],
+        ),
+        (  # another name
+            "Who runs the Swan inn?",
+            ["The Swan inn at Dover is run by Ed Lee.", "The Stag inn at Poole is run by Mia Orr."],
+        ),
+        (  # another form of what one says
+            "Wie hoch ist die Gebühr für eine Katze?",
+            ["Die Gebühr für Katzen ist 20 Euro.", "Die Gebühr für Hunde ist 90 Euro."],
+        ),
+        (  # they contradict each other
+            "What is the number of Ida Holt?",
+            ["The number of Ida Holt is 5120.", "The number of Ida Holt is 6613."],
+        ),
+        (  # one fact
+            "When does the server backup run?",
+            ["The server backup runs at two.", "Each night at two, the server backup runs."],
+        ),
+        (  # two things that it does
+            "What did Dr. Novak publish?",
+            ["Dr. Novak published a book on ice.", "Dr. Novak published a paper on snow."],
+        ),
+    ],
+)
+def test_statements_about_one_thing_and_names_with_a_place_are_not_asked_back(question, texts):
+    index = Retriever(UEC())
+    index.add([*OTHERS, *texts])
+    assert index.search([question])[0].decision.action == "answer"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [
+            "The method read opens a file and returns it.",
+            "The method read raises an error if a file is gone.",
+        ],
+        [
+            "Turn the key to start the engine.",
+            "In winter, wait a minute before you start the engine.",
+        ],
+        ["The oven needs 180 degrees for bread.", "The oven needs 20 minutes to heat up."],
+        ["Ana painted a boat at the lake in May.", "Ana painted a horse on the hill in June."],
+        ["The pool opens at six and closes at nine.", "The pool opens at seven and closes at ten."],
+    ],
+)
+def test_what_is_said_of_one_thing_makes_no_two_of_it(texts):
+    assert namesakes_of(texts) == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        (
+            "Which is dearer, the tram or the ferry?",
+            ["The tram to Ghent costs 4 euros.", "The ferry to Ghent costs 15 euros."],
+        ),
+        (
+            "Is the elm or the birch younger?",
+            ["The elm was planted in 1870.", "The birch was planted in 1955."],
+        ),
+        (
+            "Which closes later, the pool or the cinema?",
+            ["The pool closes at nine.", "The cinema closes at eleven."],
+        ),
+    ],
+)
+def test_what_compares_two_that_are_there_gets_both(question, texts):
+    index = Retriever(UEC())
+    index.add(
+        [*PEOPLE, "Lunch is at noon.", "Refunds take 14 days.", "Keys are at the desk.", *texts]
+    )
+    result = index.search([question])[0]
+    assert result.decision.code in ("answered", "uncertain")
+    assert {hit.passage.text for hit in result.hits[:2]} == {*texts}
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How do I borrow a tent?", "How do I borrow a tent?"),
+        ("How do I borrow a tent?", "FAQ\nHow do I borrow a tent?\nWho repairs a tent?"),
+        ("When is the pool cleaned?", "When is the pool cleaned? Who cleans the pool?"),
+        (
+            "How do I change the fuse?",
+            "Inside\n\nChanging the fuse ..... 4\nStoring the fuse ..... 9",
+        ),
+        ("How do I change the fuse?", "Contents\n1. Changing the fuse\n2. Storing the fuse"),
+    ],
+)
+def test_headings_and_bare_questions_are_no_answers(question, text):
+    index = Retriever(UEC())
+    index.add([*OTHERS, text])
+    assert index.search([question])[0].decision.code == "uncertain"
+
+
+@pytest.mark.parametrize(
+    ("question", "texts"),
+    [
+        ("How do I borrow a tent?", ["How do I borrow a tent?\nAsk at the desk."]),
+        ("How do I borrow a tent?", ["How do I borrow a tent?", "A tent is borrowed at the desk."]),
+        ("How do I change the fuse?", ["Changing the fuse\n1. Open the lid.\n2. Turn the fuse."]),
+        ("Which rooms have a piano?", ["Rooms with a piano\nHall A\nHall C"]),
+    ],
+)
+def test_below_a_heading_or_beside_a_question_is_an_answer(question, texts):
+    index = Retriever(UEC())
+    index.add([*OTHERS, *texts])
+    assert index.search([question])[0].decision.action == "answer"
 
 
 def test_no_word_is_named_in_a_language_whose_words_are_not_known(uec):

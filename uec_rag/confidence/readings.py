@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, takewhile
 from operator import attrgetter
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -68,6 +68,10 @@ _SITE = re.compile(
     re.IGNORECASE,
 )  # the title of a page and its site
 _TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*")  # also a number with its decimals, a date, a version
+
+# Kinds of words that belong together: numbers (n) with what they count, words of one passage alone
+# (o) with function words (l) between them, but not of two clauses, whose first are capitals.
+_RUN = re.compile("[nN][ox]?|.(?:l{0,2}o)*")
 
 
 @dataclass(frozen=True)
@@ -224,6 +228,21 @@ class Outline:
                 break
             node = below
         return node
+
+    def among(self, rows: Sequence[int]) -> Node:
+        """Return a node of some hits, of which any may be meant as well as another."""
+        return Node(self, [[row] for row in rows], [1 / len(rows)] * len(rows), 0)
+
+    def asked_in(self, name: str) -> float:
+        """Return how much of the content of the question, by rarity, a name or title says."""
+        said = zip(self.idf, self.rarity.tolist(), self.said.get(name, ()), strict=False)
+        return sum(float(rarity) for word, rarity, has in said if has and word in self.content)
+
+    def document(self, row: int) -> str:
+        """Return the title of a hit's document; "" if it has none but the name of its file."""
+        one = self.described[row]
+        key = one.source or one.document
+        return next((up.text for up in self.paths[row] if up.is_title and up.key == key), "")
 
     def section(self, rows: Sequence[int], depth: int) -> str:
         """Return the title of nearly all of the mass of some hits, else a name; "" if none."""
@@ -481,19 +500,77 @@ def ambiguity(
 
 
 def readings(node: Node) -> list[Reading]:
-    """Return the heaviest children of a node, at most four, of those of 2 % of its mass or more.
+    """Return the children of a node with the best hits, at most four, of 2 % of its mass or more.
 
-    If the question is a name that several of them share, it means one of these. There is only the
-    heaviest one if it has nearly all of the mass, or if all that is known of them are the names of
-    files that their passages do not say.
+    Those of one document are one, unless it has nearly all of the mass. If the question is a name
+    that several of them share, it means one of these; else one whose first hit has half as much of
+    the question, by idf, as any. There is only the heaviest one if it has nearly all of the mass,
+    or if all that is known of them are the names of files that their passages do not say.
     """
     if node.shares[0] > _NEARLY or not node.tells:
         return _named(node, [0])
+    node, outline = _by_document(node), node.outline
     chosen = [at for at, share in enumerate(node.shares) if share >= _OFFERED]
-    said = (2 * node.said[chosen] - 1) @ node.outline.rarity >= 0  # half of it or more
+    said = (2 * node.said[chosen] - 1) @ outline.rarity >= 0  # half of it or more
+    if np.count_nonzero(said) < 2:
+        first = [node.children[at][0] for at in chosen]
+        titles = np.array([outline.said[outline.titles[row]] for row in first])
+        has = (outline.in_text[first] | titles) @ outline.rarity
+        said = has >= has.max() / 2
     if np.count_nonzero(said) > 1:
         chosen = [at for at, of in zip(chosen, said.tolist(), strict=True) if of]
+    chosen = [0] if _names_each(node, chosen) else _without_repeated(node, chosen)
     return _named(node, chosen[:MOST_READINGS])
+
+
+def _names_each(node: Node, chosen: Sequence[int]) -> bool:
+    """Return whether each of some statements alone has a word of the question, which compares."""
+    outline, rows = node.outline, [node.children[at][0] for at in chosen]
+    is_content = np.array([word in outline.content for word in outline.idf], bool)
+    has = outline.in_text[rows] & is_content
+    alone = has & (has.sum(axis=0) == 1)
+    return (
+        len(rows) > 1
+        and bool(alone.any(axis=1).all())
+        and not any(map(outline.paths.__getitem__, rows))
+    )
+
+
+def _without_repeated(node: Node, chosen: Sequence[int]) -> list[int]:
+    """Leave out what is short, without a title, and says no more than another: one fact."""
+    outline, first = node.outline, {at: node.children[at][0] for at in chosen}
+    said = {at: stems(outline.texts[row]) for at, row in first.items()}
+    return [
+        at
+        for at, row in first.items()
+        if outline.titles[row]
+        or len(outline.texts[row].split()) > _SENTENCE
+        or not any(
+            said[at] <= said[to] and (to < at or said[at] != said[to]) for to in chosen if to != at
+        )
+    ]
+
+
+def _by_document(node: Node) -> Node:
+    """Return a node with the children of each document as one, those with the best hits first.
+
+    They are not one if a document has nearly all of the mass.
+    """
+    outline, mass, of = node.outline, node.outline.mass, dict[object, list[int]]()
+    for child in node.children:
+        about = [outline.described[row] for row in child]
+        sources = {one.source or one.document for one in about}
+        is_one = len(sources) == 1 and "" not in sources
+        of.setdefault(min(sources) if is_one else child[0], []).extend(child)
+    whole = float(mass[[*chain(*node.children)]].sum())
+    is_split = max(float(mass[rows].sum()) for rows in of.values()) < _NEARLY * whole
+    children = [
+        sorted(rows, key=mass.tolist().__getitem__, reverse=True)
+        for rows in (of.values() if is_split else node.children)
+    ]
+    children.sort(key=lambda rows: float(mass[rows[0]]), reverse=True)
+    shares = [float(mass[rows].sum()) / whole for rows in children]
+    return Node(outline, children, shares, node.depth, node.tells)
 
 
 def closest_sections(node: Node, most: int = MOST_CLOSEST) -> list[Reading]:
@@ -508,29 +585,57 @@ def closest_sections(node: Node, most: int = MOST_CLOSEST) -> list[Reading]:
 
 
 def _named(node: Node, chosen: Sequence[int]) -> list[Reading]:
-    """Make readings of some children: by their names, and the sections that alone matter."""
+    """Make readings of some children: by their names, and the sections that alone matter.
+
+    A folder gives way to the title of its first hit, if that says more of the question. A name
+    without a word of the question has its document's in front.
+    """
     outline, made = node.outline, dict[str, Reading]()
     groups, shares = [node.children[at] for at in chosen], [node.shares[at] for at in chosen]
-    paths = [outline.paths[rows[0]][: node.depth + 1] for rows in groups]
-    own = [outline.section(rows, node.depth + 1) for rows in groups]
-    own = [
-        name or "".join([last.text for last in path[-1:]])
-        for name, path in zip(own, paths, strict=True)
-    ]
-    for rows, path, name, share in zip(groups, paths, own, shares, strict=True):
+    depth = node.depth + 1
+    paths = [_common([outline.paths[row][:depth] for row in rows]) for rows in groups]
+    if len(groups) > 1 and paths.count(paths[0]) == len(paths):  # which names no part alone
+        paths = [[] for _ in groups]
+    own = [_name_of(outline, *of, depth) for of in zip(groups, paths, strict=True)]
+    documents = [outline.document(rows[0]) for rows in groups]
+    for rows, path, name, document, share in zip(
+        groups, paths, own, documents, shares, strict=True
+    ):
         alike = [p for p, one in zip(paths, own, strict=True) if _plain(one) == _plain(name)]
         apart = [
             up.text
             for at, up in enumerate(path)
             if [p[at : at + 1] for p in alike].count([up]) == 1 and len(alike) > 1
         ]
-        apart += [up.text for up in path[node.depth :] or path[-1:]]
-        above = next((up for up in apart if not _is_said(up, name)), "")
+        if name != outline.titles[rows[0]] or not outline.asked_in(name):
+            apart += [up.text for up in path[node.depth :] or path[-1:]]
+        if len({*documents}) > 1 and not outline.asked_in(name):
+            apart.append(document)
+        above = next((up for up in apart if up and not _is_said(up, name)), "")
         name = f"{shorten(above, LONGEST_LABEL // 2)}: {name}" if above else name
         title = shorten(name or _opening(outline, rows, groups)) or outline.ids[rows[0]]
-        title = f"{title} ({rows[0] + 1})" if title in made else title
-        made[title] = Reading(title, tuple([outline.ids[row] for row in rows]), share)
+        ids = tuple([outline.ids[row] for row in rows])
+        if title in made and name:  # nobody could choose between the two
+            ids, share = (*made[title].ids, *ids), made[title].probability + share
+        elif title in made:
+            title = f"{title} ({rows[0] + 1})"
+        made[title] = Reading(title, ids, share)
     return [*made.values()]
+
+
+def _common(paths: Sequence[Sequence[Name]]) -> list[Name]:
+    """Return the names with which all paths begin."""
+    levels = takewhile(lambda level: len({*level}) == 1, zip(*paths, strict=False))
+    return [level[0] for level in levels]
+
+
+def _name_of(outline: Outline, rows: Sequence[int], path: Sequence[Name], depth: int) -> str:
+    """Return the name of some hits, which are below a path; "" if they have none."""
+    if not path or (name := outline.section(rows, depth)):
+        return name if path else ""
+    name, title = path[-1].text, outline.titles[rows[0]]
+    is_wide = not path[-1].is_title or name == outline.document(rows[0])  # a folder, a document
+    return title if is_wide and outline.asked_in(title) > outline.asked_in(name) else name
 
 
 def _is_said(name: str, title: str) -> bool:
@@ -541,7 +646,8 @@ def _is_said(name: str, title: str) -> bool:
 def _opening(outline: Outline, rows: Sequence[int], groups: Sequence[Sequence[int]]) -> str:
     """Return the first words of a long passage; of a short one, those that no other has together.
 
-    A function word is none of them, but for a name such as "May".
+    A function word is none of them, but for a name such as "May". With them are those that belong
+    to them, "sales in Lund", "15 minutes".
     """
     text, without = outline.texts[rows[0]], outline.function_words
     if len(text.split()) > _SENTENCE:
@@ -552,15 +658,31 @@ def _opening(outline: Outline, rows: Sequence[int], groups: Sequence[Sequence[in
         for group in groups
         if group is not rows
     ]
-    told = list[str]()
-    for at, token in enumerate(_TOKEN.findall(text)):
-        folded = token.casefold()
-        is_name = at > 0 and token[:1].isupper()
-        if folded not in asked and (is_name or folded not in without):
-            left = [has for has in others if folded in has]
-            told += [token] if len(left) < len(others) else []
-            others = left
-    return text.rstrip(".") if others else " ".join(told) or text.rstrip(".")
+    every = [*_TOKEN.finditer(text)]
+    said, kinds = asked.union(*others), ""
+    for at, token in enumerate(every):
+        folded, before = (
+            token[0].casefold(),
+            text[every[at - 1].end() : token.start()] if at else "",
+        )
+        is_name = at > 0 and token[0][:1].isupper()
+        kind = "l" if folded in without and not is_name else "n" if folded[0].isdecimal() else ""
+        kind = kind or ("x" if folded in said else "o")
+        kinds += kind.upper() if before.strip() else kind  # the first of a clause
+    told = list[tuple[int, int]]()
+    has_name = any(
+        k in "oO" and t[0][:1].isupper() for k, t in zip(kinds[1:], every[1:], strict=True)
+    )
+    # Of what has a name of its own, values tell only if no words do.
+    for at in sorted(range(len(every)), key=lambda at: has_name and kinds[at] in "nN"):
+        folded = every[at][0].casefold()
+        left = [has for has in others if folded in has]
+        is_new = not any(begin <= at < end for begin, end in told) and kinds[at] not in "lL"
+        if is_new and folded not in asked and len(left) < len(others):
+            others, run = left, _RUN.match(kinds, at)
+            told.append((at, run.end() if run else at + 1))
+    spans = [text[every[begin].start() : every[end - 1].end()] for begin, end in sorted(told)]
+    return text.rstrip(".") if others else " ".join(spans) or text.rstrip(".")
 
 
 @lru_cache(4096)

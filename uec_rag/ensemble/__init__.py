@@ -1,6 +1,6 @@
 """Ensembles of encoders that embed each text as one Gaussian.
 
-`convolution` has the weights, `fitted` applies them, `fit` learns them; `uec` is what users have, and
+`convolution` has the weights, `fitted` applies them, `fit` learns them; `uec` is what users have,
 `save` keeps it.
 """
 

@@ -68,7 +68,7 @@ def evaluate(
     rankings = {"ensemble": result.ids} | {name: one.ids for name, one in members.items()}
     asked = np.array([decision.action == "clarify" for decision in result.decisions])
     kept = ~asked | asked.all()
-    sure = np.array([one.confidence_at(JUDGED) for one in result], dtype=np.float64)[kept]
+    sure = result.confidence.astype(np.float64)[kept]
     pairs = zip(result, wanted, strict=True)
     right = np.array([any(one.finds(ids)[:JUDGED]) for one, ids in pairs])[kept]
     return {

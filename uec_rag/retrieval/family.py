@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from itertools import chain, pairwise, repeat, zip_longest
 from typing import NamedTuple, TypeAlias
@@ -157,6 +158,70 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
         is_vague=not (found or is_other),
         resembles=forms[0] and not any(forms[1:]),
     )
+
+
+def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ...]:
+    """Find the things of one name that texts are about, by their places; () if there is only one.
+
+    Half of their words are the same in the same order. They differ in several places, of which one
+    is no number: those that differ in a value alone contradict each other.
+
+    Parameters
+    ----------
+    texts : sequence of m str
+        Different texts with the same words of the question, best first.
+    language : str
+        The code of the question's.
+
+    Examples
+    --------
+    >>> namesakes_of(["Bath in Maine has 8,000 homes.", "Bath in Ohio has 90 homes."])
+    (0, 1)
+    >>> namesakes_of(["Bath has 8,000 homes.", "Bath has 90 homes."])
+    ()
+    """
+    chosen = dict[int, tuple[_Word, ...]]()
+    for at, text in enumerate(texts):
+        line = _words(text, language) if len(text) <= _LONGEST else ()
+        if all(_are_of_two(line, other, _joints(language)) for other in chosen.values()):
+            chosen[at] = line
+    return tuple(chosen) if len(chosen) > 1 else ()
+
+
+def _are_of_two(one: Sequence[_Word], other: Sequence[_Word], joints: Collection[str]) -> bool:
+    """Return whether two statements differ in what they are about and in what they say of it."""
+    keys = [word.number or word.stem for word in one], [word.number or word.stem for word in other]
+    same, names, others, is_joined = 0, 0, 0, False
+    for kind, begin, end, start, stop in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        left, right = (
+            [at for at in range(*span) if line[at].says]
+            for line, span in ((one, (begin, end)), (other, (start, stop)))
+        )
+        if kind == "equal":
+            same += len(left)
+            is_joined &= all(word.text.casefold() in joints for word in one[begin:end])
+        elif left and right:
+            is_value = any(one[at].number for at in left) and any(other[at].number for at in right)
+            if is_value or not is_joined:  # "a book on snow" is one thing
+                names_it = _adds(one, left[0], joints) and _adds(other, right[0], joints)
+                names, others = names + (names_it and not is_value), others + 1
+            is_joined = not is_value
+    most = max(sum(word.says for word in line) for line in (one, other))
+    return names > 0 and others > 1 and same >= _ALIKE * most
+
+
+def _adds(line: Sequence[_Word], at: int, joints: Collection[str]) -> bool:
+    """Return whether a word is behind a preposition, a determiner or a comma."""
+    before = line[at - 1] if at else line[at]
+    return before.text.casefold() in joints or before.start + len(before.text) + 1 < line[at].start
+
+
+@cache
+def _joints(language: str) -> frozenset[str]:
+    """Return the words that join others to one phrase: prepositions and determiners."""
+    if not (table := tables()[language].get("follow_up")):
+        return function_words(language)
+    return frozenset(" ".join([table["determiners"], *table["prepositions"]]).split())
 
 
 def _states(

@@ -228,6 +228,8 @@ class Found:
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
             unsaid *= is_vague and not self.method.is_unlike(self.words)
+        elif several := self.words.namesakes:
+            unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(several)
         return unsaid, node
 
 
@@ -429,8 +431,9 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     """Compute P(the first hits are those that a question means, if they are near).
 
     It is 1 but of a family that the question does not tell apart, unless the first of it stands
-    out; of a first hit with another name that is like the question's; and of one without half of
-    the question's words, while nothing was learned.
+    out; of a first hit with another name that is like the question's; of one that has nothing but
+    headings or questions; and of one without half of the question's words, while nothing was
+    learned.
 
     `mu`: similarities of the different hits, best first.
     """
@@ -439,7 +442,7 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7))
         stands_out = is_first_meant(gap, resembles=family.resembles)
         is_told = is_told and stands_out and not family.operates
-    is_meant = is_told and not words.misnames(method.rarity)
+    is_meant = is_told and not words.misnames(method.rarity) and not words.are_headings
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 

@@ -19,7 +19,7 @@ from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
-from uec_rag.retrieval.family import Family, consonants
+from uec_rag.retrieval.family import Family, consonants, namesakes_of
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.stores.base import Passage
 
@@ -34,6 +34,8 @@ _NAMES_FROM = 24.0  # rarity of words that are names, "kubectx", and not such as
 _ALIKE = 4  # letters
 # The halves of a contraction, and what an apostrophe joins to a name, which are no words.
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
+_TO_PAGE = regex.compile(r"(?:\.{3}|…|\. \.)\W*+\d++\Z")  # "Fees ..... 12"
+_SENTENCE_ENDS, _ASKS = regex.compile(r"[.!](?:\s|\Z)|。"), tuple("?？؟")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
 
@@ -182,6 +184,35 @@ class Words:
             found |= words if words <= said else words & names
         return found
 
+    @property
+    def namesakes(self) -> list[int]:
+        """The places of the first hits about several things of one name, as `namesakes_of`.
+
+        They have the same words of the question: all, or its names at least, since any other may be
+        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these.
+        """
+        if self.family is not None or not self.content:
+            return []
+        of = [
+            (known & self.content.keys(), hit.about.subject)
+            for hit, (known, _) in zip(self.hits, self.known, strict=False)
+        ]
+        wanted, (own, title) = self.names or self.content.keys(), of[0]
+        if not wanted <= own or any(word.casefold() in title.casefold() for word in wanted):
+            return []
+        places = [at for at, one in enumerate(of) if one == of[0]]
+        texts = [self.hits[at].text for at in places]
+        return [places[at] for at in namesakes_of(texts, self.asked.language)]
+
+    @property
+    def are_headings(self) -> bool:
+        """Whether the first hit is a list of headings or questions, and no other has its words."""
+        first, *others = self.matched[:JUDGED]
+        asked = self.content.keys()
+        said = [len(asked & matched.keys()) for matched in others]
+        is_only = 2 * max(said, default=0) <= len(asked & first.keys())
+        return is_only and _are_headings(self.hits[0].text)
+
     @cached_property
     def _new(self) -> list[str]:
         """The content words that no passage has."""
@@ -240,6 +271,18 @@ class Words:
         total = max(sum(self.idf.get(word, 0.0) for word in said), 1e-9)
         judged = self.matched[:JUDGED]
         return [sum(self.idf.get(w, 0.0) for w in said if w in has) / total for has in judged]
+
+
+@lru_cache(4096)
+def _are_headings(text: str) -> bool:
+    """Return whether a text has questions alone, or a table of contents, perhaps below a title."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    rest = lines[1:] or lines
+    if all(line.endswith(_ASKS) for line in rest):
+        return bool(lines) and not any(map(_SENTENCE_ENDS.search, lines))
+    is_titled = len(lines) > 1 and lines[0].casefold() in ("contents", "table of contents")
+    has_text = any(line.endswith((".", ":", "!")) for line in rest)
+    return (is_titled and not has_text) or all(map(_TO_PAGE.search, rest))
 
 
 @lru_cache(512)
