@@ -104,7 +104,7 @@ WORD = "次の{}は十時に開く。"
         (WORD, "<ruby>水<rt>すい</rt>族<rt>ぞく</rt>館<rt>かん</rt></ruby>", "水族館"),
         (
             WORD,
-            "<ruby>水族<rp>(</rp><rt>すいぞく</rt><rp>)</rp></ruby><ruby>\n 館 <rt>かん</rt></ruby>",
+            "<ruby>水族<rp>(</rp><rt>すい</rt></ruby><ruby>\n 館 <rt>かん</rt></ruby>",
             "水族館",
         ),
     ],
