@@ -89,7 +89,7 @@ def test_the_address_of_a_link_is_behind_its_text(name, data, text):
 
 
 SAME_SITE = "Take {}.</p><p id='keys'>Keys."
-WORD = "次の{}は十時に開く。"
+WORD, READ_AS = "次の{}は十時に開く。", "<rp>(</rp><rt>すいぞく</rt><rp>)</rp>"
 
 
 @pytest.mark.parametrize(
