@@ -18,7 +18,7 @@ from uec_rag.base import __version__
 
 pytestmark = pytest.mark.slow
 
-FIRST_EXAMPLE = examples((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def run(*command, cwd=ROOT):
@@ -43,7 +43,7 @@ def environment(built, tmp_path_factory):
     venv.create(folder, with_pip=True)
     (wheel,) = built.glob("*.whl")
     asked = f"uec-rag[langchain] @ {wheel.as_uri()}"
-    run(folder / "bin" / "python", "-m", "pip", "install", "-q", "--no-compile", asked, cwd=folder)
+    run(folder / "bin" / "python", "-m", "pip", "install", "-q", asked, cwd=folder)
     return folder
 
 
@@ -92,18 +92,19 @@ def test_an_index_takes_the_description_and_every_link_of_it_leads_somewhere(bui
     assert all((ROOT / path).is_file() for path in found)
 
 
-def test_it_takes_400_megabytes_with_langchain_and_no_torch(environment):
+def test_it_takes_450_megabytes_with_langchain_and_no_torch(environment):
     (packages,) = environment.glob("lib/python3*/site-packages")
     installed = {distribution.name for distribution in metadata.distributions(path=[packages])}
     assert {"uec-rag", "langchain-core"} <= installed
     assert not {"torch", "torchvision", "transformers", "sentence-transformers"} & installed
     files = (path for path in packages.rglob("*") if path.is_file() and not path.is_symlink())
-    assert sum(path.stat().st_size for path in files) < 400e6
+    assert sum(path.stat().st_size for path in files) < 460e6
 
 
-def test_the_first_lines_of_the_readme_print_what_they_print(environment, tmp_path):
-    script = tmp_path / "ten_lines.py"
-    script.write_text(FIRST_EXAMPLE.code, encoding="utf-8")
-    assert_prints(
-        run(environment / "bin" / "python", script, cwd=environment), FIRST_EXAMPLE.prints
-    )
+def test_the_examples_of_the_readme_print_what_they_print(environment, tmp_path):
+    script, python = tmp_path / "example.py", environment / "bin" / "python"
+    for example in examples(README):
+        for more in re.findall(r"# pip install (.+)", example.code):
+            run(python, "-m", "pip", "install", "-q", *more.split(), cwd=environment)
+        script.write_text(example.code, encoding="utf-8")
+        assert_prints(run(python, script, cwd=environment), example.prints)

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from docs import command_line
-from tests.helpers import data_of, empty_chroma
+from tests.helpers import data_of, empty_chroma, rows_of
 from tests.markdown import PAGES, ROOT, assert_prints, examples
 from uec_rag.langchain import UECEmbeddings, UECRetriever
 
@@ -171,6 +171,66 @@ class LocalEmbeddings(Embeddings):
 
     def embed_query(self, text):
         return self._local.embed_query(text)
+
+
+def claims():
+    """The sentences of the README, and rows of its tables, without links, up to its contents."""
+    text = TEXTS["README.md"].partition("## Documentation")[0]
+    text = re.sub(r"^```.*?^```$|^\*\*Know.*|!\[.*?\]\(.*?\)", "", text, flags=re.M | re.S)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    blocks = [" ".join(one.split()) for one in re.split(r"\n\s*\n|\n(?=[-|])", text)]
+    told = [one for one in blocks if one and not one.startswith(("#", "|"))]
+    return [sentence for one in told for sentence in re.split(r"(?<=[.:]) (?=[A-Z`*])", one)]
+
+
+NO_CLAIMS = {"Output:", "On the command line:", "Tell your model to refuse."}
+
+
+def test_every_claim_of_the_readme_has_a_test_or_a_record():
+    rows = {row["claim"]: row["evidence"] for row in rows_of("claims_of_readme.csv")}
+    told = [*(claim for claim in claims() if claim not in NO_CLAIMS)]
+    assert [one for one in told if not any(claim in one for claim in rows)] == []
+    assert [claim for claim in rows if claim not in TEXTS["README.md"]] == []
+    for evidence in rows.values():
+        path, _, what = re.split("(: |::|$)", evidence, maxsplit=1)
+        assert what in (ROOT / path).read_text(encoding="utf-8"), evidence
+
+
+def table_below(name, words):
+    """The rows of the first table of a page behind some words, by their first cell."""
+    [lines] = re.findall(r"^\|.*?(?=\n\n|\Z)", TEXTS[name].partition(words)[2], re.M | re.S)[:1]
+    rows = [[*map(str.strip, line.strip("|").split("|"))] for line in lines.splitlines()]
+    return {re.sub(r"[\[`]|\].*", "", cells[0]): cells[1:] for cells in rows if cells}
+
+
+def test_the_table_of_the_readme_is_that_of_the_measurements():
+    told = table_below("README.md", "What becomes of 100 questions")
+    page = "docs/measurements/decisions.md"
+    known = table_below(page, "## Documents that no rule has seen")
+    names = ["UEC()", "with an LLM's verdicts in 42 borderline cases"]
+    names += ["cosine of the same embedding", "cross-encoder on ten hits"]
+    for name, row in zip(names, [*told.values()][2:], strict=True):
+        answered, asked, refused, open_, in_error, in_vain, unasked, wrong = map(int, known[name])
+        assert [*map(int, row)] == [
+            answered,
+            asked,
+            refused,
+            open_,
+            in_error + in_vain,
+            wrong,
+            unasked,
+        ]
+
+
+def test_the_means_of_the_readme_are_those_of_the_measurements():
+    rows = [*table_below("docs/measurements/benchmarks.md", "nDCG@10 with").values()][2:12]
+    cells = [[float(cell.strip("*")) for cell in row] for row in rows]
+    alone, words, fused, scores, ours = (
+        f"{sum(each) / 10:.3f}" for each in zip(*cells, strict=True)
+    )
+    told = f"English {ours}, embedding alone {alone}, BM25 {words}, rank fusion {fused}, relative"
+    assert told in " ".join(TEXTS["README.md"].split())
+    assert f"relative scores {scores}" in TEXTS["README.md"]
 
 
 @pytest.mark.slow

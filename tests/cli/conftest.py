@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextvars import copy_context
 from itertools import combinations
 
 import pytest
@@ -26,7 +27,8 @@ def own_cache(tmp_path_factory, monkeypatch):
 
 def call(*arguments, code=0, json_output=False):
     """Call the command line as a user does; with `json_output`, return what stdout holds."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    # In a context of its own, as of a process: a command sets variables of it.
+    result = copy_context().run(CliRunner().invoke, app, [str(one) for one in arguments])
     assert result.exit_code == code, result.output
     return json.loads(result.stdout) if json_output else result
 

@@ -13,7 +13,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from tests.helpers import bag_of_words, beside
-from tests.retrieval.test_own_fit import ASKED, TEXTS
+from tests.retrieval.test_learn import ASKED, TEXTS
 from uec_rag import UEC, Gate, Retriever, llama_index
 from uec_rag.langchain import UECGate, UECRetriever, UECVectorStore
 from uec_rag.retrieval.retriever import LOG
@@ -231,7 +231,7 @@ def test_one_failed_call_of_a_service_is_repeated_within_the_fit():
 
 ENDS = """
 import sys, threading
-from tests.retrieval.test_own_fit import TEXTS
+from tests.retrieval.test_learn import TEXTS
 from uec_rag import UEC, Retriever
 from uec_rag.encoders import load_encoder
 

@@ -1,9 +1,11 @@
 """A retriever over vector stores of others: in memory, Chroma, FAISS, Qdrant and PostgreSQL."""
 
+import json
 import re
 import warnings
 from collections import deque
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -273,6 +275,25 @@ def test_candidates_are_encoded_once(theirs, remembering, ours):
         assert over.search(QUERIES, 4).ids == ours.search(QUERIES, 4).ids
     assert {*encoders[1].texts} == {*TEXTS, *QUERIES}
     assert len(encoders[1].texts) == len(TEXTS) + 12  # passages are remembered, questions not
+
+
+KEPT = ["embeddings", "documents", "metadatas"]
+CONTENTS = {
+    LangChain: lambda store: store.store,
+    LangChainInChroma: lambda store: store.get(include=KEPT),
+    LlamaIndex: lambda store: (store.vector_store.to_dict(), store.docstore.to_dict()),
+}
+
+
+@pytest.mark.parametrize(("kind", "contents"), CONTENTS.items())
+def test_a_store_keeps_what_it_had(kind, contents):
+    theirs, written = kind(), partial(json.dumps, sort_keys=True, default=np.ndarray.tolist)
+    store = theirs.store(theirs.Member(), LONG)
+    before = written(contents(store))
+    over = theirs.over(store)
+    assert theirs.hits(over, QUERIES[0])
+    assert over.index.uec.is_fitted
+    assert written(contents(store)) == before
 
 
 @pytest.mark.parametrize("theirs", OF_LANGCHAIN, indirect=True)  # LlamaIndex's Qdrant has none yet

@@ -9,6 +9,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from tests.helpers import DATA
+from uec_rag.documents import read_folder
 
 
 def write_pdf(path, pages, password=None, outline=()):
@@ -94,3 +95,9 @@ def written(write, *given, **options):
     file = io.BytesIO()
     write(file, *given, **options)
     return file.getvalue()
+
+
+def sections_of(folder):
+    """The sections of the one document in a folder."""
+    [document] = read_folder(folder)
+    return list(document.sections)

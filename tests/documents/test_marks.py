@@ -88,20 +88,34 @@ def test_the_address_of_a_link_is_behind_its_text(name, data, text):
     assert text in text_of(name, data)
 
 
+SAME_SITE = "Take {}.</p><p id='keys'>Keys."
+WORD, READ_AS = "次の{}は十時に開く。", "<rp>(</rp><rt>すいぞく</rt><rp>)</rp>"
+
+
 @pytest.mark.parametrize(
-    "link",
+    ("page", "marked", "shown"),
     [
-        "<a href='#keys'>Form K9</a>",
-        "<a href='../k9/index.html#top'>Form K9</a>",
-        "<a href='javascript:open()'>Form K9</a>",
-        f"<a href='https://x.org/{'a' * 200}'>Form K9</a>",
-        "<a>Form K9</a>",
+        (SAME_SITE, "<a href='#keys'>Form K9</a>", "Form K9"),
+        (SAME_SITE, "<a href='../k9/index.html#top'>Form K9</a>", "Form K9"),
+        (SAME_SITE, "<a href='javascript:open()'>Form K9</a>", "Form K9"),
+        (SAME_SITE, f"<a href='https://x.org/{'a' * 200}'>Form K9</a>", "Form K9"),
+        (SAME_SITE, "<a>Form K9</a>", "Form K9"),
+        (WORD, "<ruby>水族館<rt>すいぞくかん</rt></ruby>", "水族館"),
+        (WORD, "<ruby>水<rt>すい</rt>族<rt>ぞく</rt>館<rt>かん</rt></ruby>", "水族館"),
+        (
+            WORD,
+            "<ruby>水族<rp>(</rp><rt>すい</rt></ruby><ruby>\n 館 <rt>かん</rt></ruby>",
+            "水族館",
+        ),
     ],
 )
-def test_what_leads_to_another_part_of_a_site_has_no_address(link):
-    assert text_of("a.html", f"<p>Take {link}.</p><p id='keys'>Keys.</p>").startswith(
-        "Take Form K9."
-    )
+def test_links_within_a_site_and_readings_of_characters_are_left_out(page, marked, shown):
+    text = text_of("a.html", f"<p>{page.format(marked)}</p>")
+    assert text == page.format(shown).replace("</p><p id='keys'>", "\n\n")
+    assert f"Small: {shown}," in text_of("a.html", f"{HEAD}<td>{marked}</td><td>ten</table>")
+
+
+def test_an_address_that_is_the_text_or_of_a_heading_is_left_out():
     assert text_of("a.html", "<p><a href='mailto:k@x.org'>k@x.org</a>") == "k@x.org"
     assert text_of("a.html", f"<h2><a href='{ADDRESS}'>K9</a></h2>Late.").count("(http") == 0
 
@@ -156,16 +170,3 @@ def test_an_icon_that_decorates_says_nothing(icon):
 )
 def test_what_is_crossed_out_is_marked(name, data, text):
     assert text in text_of(name, data)
-
-
-@pytest.mark.parametrize(
-    "ruby",
-    [
-        "<ruby>水族館<rt>すいぞくかん</rt></ruby>",
-        "<ruby>水<rt>すい</rt>族<rt>ぞく</rt>館<rt>かん</rt></ruby>",
-        "<ruby>水族<rp>(</rp><rt>すいぞく</rt><rp>)</rp></ruby><ruby>\n 館 <rt>かん</rt></ruby>",
-    ],
-)
-def test_a_word_is_whole_without_its_reading(ruby):
-    assert text_of("a.html", f"<p>次の{ruby}は十時に開く。</p>") == "次の水族館は十時に開く。"
-    assert "Small: 水族館," in text_of("a.html", f"{HEAD}<td>{ruby}</td><td>十時</table>")

@@ -208,3 +208,9 @@ def test_every_known_package_is_pinned_and_in_the_docs(name):
         assert len(bytes.fromhex(pinned.sha256)) == 32
     assert not package.repository or len(bytes.fromhex(package.commit)) == 20
     assert f"| `pypi:{name}` |" in (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+
+
+def test_the_default_model_has_34_megabytes():
+    package = packages._PACKAGES[packages.PACKAGED[packages.PRESETS["english"][0]]]
+    sizes = [path.stat().st_size for path in package_folder(package).iterdir()]
+    assert 34e6 < sum(sizes) < 35e6

@@ -453,7 +453,7 @@ class SourceStore(CandidateStore):
 
     @property
     def can_look_up(self) -> bool:
-        """Whether `get` finds each passage by its id."""
+        """True if `get` finds each passage by its id."""
         return self.source.get is not None
 
     @property

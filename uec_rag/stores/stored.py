@@ -33,7 +33,7 @@ Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
 
 
 class StoredVectors:
-    """What encoders made of passages, read from a store.
+    """Encoders' Gaussians of passages, made from the vectors of a store.
 
     A stored vector is that of the first encoder with vectors, or those of all of them in their
     order, as `UEC.embed` joins them; it may have any length. The first one ever is compared with

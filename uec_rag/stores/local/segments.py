@@ -121,7 +121,7 @@ _known: dict[Hashable, _Known] = {}
 
 @dataclass(eq=False)
 class _Known:
-    """How long scans of one kind took: their number, and the least seconds a product each way."""
+    """The times of scans of one kind: their number, and the least seconds a product each way."""
 
     scans: int = 0
     least: list[float] = field(default_factory=lambda: [0.0] * len(_WAYS))  # 0 is not tried yet

@@ -1,10 +1,14 @@
-"""`uec-rag demo`: tiny models quickly, the real ones once on a reduced corpus."""
+"""What `uec-rag ask` shows; `uec-rag demo`: tiny models quickly, the real ones once."""
+
+from dataclasses import replace
 
 import pytest
 
 from tests.helpers import pairs
-from uec_rag import UEC
-from uec_rag.cli.ask import QUESTIONS
+from uec_rag import UEC, Retriever
+from uec_rag.cli.ask import QUESTIONS, print_answer
+from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.readings import Reading
 
 
 @pytest.fixture
@@ -36,3 +40,23 @@ def test_the_real_models_find_names_ask_back_for_shared_ones_and_abstain_else(ru
     for answer in answers[:3]:
         first = answer["passages"][0]["metadata"]["source"]
         assert answer["question"] == f"What does {first} do?"
+
+
+LONG = [f"How a [{name}] that was found is returned to us" for name in ("lamp", "kiln")]
+
+
+@pytest.mark.parametrize(
+    ("titles", "shown"),
+    [
+        (["lamp", "kiln", "[lift]"], "clarify: Do you mean lamp, kiln or [lift]?"),
+        (LONG, f"1. {LONG[0]} 2. {LONG[1]}"),
+    ],
+)
+def test_readings_are_asked_back_in_a_sentence_or_if_long_in_a_list(capsys, titles, shown):
+    index = Retriever(UEC(["bm25"]))
+    index.add(["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
+    asked = decide_one(0.9, 0.9, tuple(Reading(title, ("1",), 0.3) for title in titles))
+    print_answer(replace(index.search(["Reset it"])[0], decision=asked))
+    told = " ".join(capsys.readouterr().out.split())
+    assert shown in told
+    assert f"clarify: {' '.join(asked.clarifying_question.split())}" in told

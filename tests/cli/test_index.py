@@ -1,4 +1,4 @@
-"""`uec-rag index` and `uec-rag ask`: from a folder of files to an answer."""
+"""`uec-rag index` and `uec-rag check`: from a folder of files to an index that answers."""
 
 import os
 import re
@@ -7,7 +7,6 @@ import shutil
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import date
 from importlib import metadata
 from pathlib import Path
@@ -17,9 +16,6 @@ import pytest
 from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
 from uec_rag import UEC, IndexCorrupted, Retriever
-from uec_rag.cli.ask import print_answer
-from uec_rag.confidence.decision import decide_one
-from uec_rag.confidence.readings import Reading
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.retrieval.files import options_of, record_options, update_files
 from uec_rag.stores.source import Source, SourceStore
@@ -380,26 +376,3 @@ def test_markdown_is_shown_as_such(run, words, tmp_path):
     shown = run("ask", tmp_path / "idx", "Send any item back").stdout
     assert "Send any item back:" in shown
     assert " • by post" in shown
-
-
-def test_readings_are_asked_back_in_one_sentence(capsys):
-    index = Retriever(UEC(["bm25"]))
-    index.add(["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
-    result = index.search(["Reset it"]).results[0]
-    readings = tuple(Reading(title, ("1",), 0.3) for title in ("lamp", "kiln", "[lift]"))
-    asked = decide_one(0.9, 0.9, readings)
-    print_answer(replace(result, decision=asked))
-    shown = capsys.readouterr().out
-    assert "clarify: Do you mean lamp, kiln or [lift]?\n" in shown
-
-
-def test_long_readings_are_a_list_as_everywhere(capsys):
-    index = Retriever(UEC(["bm25"]))
-    index.add(["Reset the lamp.", "Reset the kiln.", "Reset the lift."])
-    result = index.search(["Reset it"]).results[0]
-    titles = [f"How a [{name}] that was found is returned to us" for name in ("lamp", "kiln")]
-    asked = decide_one(0.9, 0.9, tuple(Reading(title, ("1",), 0.4) for title in titles))
-    print_answer(replace(result, decision=asked))
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"clarify: {' '.join(asked.clarifying_question.split())}" in shown
-    assert f"1. {titles[0]} 2. {titles[1]}" in shown

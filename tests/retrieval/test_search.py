@@ -137,14 +137,6 @@ def test_shown_relevance_adds_up_to_the_confidence_where_readings_take_the_place
     assert four.confidence.tolist() == pytest.approx(thirty.confidence.tolist())
 
 
-def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fitted, texts):
-    index = index_of(fitted, texts[:3], metadatas=[{"tags": ["a"]}] * 3)
-    one, other = index.search(texts[:2], 3)
-    for hit in one.passages:
-        hit.metadata["tags"].append("b")
-    assert [hit.metadata for hit in [*other.passages, *index.passages()]] == [{"tags": ["a"]}] * 6
-
-
 def test_no_questions_and_no_passages_have_results_of_their_own(fitted, full):
     for index in (full, Retriever(fitted)):
         none = index.search([])
@@ -166,23 +158,6 @@ def test_an_unfitted_ensemble_answers_what_it_finds_and_not_everything(encoders,
     assert np.mean([d.action == "answer" for d in there.decisions]) > 0.9
     assert np.mean([d.action == "answer" for d in elsewhere.decisions]) < 0.1
     assert there.in_corpus.mean() > elsewhere.in_corpus.mean() + 0.3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])
-def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
-    full, texts, threshold
-):
-    result = full.search(labelled(texts, 200, unanswerable_rate=0.3)[0], k=5)
-    again = result.decide(threshold)
-    if threshold == 0.5:
-        assert again == result.decisions
-    answered = np.array([d.action == "answer" for d in again])
-    asks = np.array([d.action == "clarify" for d in again])
-    np.testing.assert_array_equal(answered, (result.confidence > threshold) & ~asks)
-    for one, decision in zip(result, again, strict=True):
-        assert decision.readings == one.decision.readings
-        assert decision.underspecified == one.decision.underspecified
 
 
 @pytest.fixture(scope="module")

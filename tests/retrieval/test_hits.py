@@ -1,8 +1,11 @@
+"""Records of what was found: chosen, decided again, and nobody else's."""
+
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.helpers import index_of, labelled
 from uec_rag.retrieval.diversity import maximal_marginal_relevance
 
 seeds = st.integers(0, 2**32 - 1)
@@ -36,3 +39,28 @@ def test_each_choice_is_the_best_of_those_left(seed, k, lambda_mult):
 def test_a_lambda_outside_0_1_is_refused(lambda_mult):
     with pytest.raises(ValueError, match="lambda_mult: expected a number from 0 to 1"):
         maximal_marginal_relevance(*candidates(0), 3, lambda_mult)
+
+
+def test_a_hit_can_be_changed_without_changing_another_questions_or_the_store(fitted, texts):
+    index = index_of(fitted, texts[:3], metadatas=[{"tags": ["a"]}] * 3)
+    one, other = index.search(texts[:2], 3)
+    for hit in one.passages:
+        hit.metadata["tags"].append("b")
+    assert [hit.metadata for hit in [*other.passages, *index.passages()]] == [{"tags": ["a"]}] * 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.9, 1.0])
+def test_deciding_again_at_one_half_gives_the_decisions_and_higher_answers_less(
+    full, texts, threshold
+):
+    result = full.search(labelled(texts, 200, unanswerable_rate=0.3)[0], k=5)
+    again = result.decide(threshold)
+    if threshold == 0.5:
+        assert again == result.decisions
+    answered = np.array([d.action == "answer" for d in again])
+    asks = np.array([d.action == "clarify" for d in again])
+    np.testing.assert_array_equal(answered, (result.confidence > threshold) & ~asks)
+    for one, decision in zip(result, again, strict=True):
+        assert decision.readings == one.decision.readings
+        assert decision.underspecified == one.decision.underspecified

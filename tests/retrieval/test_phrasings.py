@@ -5,25 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.helpers import data_of, index_of
-from uec_rag import UEC, Retriever
+from uec_rag import Retriever
 from uec_rag.retrieval.query import LONGEST_QUERY, MAKERS, Query, phrasings
-from uec_rag.retrieval.spelling import spell
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore
 
 SHOP = data_of("shop.json")
 POLICY = "You are a careful assistant of a company. Follow its policy and answer politely. "
 UNRELATED = "Who painted the ceiling of the chapel?"
-
-
-@pytest.fixture(scope="module")
-def uec():
-    return UEC()
-
-
-@pytest.fixture(scope="module")
-def shop(uec):
-    return index_of(uec, SHOP["texts"])
 
 
 def first_texts(found):
@@ -92,67 +81,6 @@ def test_what_a_question_refers_to_is_found_in_the_rest_of_its_message(shop):
     told = f"I bought a lamp in May. {'It was a present for my mother. ' * 8}"
     [found] = shop.search([f"{told} How long is its warranty?"])
     assert (found.decision.action, found.passages[0].text) == ("answer", SHOP["texts"][2])
-
-
-def test_a_letter_that_is_missing_from_each_of_two_words_changes_little(shop):
-    found = shop.search([mistyped for _, _, mistyped in SHOP["questions"]])
-    first = [one == right for one, right in zip(first_texts(found), RIGHT, strict=True)]
-    assert sum(first) >= 9
-    assert sum(decision.action == "answer" for decision in found.decisions) >= 7
-    corrected = [decision for decision in found.decisions if decision.searched_as]
-    assert len(corrected) >= 8
-    assert all(decision.searched_as in decision.reason for decision in corrected)
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What does Repars charge for chairs?",
-        "What does `repars` do?",
-        "What is in lams/gft.txt?",
-        "What is repars_lamp?",
-        "What is lamps2 or FRE?",
-        "Wht does Repars do?",
-        "How long is the --warrnty of it?",
-    ],
-)
-def test_names_numbers_and_codes_are_not_corrected(shop, question):
-    assert shop.search([question])[0].decision.searched_as == ""
-
-
-def test_a_question_is_as_it_was_written_if_a_correction_finds_no_answer(shop):
-    [decision] = shop.search([UNRELATED]).decisions
-    assert (decision.action, decision.searched_as) == ("abstain", "")
-
-
-@pytest.mark.parametrize("word", ["card", "bank", "plane"])
-def test_a_correct_word_that_no_passage_has_is_not_corrected(uec, word):
-    texts = [f"The shop has {near}s." for near in ("cared", "blank", "place", "cart", "lane")]
-    assert index_of(uec, texts).search([f"Is there a {word} for it?"])[0].decision.searched_as == ""
-
-
-@pytest.mark.parametrize(
-    ("question", "meant"),
-    [
-        ("When is shippng fre?", "When is shipping free?"),
-        ("How long is a lmp's warrnty?", "How long is a lamp's warranty?"),
-    ],
-)
-def test_short_words_and_those_before_an_s_are_corrected(shop, question, meant):
-    assert shop.search([question])[0].decision.searched_as == meant
-
-
-def test_what_is_most_likely_meant_is_taken_and_not_what_only_shares_a_stem(uec):
-    texts = ["We compress the responses.", *["The com port is open."] * 9]
-    index = index_of(uec, [f"{text} {place}" for place, text in enumerate(texts)])
-    [found] = index.search(["How do you compess responses?"])
-    assert found.decision.searched_as == "How do you compress responses?"
-
-
-def test_without_an_encoder_that_tells_how_rare_words_are_they_are_corrected_too():
-    texts = ["The canteen serves lunch at noon.", "Parcels are returned by post."]
-    [found] = index_of(UEC(["bm25"]), texts).search(["When does the cantteen serve lunch?"])
-    assert found.passages[0].text == texts[0]
 
 
 @pytest.fixture(scope="module")
@@ -485,38 +413,3 @@ def test_a_question_with_its_reply_is_an_answer(uec):
     index = index_of(uec, [*SHOP["texts"], "How do I return a parcel? Print the label."])
     [decision] = index.search(["How do I return a parcel?"]).decisions
     assert (decision.action, decision.confidence > 0.9) == ("answer", True)
-
-
-RENTAL = [
-    "The steam engine runs on Sundays.",
-    "A sailing boat costs 40 euros an hour.",
-    "The care of the garden is in the hands of Mr Reed.",
-    "The fond of a sauce is made of bones.",
-    "The hawk show begins at noon.",
-    "Tickets for the museum are sold at the gate.",
-]
-
-
-@pytest.mark.parametrize(
-    ("question", "spelled"),
-    [
-        ("How do I carve a pumpkin?", ""),  # no "care"
-        ("Why do people fold napkins?", ""),  # no "fond"
-        ("When does the musem open?", "museum"),
-        ("Where are tickts sold?", "tickets"),
-    ],
-)
-def test_a_word_that_the_model_knows_is_no_other_word(uec, question, spelled):
-    [asked] = spell([Query.parse(question)], index_of(uec, RENTAL).store, uec.rarity)
-    assert spelled in asked.spelled
-    assert bool(asked.spelled) == bool(spelled)
-
-
-@pytest.mark.parametrize(
-    "question", ["How do I darn a hole in a soc?", "Who rescued the sailng cat?"]
-)
-def test_of_what_is_refused_nothing_is_said_in_another_spelling(uec, question):
-    [found] = index_of(uec, RENTAL).search([question])
-    assert found.decision.action == "abstain"
-    assert "searched as" not in found.decision.reason
-    assert found.decision.searched_as == ""

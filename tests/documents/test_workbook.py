@@ -1,8 +1,14 @@
-"""Several tables in one sheet or CSV."""
+"""A sheet's cells, and several tables in one sheet or CSV."""
+
+import io
+import re
+import zipfile
 
 import pytest
+from openpyxl import Workbook
 
-from tests.documents.files import write_xlsx, written
+from tests.documents.files import sections_of, write_xlsx, written
+from uec_rag.documents.document import Section
 from uec_rag.documents.readers import read_content
 
 TRAINS = [["Train", "Seats"], ["Night", 48], ["Day", 60]]
@@ -60,3 +66,14 @@ def test_a_title_belongs_to_the_table_below_it():
         *("Trains", "Train: Night, Seats: 48", "Train: Day, Seats: 60"),
         *("Ferries", "Ferry: Dawn, Cars: 12"),
     ]
+
+
+def test_cells_beyond_the_size_that_a_sheet_claims_are_read(tmp_path):
+    book, content = Workbook(), io.BytesIO()
+    book.active.append(["item", "count"])
+    book.active.append(["flour", 3])
+    book.save(content)
+    with zipfile.ZipFile(content) as saved, zipfile.ZipFile(tmp_path / "a.xlsx", "w") as claimed:
+        for name in saved.namelist():
+            claimed.writestr(name, re.sub(rb'ref="A1:B2"', b'ref="A1"', saved.read(name)))
+    assert sections_of(tmp_path) == [Section(("Sheet",), "item: flour, count: 3")]

@@ -1,0 +1,37 @@
+"""Turns about the answer before them: what it offers, and what takes that up."""
+
+import pytest
+
+from tests.helpers import rows_of
+from uec_rag.questions import answers
+
+
+@pytest.mark.parametrize("row", rows_of("about_answers.csv"), ids=lambda row: row["text"])
+def test_a_turn_asks_about_the_answer_if_it_has_nothing_but_a_form_or_a_source(row):
+    assert answers.asks_about_answer(row["text"]) is (row["expected"] == "yes")
+
+
+@pytest.mark.parametrize(
+    ("answer", "offered"),
+    [
+        ("Choose one:\n1. the kiln\n2. the lathe", ["the kiln", "the lathe"]),
+        ("There are two: (1) refunds (2) repairs", ["refunds", "repairs"]),
+        ("We have lamps, chairs and tables.", ["lamps", "chairs", "tables"]),
+        ("It is two years, or three.", []),
+        ("Closed.\n- Mondays", []),
+        ("Should I tell you anything else?", []),
+    ],
+)
+def test_what_an_answer_lists_is_offered_and_what_has_no_name_is_not(answer, offered):
+    assert answers.offers(answer) == offered
+    noted = answers.note_offers(answer)
+    assert answers.is_note(noted) is bool(offered)
+    assert answers.offers(noted) == offered
+
+
+@pytest.mark.parametrize(
+    ("reply", "accepted"),
+    [("yes please", True), ("oui, merci", True), ("no", False), ("yes, but who pays?", False)],
+)
+def test_a_reply_takes_up_an_offer_if_it_says_nothing_else(reply, accepted):
+    assert answers.accepts(reply) is accepted
