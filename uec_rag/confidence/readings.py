@@ -155,22 +155,23 @@ class Outline:
     function_words: frozenset[str] = FUNCTION_WORDS
 
     def __post_init__(self) -> None:
-        little = [word.casefold() in self.function_words for word in self.idf]
-        weight = np.where(little, _FUNCTION, 1.0) / float(np.log1p(2 * self.size + 1))
+        folded = [word.casefold() for word in self.idf]
+        little = [word in self.function_words for word in folded]
+        weight = np.where(little, _FUNCTION, 1.0) / math.log1p(2 * self.size + 1)
         self.rarity = np.array([*self.idf.values()], float) * weight
         self.content = [w for w, no in zip(self.idf, little, strict=True) if not no and w[0] != "-"]
         self.paths, self.titles = _paths(self.described)
         self.keys = [tuple(map(attrgetter("key"), path)) for path in self.paths]
         names = {name.text for path in self.paths for name in path}
         self.said = _say([*self.idf], {*names, *self.titles})
-        self.in_text = np.zeros((len(self.ids), len(self.idf)), bool)
+        has = [[word in words for word in self.idf] for words in self.words]
+        self.in_text = np.array(has, bool).reshape(len(self.ids), len(self.idf))
         in_head = np.array([self.said[title] for title in self.titles])
-        begins = [f" {word.casefold()}" for word in self.idf]
-        for row, (one, words) in enumerate(zip(self.described, self.words, strict=True)):
-            for at, word in enumerate(self.idf):
-                if word in words:
-                    self.in_text[row, at] = True
-                    in_head[row, at] |= begins[at] in one.opening
+        begins = [f" {word}" for word in folded]
+        for of_head, of_text, one in zip(in_head, has, self.described, strict=True):
+            for at, is_there in enumerate(of_text):
+                if is_there and begins[at] in one.opening:
+                    of_head[at] = True
         said = (self.in_text + 1.0 * in_head) @ self.rarity
         logits = np.asarray(self.logits, np.float64) + said
         self.mass = np.exp(logits - logits.max())
@@ -289,11 +290,12 @@ class Node:
         """
         outline = self.outline
         table = np.zeros((len(self.children), len(outline.idf)), bool)
-        for row_of_table, rows in zip(table, self.children, strict=True):
+        says = {name for name, words in outline.said.items() if words.any()}
+        for row_of_table, rows in zip(table, self.children if says else (), strict=False):
             for row in rows:
-                row_of_table |= outline.said[outline.titles[row]]
-                for name in outline.paths[row][self.depth :] or outline.paths[row][-1:]:
-                    row_of_table |= outline.said[name.text]
+                path = outline.paths[row][self.depth :] or outline.paths[row][-1:]
+                for name in says.intersection([outline.titles[row], *(one.text for one in path)]):
+                    row_of_table |= outline.said[name]
         return table
 
 
@@ -418,6 +420,9 @@ def _names_one(node: Node) -> float:
     twice as much or more (1): "the name variable" is not "Variables".
     """
     outline, asked = node.outline, frozenset[str]().union(*map(stems, node.outline.content))
+    files = {path_names(one.source)[1].replace("_", " ") for one in outline.described}
+    if not any(name and name <= asked for name in map(stems, files.union(outline.said))):
+        return 0.0
     mass: dict[tuple[bool, frozenset[str]], dict[tuple[str, ...], float]] = {}
     rows = [row for child in node.children for row in child]
     for row in rows:

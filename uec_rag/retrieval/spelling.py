@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import compress
 from math import prod
 from typing import cast
@@ -22,6 +23,7 @@ from uec_rag.stores.local import View
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
 _SPELLABLE = regex.compile(r"(?<![\w./@\\:`\"'’“«-])\p{L}{3,24}(?![\w/@\\`\"”»-]|\.\w|['’](?!s\b))")
+_DIGIT = regex.compile(r"\d")
 _MOST_SPELLED = 8  # words of a question that are looked up in other spellings
 _TITLE = 3  # words that say something, of a text that may be a title in capitals
 _LIKELY = 0.1  # probability above which another word is tried
@@ -65,12 +67,13 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
         counts: list[int] = view.counts_of(np.array([*keys], dtype=np.uint64)).tolist()
         return counts
 
-    text, known = query.text, FUNCTION_WORDS | function_words(query.language)
-    words = telling_words(_SPELLABLE.findall(text), known)
+    text, words = query.text, telling_words(_SPELLABLE.findall(query.text), _known(query.language))
     labels = lexical.words_by_key(words)
     unknown = {
         word for word, there in zip(labels.values(), count(labels), strict=True) if not there
     }
+    if not unknown and not _DIGIT.search(text):  # as of dates
+        return query
     if unknown:
         is_english = query.language == ENGLISH
         unknown -= names_in(text, words, english=is_english) | {*filter(is_abbreviation, words)}
@@ -88,6 +91,11 @@ def _spell(query: Query, view: View, rarity: Rarity | None) -> Query:
     if spelled == text:
         return query
     return replace(query, spelled=spelled, likely=prod(found[word][1] for word in nearest))
+
+
+@cache
+def _known(language: str) -> frozenset[str]:
+    return FUNCTION_WORDS | function_words(language)
 
 
 def _is_known(word: str, rarity: Rarity) -> bool:
