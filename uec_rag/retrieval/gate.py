@@ -28,7 +28,7 @@ GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
 
 
-class Gated(Searchable, Protocol):
+class GatedIndex(Searchable, Protocol):
     """An index whose searches a gate decides: `uec_rag.Retriever`."""
 
     def with_gate(self, gate: Gate | None) -> Self:
@@ -214,7 +214,7 @@ class Gate(Policy):
         return with_guarantee(made, searched, advisor, most)
 
     def search(
-        self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
+        self, retriever: GatedIndex, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Search, decide, and in doubt ask the advisor.
 
