@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, Unpack, cast
 
 import numpy as np
 
-from uec_rag.advice.ask import Advisor, ask_advisor, ask_rewriter
+from uec_rag.advice.advisor import Advisor, ask_advisor, ask_rewriter
 from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
@@ -59,7 +59,7 @@ class Gate(Policy):
     guarantee : Guarantee or None
         The limit on wrong answers that `from_labels` found the thresholds for.
     advisor : callable, decision model or None
-        Reads ten passages once per borderline question; see `uec_rag.advice.ask.Advisor`. It
+        Reads ten passages once per borderline question; see `uec_rag.advice.advisor.Advisor`. It
         is not saved. It is taken at its word, whatever the confidence: if it says "answer", true or
         a probability above 0.5, the question is answered from its hits; if "clarify", the user is
         asked which of its options, or of the readings, is meant; else its rewrite is searched for,
