@@ -23,7 +23,7 @@ from uec_rag.cli.console import (
     print_text,
     say,
 )
-from uec_rag.documents.labels import find_labels, read_questions
+from uec_rag.documents.question_tables import find_labels, read_questions
 
 
 def gate(
