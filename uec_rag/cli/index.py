@@ -89,7 +89,7 @@ def index(
 
         LocalStore(to, read_only=True).close()  # one of another version is not replaced
     if update:
-        from uec_rag.retrieval.files import update_files
+        from uec_rag.retrieval.updates import update_files
 
         retriever = open_index(to)
         changes, found, encoded = update_files(retriever, folder)
@@ -122,7 +122,7 @@ def _make(
 ) -> tuple[Retriever, Folder]:
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.files import add_saved, list_made_with, record_options, replace_files
+    from uec_rag.retrieval.updates import add_saved, list_made_with, record_options, replace_files
 
     is_saved_index = is_index(folder)
     if is_saved_index:
@@ -151,7 +151,7 @@ def _make(
 
 def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:
     """Raise ValueError if an index is made from another one with options that do not apply."""
-    from uec_rag.retrieval.files import options_of
+    from uec_rag.retrieval.updates import options_of
 
     if options:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in options)

@@ -34,9 +34,9 @@ from uec_rag.ensemble.convolution import (
     corpus_evidence,
     standardise,
 )
+from uec_rag.ensemble.ensemble_file import shipped_fit
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
-from uec_rag.ensemble.save import shipped_fit
-from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.fit_posterior import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
 

@@ -35,8 +35,8 @@ from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders.base import PROBES, Encoded, Encoder, TermEncoder
 from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.ensemble_file import fit_of_twin
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.save import fit_of_twin
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
