@@ -376,19 +376,19 @@ def advised_thresholds(
     alone = min(searched.threshold(max_wrong=max_wrong).threshold, 1.0)
     gate = replace(gate, doubt=(DOUBT[0], max(DOUBT[1], alone)))
     shown, score = [*searched.result], np.full(len(opinions), -np.inf)
-    for row, (result, said) in enumerate(zip(searched.result, opinions, strict=True)):
-        known = replace(result.decision, confidence=float(searched.confidence[row]))
-        made, is_asked = known, gate.is_doubted(known)
+    for row, (result, opinion) in enumerate(zip(searched.result, opinions, strict=True)):
+        decision = replace(result.decision, confidence=float(searched.confidence[row]))
+        made, is_asked = decision, gate.is_doubted(decision)
         if is_asked:
-            made, shown[row] = apply_opinion(known, said), result.with_first(said.passage)
-        declines = is_asked and said.contains is not None and made.action == "abstain"
+            made, shown[row] = apply_opinion(decision, opinion), result.with_first(opinion.passage)
+        declines = is_asked and opinion.contains is not None and made.action == "abstain"
         if made.action != "clarify" and not declines:
-            score[row] = known.confidence
-    found = [again.get(row, one) for row, one in enumerate(searched.result)]
-    sure = np.full(len(found), -np.inf)
-    for row, one in again.items():
-        sure[row] = one.confidence_at(gate.k)
-    is_harmful = ~searched.are_right(found) & (sure > gate.rewritten)
+            score[row] = decision.confidence
+    results = [again.get(row, result) for row, result in enumerate(searched.result)]
+    sure = np.full(len(results), -np.inf)
+    for row, result in again.items():
+        sure[row] = result.confidence_at(gate.k)
+    is_harmful = ~searched.are_right(results) & (sure > gate.rewritten)
     sure = np.minimum(sure, searched.confidence)
     harm = np.where(searched.are_right(shown), -np.inf, score)
     harm = np.maximum(harm, np.where(is_harmful, sure, -np.inf))

@@ -158,8 +158,8 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
 
     def check() -> None:
         if not allowed:
-            said = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
-            raise HTTPException(403, said)
+            hint = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
+            raise HTTPException(403, hint)
 
     routes = APIRouter(dependencies=[Depends(check)])
 
@@ -187,8 +187,8 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
             headings = questions_to_ask(index)
             questions = [*asked.questions, *headings[:_TRIED]]
             return [
-                {"question": one.query, "confidence": one.decision.confidence}
-                for one in questions_to_label(index, questions, asked.most)
+                {"question": result.query, "confidence": result.decision.confidence}
+                for result in questions_to_label(index, questions, asked.most)
             ]
 
         return await alone(chosen)
