@@ -164,12 +164,13 @@ class Gate(Policy):
             Ids of the passages that answer each query; empty if none does, or if the query does not
             say which of several answers it asks for.
         max_wrong : float, optional
-            Largest share of all questions that get a wrong answer, in (0, 1); 0.1 by default. A
-            question that gets a clarifying question gets no answer.
+            Largest share of all questions that get a wrong answer, in (0, 1); 0.1 by default; alpha
+            of conformal risk control. A question that gets a clarifying question gets no answer.
         max_risk : float, optional
-            Instead of `max_wrong`: largest share of wrong answers among those given, in (0, 1).
+            Instead of `max_wrong`: largest share of wrong answers among those given, in (0, 1);
+            alpha of Learn then Test.
         certainty : float
-            Probability with which `max_risk` is kept, in (0, 1).
+            Probability with which `max_risk` is kept, in (0, 1): 1 - delta.
         advisor : callable, optional
             The advisor of the gate, which is asked about each of these queries. The guarantee is
             that of the gate as it runs, with the advisor's errors, rewrites and failures. Not
