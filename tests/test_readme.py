@@ -56,7 +56,7 @@ def test_every_path_that_those_who_change_the_package_are_told_is_there(name):
 
 
 CODE = re.compile(r"(?<!`)`([A-Za-z_][\w.]*)(?:\([^`\n]*\))?`(?!`)")
-OTHERS = {*data_of("names_of_others.json")}  # of LangChain, LlamaIndex and Qdrant
+OTHERS = {*data_of("names_of_others.json")}  # of LangChain, LlamaIndex, MAPIE and Qdrant
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from uec_rag.base import __version__
 
 if TYPE_CHECKING:
-    from uec_rag.advice.ask import Advice
+    from uec_rag.advice.advisor import Advice
     from uec_rag.base.errors import (
         EncoderFailed,
         FingerprintMismatch,
@@ -38,7 +38,7 @@ __all__ = [
 # Imported on first use: `import uec_rag` stays instant and pulls in no framework.
 _HOME = {
     "UEC": "uec_rag.ensemble",
-    "Advice": "uec_rag.advice.ask",
+    "Advice": "uec_rag.advice.advisor",
     "Gate": "uec_rag.retrieval",
     "Gaussian": "uec_rag.base.gaussian",
     "Retriever": "uec_rag.retrieval",

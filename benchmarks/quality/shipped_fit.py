@@ -23,7 +23,7 @@ from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders import Encoder
 from uec_rag.encoders.base import LEAST_SAME, Role, probe
 from uec_rag.encoders.packages import PRESETS
-from uec_rag.ensemble.save import PROBED, SHIPPED_FITS, save_ensemble
+from uec_rag.ensemble.ensemble_file import PROBED, SHIPPED_FITS, save_ensemble
 
 FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
 

@@ -11,7 +11,7 @@ from tests.contract.test_over import IDS, LONG, METADATAS, TEXTS
 from tests.helpers import Remembering, bag_of_words, index_of, pairs
 from uec_rag import UEC, langchain, llama_index
 from uec_rag.encoders.base import PROBES
-from uec_rag.ensemble.save import PROBED, SHIPPED_FITS, fit_of_twin, read_fit
+from uec_rag.ensemble.ensemble_file import PROBED, SHIPPED_FITS, fit_of_twin, read_fit
 
 LISTED = [
     test_over.LangChain,

@@ -11,8 +11,8 @@ from uec_rag.encoders import Lexical
 from uec_rag.encoders.lexical import RULES
 from uec_rag.encoders.packages import PRESETS
 from uec_rag.ensemble.convolution import Rule
+from uec_rag.ensemble.ensemble_file import SHIPPED_FITS, read_fit, shipped_fit
 from uec_rag.ensemble.fitted import FitOptions, Fitted
-from uec_rag.ensemble.save import SHIPPED_FITS, read_fit, shipped_fit
 
 TEXTS = [
     "Refunds are paid within 14 days of the return reaching our warehouse.",

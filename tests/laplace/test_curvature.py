@@ -11,7 +11,7 @@ from benchmarks.fit import laplace_torch_curvature
 from uec_rag.encoders import Encoded
 from uec_rag.laplace import curvature
 from uec_rag.laplace.curvature import Layer, accumulate, distinct
-from uec_rag.laplace.fit import candidates
+from uec_rag.laplace.fit_posterior import candidates
 from uec_rag.laplace.pairs import LabelledPairs
 
 N, M, D = 48, 5, 4

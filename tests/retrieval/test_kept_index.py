@@ -16,7 +16,7 @@ import pytest
 from tests.helpers import pairs
 from tests.markdown import ROOT
 from uec_rag import UEC, Gate, Retriever
-from uec_rag.retrieval.files import (
+from uec_rag.retrieval.updates import (
     list_made_with,
     options_of,
     record_options,

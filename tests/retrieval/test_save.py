@@ -21,11 +21,11 @@ from tests.helpers import (
 )
 from uec_rag import UEC, FingerprintMismatch, IndexCorrupted, Retriever, __version__
 from uec_rag.base.files import DATABASE
-from uec_rag.ensemble import save as ensemble_save
+from uec_rag.ensemble import ensemble_file
 from uec_rag.retrieval import Gate
 from uec_rag.retrieval import save as index_save
-from uec_rag.retrieval.files import update_files
 from uec_rag.retrieval.save import check_index
+from uec_rag.retrieval.updates import update_files
 from uec_rag.stores import LocalStore
 from uec_rag.stores.local.database import Database
 
@@ -230,7 +230,7 @@ def test_an_ensemble_that_was_replaced_while_it_was_read_is_read_again(
 
         return replaced_first
 
-    monkeypatch.setattr(ensemble_save, "read_ensemble", meanwhile(ensemble_save.read_ensemble))
+    monkeypatch.setattr(ensemble_file, "read_ensemble", meanwhile(ensemble_file.read_ensemble))
     monkeypatch.setattr(index_save, "read_fit", meanwhile(index_save.read_fit))
     read(reader, path)
     assert saved

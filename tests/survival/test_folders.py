@@ -20,7 +20,7 @@ from tests.helpers import (
 from tests.survival.in_a_child import FORKED, run_all
 from tests.survival.scale import report, times
 from uec_rag import IndexCorrupted, Retriever
-from uec_rag.ensemble.save import unpack as unpack_ensemble
+from uec_rag.ensemble.ensemble_file import unpack as unpack_ensemble
 
 pytestmark = FORKED
 

@@ -21,8 +21,7 @@ from tests.survival import in_a_child
 from tests.survival.in_a_child import fork, kill, last_of
 from tests.survival.scale import report, times
 from uec_rag import Gaussian, Retriever
-from uec_rag.cli import app
-from uec_rag.cli import index as cli_index
+from uec_rag.cli import app, make_index
 from uec_rag.documents import passages_of
 from uec_rag.documents.folder import list_files
 from uec_rag.stores import LocalStore, Passage
@@ -276,7 +275,7 @@ def test_updates_that_are_killed_are_finished_by_the_next(fitted, tmp_path, monk
         app(["index", str(folder), "--out", str(path), "--update"], standalone_mode=False)
 
     monkeypatch.setattr(Retriever, "load", lambda *_, **__: loading(path, fitted))
-    monkeypatch.setattr(cli_index, "say", lambda said: None)
+    monkeypatch.setattr(make_index, "say", lambda said: None)
     index = Retriever(fitted)
     sources = ("gone.md", "stays.md")  # an update of a folder without any of the files is refused
     index.add(["badero"] * 2, metadatas=[{"source": s, "file_sha256": "ab"} for s in sources])

@@ -7,7 +7,7 @@ import typer
 
 from uec_rag.base import __version__
 from uec_rag.base.progress import IN_LINES
-from uec_rag.cli import ask, index, labels, serve
+from uec_rag.cli import ask_index, make_index, serve, use_labels
 from uec_rag.cli.console import ENCODERS, readable_errors, take_help
 
 app = typer.Typer(
@@ -22,8 +22,9 @@ app = typer.Typer(
 
 
 for command in (
-    *(ask.demo, index.index, ask.ask, labels.gate, labels.questions, index.check),
-    *(serve.serve, serve.explore, serve.mcp, labels.evaluate),
+    *(ask_index.demo, make_index.index, ask_index.ask),
+    *(use_labels.gate, use_labels.questions, make_index.check),
+    *(serve.serve, serve.explore, serve.mcp, use_labels.evaluate),
 ):
     app.command(help=take_help(command))(readable_errors(command))
 

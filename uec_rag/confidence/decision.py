@@ -333,20 +333,20 @@ def decide_one(
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
     if lacking and code in ("uncertain", "no_answer"):
-        values = TRANSLATIONS[language]["comma"].join(_quoted(one, language) for one in lacking)
+        values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in lacking)
         reason = sentence("absent", language, values=values)
     if closest and _names_closest(action, code, readings):
-        titles = TRANSLATIONS[language]["comma"].join(one.title for one in closest)
+        titles = TRANSLATIONS[language]["comma"].join(reading.title for reading in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:
         reason = _searched(reason, searched_as, language)
-    told: dict[str, Any] = {"code": code, "language": language, "closest": closest}
-    told |= {"lacking": lacking, "searched_as": searched_as, "caveat": caveat}
-    told["clarify_from"] = clarify_from
+    details: dict[str, Any] = {"code": code, "language": language, "closest": closest}
+    details |= {"lacking": lacking, "searched_as": searched_as, "caveat": caveat}
+    details["clarify_from"] = clarify_from
     if caveat and asks:
         reason = sentence("note", language, reason=reason, note=caveat)
     numbers = (confidence, in_corpus, underspecified, threshold)
-    decision = Decision(action, reason, readings, *numbers, **told)
+    decision = Decision(action, reason, readings, *numbers, **details)
     return with_note(decision, unfamiliar) if unfamiliar else decision
 
 

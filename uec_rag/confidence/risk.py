@@ -2,7 +2,8 @@
 
 `conformal_threshold` limits wrong answers as a share of all questions, on average over random
 calibration sets, and needs about a hundred labels. `risk_threshold` limits them as a share of the
-answers, with a given certainty, and needs several hundred.
+answers, with a given certainty, and needs several hundred. In the literature, the share is the
+risk, its limit alpha, and the share of questions that are answered the coverage.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Guarantee(Record):
     threshold : float
         Answer if confidence is above this; infinity means never.
     risk : float
-        Largest share of wrong answers: of those given, or of all questions if `delta` is None.
+        Largest share of wrong answers (alpha): of those given, or of all questions if `delta` is
+        None.
     delta : float or None
         The share is kept with probability 1 - delta over random calibration sets, including those
         that lead to no answers at all. If None, it is kept on average over them.
@@ -150,7 +152,8 @@ def risk_threshold(
     correct : array_like of bool, shape (n,)
         Whether each query is answered by its hits.
     risk : float
-        Largest share of wrong answers among those given, in (0, 1).
+        Largest share of wrong answers among those given, in (0, 1): the paper's alpha, and 1 -
+        `target_level` of MAPIE's `BinaryClassificationController` for "precision".
     delta : float
         Probability with which the guarantee may fail, in (0, 1), over random calibration sets,
         including those that lead to no answers at all.
@@ -248,7 +251,8 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     harmful : array_like of bool, shape (n,)
         Whether a question would be harmful above the threshold.
     share : float
-        Largest share of all questions that are harmful and above the threshold, in (0, 1).
+        Largest share of all questions that are harmful and above the threshold, in (0, 1): the
+        paper's alpha.
 
     Returns
     -------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from uec_rag.documents.text import shown_of_role, tidy_lines
+from uec_rag.documents.plain_text import shown_of_role, tidy_lines
 
 _BLOCK_OF_CODE = r"^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
 # Code, which stays, and beside it: statements, to the line that closes their bracket or to a blank

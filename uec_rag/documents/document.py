@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
-from uec_rag.documents.text import has_words, plain, split_text
+from uec_rag.documents.plain_text import has_words, plain, split_text
 from uec_rag.stores.base import Passage
 
 _MOST_ABOVE = 6  # headings before the last one

@@ -25,8 +25,8 @@ from uec_rag.base.errors import NotRegularError, missing_extra, warn
 from uec_rag.base.files import is_saved, open_regular
 from uec_rag.base.progress import progress_bar
 from uec_rag.documents.document import Document, cut
+from uec_rag.documents.plain_text import plain
 from uec_rag.documents.readers import LIBRARIES, READERS, SIGNS, read_content
-from uec_rag.documents.text import plain
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

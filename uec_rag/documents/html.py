@@ -16,8 +16,8 @@ from markdownify import MarkdownConverter
 
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
 from uec_rag.documents.notes import move_notes
+from uec_rag.documents.plain_text import decode, fenced, has_words, linked, tidy_lines, to_integer
 from uec_rag.documents.shown import HEADINGS, write_shown
-from uec_rag.documents.text import decode, fenced, has_words, linked, tidy_lines, to_integer
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A[\s\ufeff]*---\n.*?\n---\n", re.DOTALL)  # of site generators

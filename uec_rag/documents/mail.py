@@ -17,7 +17,7 @@ from typing import Any
 
 from uec_rag.documents.document import Block, Content, Heading, Page, deeper
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.text import decode
+from uec_rag.documents.plain_text import decode
 
 _MOST_PARTS = 200  # of a message, which may nest
 _STUB = 0.5  # of the words of HTML: a text with fewer only says that there is HTML

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from uec_rag.base.text import ATTRIBUTES
 from uec_rag.documents.dialects import with_notes_below, without_mdx, without_myst
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
-from uec_rag.documents.text import raised
+from uec_rag.documents.plain_text import raised
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

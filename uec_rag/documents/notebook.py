@@ -12,7 +12,7 @@ from typing import Any
 
 from uec_rag.documents.document import Block, Content, Page
 from uec_rag.documents.markdown import read_markdown
-from uec_rag.documents.text import fenced
+from uec_rag.documents.plain_text import fenced
 
 _LONGEST = 4_000  # characters of an output in plain text
 _LARGEST = 200_000  # characters of one in HTML

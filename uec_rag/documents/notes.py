@@ -7,8 +7,8 @@ from urllib.parse import unquote
 
 from bs4 import Tag
 
+from uec_rag.documents.plain_text import has_words
 from uec_rag.documents.shown import HEADINGS, join_written, write
-from uec_rag.documents.text import has_words
 
 _LONGEST_MARK, _LONGEST_RAISED, _LONGEST_NOTE = 5, 12, 5_000  # characters
 _REFERENCE, _BACK = re.compile("noteref|footnote"), re.compile("back")  # in attributes

@@ -8,7 +8,7 @@ from string import ascii_lowercase
 from typing import NamedTuple
 
 from uec_rag.documents.archive import Element, W
-from uec_rag.documents.text import to_integer
+from uec_rag.documents.plain_text import to_integer
 
 _ROMAN = {
     "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90,

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from uec_rag.documents.archive import replaced, unzip
 from uec_rag.documents.document import Content, Heading, Page, deeper
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.text import decode
+from uec_rag.documents.plain_text import decode
 
 _SECONDS = 60  # that a conversion takes at most
 _MEMORY = "1G"  # of its heap

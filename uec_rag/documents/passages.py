@@ -10,9 +10,9 @@ import regex
 
 from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS
 from uec_rag.documents.document import Document, Section
+from uec_rag.documents.plain_text import has_words, split_text
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.documents.readers import READERS
-from uec_rag.documents.text import has_words, split_text
 from uec_rag.stores.base import Passage
 
 CHUNK_SIZE = 800
@@ -64,7 +64,7 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         above it ("faq.md#returns/how-long"), and "-2" for the second passage of that name; without
         a heading, or below the title alone, it is "source#0", "source#1", ..., or "source#page-3".
         In an update of an index, a text keeps its id, and another text in its place gets another
-        (`uec_rag.retrieval.files.with_ids_of`). The metadata are "source", "title" (the heading,
+        (`uec_rag.retrieval.updates.with_ids_of`). The metadata are "source", "title" (the heading,
         else the page, the title of the document or the source) and, if they are known,
         "document_title" and "page".
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any
 
 from uec_rag.documents.document import Block, Content, Heading, Page
-from uec_rag.documents.text import has_words, plain, raised
+from uec_rag.documents.plain_text import has_words, plain, raised
 
 _HYPHEN = "\ufffe"  # what PDFium puts in place of a hyphen and the end of the line
 _SOFT = "\uffff"  # the same for a sign that programs write only where they part a word

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import PurePath
 
 from uec_rag.documents.document import Content, Page, table_of, tables_of
-from uec_rag.documents.text import decode
+from uec_rag.documents.plain_text import decode
 
 _SEPARATORS = "\t;|,"  # the first of those that fit equally well; a comma is often one in a number
 _SEPARATOR = re.compile(r'"?sep=(.)"?\n', re.IGNORECASE)

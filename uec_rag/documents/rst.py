@@ -15,7 +15,7 @@ from docutils.parsers.rst.languages import en
 
 from uec_rag.documents.document import Content, Page
 from uec_rag.documents.html import html_blocks
-from uec_rag.documents.text import shown_of_role
+from uec_rag.documents.plain_text import shown_of_role
 
 _ROLE = re.compile(r":([a-zA-Z][\w:+.-]*):`")
 _DIRECTIVE = re.compile(r"^\s*\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?([\w:.+-]+)[ \t]?::", re.MULTILINE)

@@ -12,7 +12,7 @@ from bs4.element import NavigableString, PageElement
 
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.numbering import write_number
-from uec_rag.documents.text import has_words, raised, struck, to_integer
+from uec_rag.documents.plain_text import has_words, raised, struck, to_integer
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 OWN_NUMBER = "\ue002"

@@ -11,7 +11,7 @@ from uec_rag.documents.archive import A, R, choose_alternatives, parse_xml, unzi
 from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of
 from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
-from uec_rag.documents.text import linked, raised, struck
+from uec_rag.documents.plain_text import linked, raised, struck
 
 _DRAWINGS = ("{*}chart", "{*}relIds")
 _PICTURE = "{http://schemas.openxmlformats.org/presentationml/2006/main}pic"

@@ -25,8 +25,8 @@ from uec_rag.documents.drawings import drawn_text
 from uec_rag.documents.formulas import linear
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.numbering import Numbering, value_of
+from uec_rag.documents.plain_text import has_words
 from uec_rag.documents.shown import OWN_NUMBER
-from uec_rag.documents.text import has_words
 
 _BODIES = {f"{W}{name}" for name in ("document", "footnotes", "endnotes", "hdr", "ftr")}
 _AROUND = (f"{W}hdr", f"{W}ftr")

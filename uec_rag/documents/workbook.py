@@ -14,7 +14,7 @@ from zipfile import ZipFile
 from uec_rag.documents.archive import replaced, unzip
 from uec_rag.documents.document import MOST_CELLS, Block, Content, Heading, Page, tables_of
 from uec_rag.documents.number_formats import show
-from uec_rag.documents.text import linked, struck
+from uec_rag.documents.plain_text import linked, struck
 
 # Of a sheet's XML, whose names may have a prefix.
 _FORMULA = re.compile(

@@ -261,20 +261,20 @@ def load_model(
             source, revision=at, trust_remote_code=False, local_files_only=is_local
         )
     except (OSError, ValueError, KeyError) as error:
-        said = f"it contains no model that sentence-transformers can load: {error}"
+        cause = f"it contains no model that sentence-transformers can load: {error}"
         if "trust_remote_code" in str(error):
-            said = (
+            cause = (
                 f"{error}\nCode shipped with a model is never run: if you trust it, pass the model "
                 "loaded as SentenceTransformer(..., trust_remote_code=True)"
             )
         elif not folder.is_dir():
-            said = (
+            cause = (
                 "it is not a local folder, and there is no such model on the hub or the hub is "
                 "unreachable. Check the spelling, the network (HF_ENDPOINT for a mirror, HF_TOKEN "
                 "for a private model), or give the path of a downloaded model, or a model from "
                 "the package index: 'arctic-embed-s' or 'multilingual-e5-small'"
             )
-        raise OSError(f"cannot load encoder {name!r}: {said}") from error
+        raise OSError(f"cannot load encoder {name!r}: {cause}") from error
     kind = saved_config(source).get("model_type")
     if kind in OTHER_MODELS:
         raise TypeError(OTHER_MODEL.format(kind, OTHER_MODELS[kind]))

@@ -34,9 +34,9 @@ from uec_rag.ensemble.convolution import (
     corpus_evidence,
     standardise,
 )
+from uec_rag.ensemble.ensemble_file import shipped_fit
 from uec_rag.ensemble.fitted import FitOptions, FitReport, Fitted, TrainingProfile
-from uec_rag.ensemble.save import shipped_fit
-from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.fit_posterior import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
 
@@ -103,23 +103,23 @@ def _fit(
     asked = made.asked_by(fitted)
     if fitted.rule.name == "adaptive" and len(encoders) > 1:
         strange = list[FitCorpus]()
-        if not are_generated and len({isinstance(one, Lexical) for one in encoders}) > 1:
+        if not are_generated and len({isinstance(encoder, Lexical) for encoder in encoders}) > 1:
             strange = _encode_pseudo_languages(encoders, fitted, texts, seed)
         lines = fitted.slopes, fitted.intercepts
         evidence = fit_evidence_weights(asked, *lines, seed=seed, others=strange)
         if are_generated:
-            says_less = [_FEWER_WORDS * isinstance(one, Lexical) for one in encoders]
+            says_less = [_FEWER_WORDS * isinstance(encoder, Lexical) for encoder in encoders]
             prior = np.add(evidence.prior, says_less)
             evidence = replace(evidence, prior=tuple(prior.tolist()))
         fitted = replace(fitted, rule=replace(fitted.rule, evidence=evidence))
     _log.info("uec_rag: fitting: the weights of the models are fitted; confidence is left.")
     bar.update()
-    known = shipped_fit(encoders, unfitted)
+    preset = shipped_fit(encoders, unfitted)
     views = made.asked_by(fitted).views(fitted, seed)
-    if known is not None and known.confidence_model is not None:
-        temperature = known.confidence_model.temperature * fitted.slope / known.slope
-        level = level_of(known.confidence_model, made.asked_by(known).views(known, seed))
-        model = replace(known.confidence_model, temperature=temperature)
+    if preset is not None and preset.confidence_model is not None:
+        temperature = preset.confidence_model.temperature * fitted.slope / preset.slope
+        level = level_of(preset.confidence_model, made.asked_by(preset).views(preset, seed))
+        model = replace(preset.confidence_model, temperature=temperature)
         model = with_level(model, views, *level)
     else:
         model = shipped_model("words" if any(part.terms for part in made.queries) else "fitted")
@@ -394,7 +394,7 @@ def _choose_hidden(answers: Sequence[Set[int]], most: int) -> Set[int]:
 
 
 def fit_evidence_weights(
-    own: FitCorpus,
+    fit_corpus: FitCorpus,
     slopes: Sequence[float],
     intercepts: Sequence[float],
     *,
@@ -411,7 +411,7 @@ def fit_evidence_weights(
 
     Parameters
     ----------
-    own : FitCorpus
+    fit_corpus : FitCorpus
         The fit queries and passages; a few hundred queries are enough.
     slopes, intercepts
         As in `corpus_evidence`.
@@ -423,10 +423,10 @@ def fit_evidence_weights(
     from scipy.optimize import minimize
 
     drawn, encoders = [], len(slopes)
-    for corpus in (own, *others):
+    for corpus in (fit_corpus, *others):
         size = corpus.similarities[0].shape[1]
         views = partial(corpus_views, corpus.relevant, size)
-        for view in views(seed=seed) if corpus is own else views(sizes=(size,)):
+        for view in views(seed=seed) if corpus is fit_corpus else views(sizes=(size,)):
             cut = np.stack([view.cut(values) for values in corpus.similarities])
             seen = corpus_evidence([*cut], slopes, intercepts)
             drawn.append((cut, seen, view.relevant))

@@ -110,7 +110,7 @@ class UEC:
         self.fitted = Fitted(tuple(names), settings, rule)
         self._warned = False
         if isinstance(encoders, str):
-            from uec_rag.ensemble.save import shipped_fit
+            from uec_rag.ensemble.ensemble_file import shipped_fit
 
             self.fitted = shipped_fit(self.encoders, self.fitted) or self.fitted
 
@@ -305,7 +305,7 @@ class UEC:
     @property
     def fingerprint(self) -> str:
         """The hash of all that stored vectors depend on: models, revisions, space and posterior."""
-        from uec_rag.ensemble.save import fingerprint
+        from uec_rag.ensemble.ensemble_file import fingerprint
 
         return fingerprint(self.encoders, self.fitted)
 
@@ -317,7 +317,7 @@ class UEC:
         FileExistsError
             If `path` is a file.
         """
-        from uec_rag.ensemble.save import save_ensemble
+        from uec_rag.ensemble.ensemble_file import save_ensemble
 
         save_ensemble(as_path(path), self.encoders, self.fitted)
 
@@ -355,7 +355,7 @@ class UEC:
             If an encoder cannot be loaded by name and is not in `encoders`, or may not be fetched
             without `trust`.
         """
-        from uec_rag.ensemble.save import read_ensemble
+        from uec_rag.ensemble.ensemble_file import read_ensemble
 
         own = {} if encoders is None else encoders
         members, fitted = read_ensemble(as_path(path), own, trust=trust)

@@ -62,15 +62,15 @@ def evaluate(
             "0 with relevant_ids."
         )
     view.uec, depth = view.uec.with_cache(), max(k, _DEPTH)
-    result = view.search(queries, depth)
-    relevant = [one.merge_copies(ids) for one, ids in zip(result, wanted, strict=True)]
+    results = view.search(queries, depth)
+    relevant = [result.merge_copies(ids) for result, ids in zip(results, wanted, strict=True)]
     members = search_by_each_member(view, queries, depth)
-    rankings = {"ensemble": result.ids} | {name: one.ids for name, one in members.items()}
-    asked = np.array([decision.action == "clarify" for decision in result.decisions])
+    rankings = {"ensemble": results.ids} | {name: member.ids for name, member in members.items()}
+    asked = np.array([decision.action == "clarify" for decision in results.decisions])
     kept = ~asked | asked.all()
-    sure = result.confidence.astype(np.float64)[kept]
-    pairs = zip(result, wanted, strict=True)
-    right = np.array([any(one.finds(ids)[:JUDGED]) for one, ids in pairs])[kept]
+    sure = results.confidence.astype(np.float64)[kept]
+    pairs = zip(results, wanted, strict=True)
+    right = np.array([any(result.finds(ids)[:JUDGED]) for result, ids in pairs])[kept]
     return {
         "facts": {
             "questions": len(queries),

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.text import WORD
 from uec_rag.confidence.risk import interval_of, reliability
-from uec_rag.documents.text import decode
+from uec_rag.documents.plain_text import decode
 
 _NAMES = {
     "question": "question query user_input input messages",

@@ -28,7 +28,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.vectorstores import VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validator
 
-from uec_rag.advice.ask import PROMPT, Advisor, ask_model
+from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
 from uec_rag.base.loops import either, from_this_loop

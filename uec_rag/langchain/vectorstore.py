@@ -489,9 +489,11 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
                 f"which there is from_store), got {type(theirs).__name__}."
             )
         source = source_of(theirs, max(check_k(candidates, "candidates"), check_k(k)))
-        own = getattr(theirs, "embeddings", None)
+        store_embedding = getattr(theirs, "embeddings", None)
         framework.refuse_unknown(kwargs, cls, cls.over)
-        made = framework.index_over(source, embedding, own, theirs, vectors, words=words, fit=fit)
+        made = framework.index_over(
+            source, embedding, store_embedding, theirs, vectors, words=words, fit=fit
+        )
         return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)._with_usual_filter()
 
     @classmethod

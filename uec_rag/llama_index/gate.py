@@ -29,7 +29,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, BeforeValidator, field_serializer
 
-from uec_rag.advice.ask import PROMPT, Advisor, ask_model
+from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type, quote
 from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision

@@ -341,9 +341,11 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
             )
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
         source = _source_of(theirs, count)
-        own = getattr(theirs, "_embed_model", None)
+        index_embedding = getattr(theirs, "_embed_model", None)
         framework.refuse_unknown(kwargs, cls.over, UECRetriever, BaseRetriever)
-        index = framework.index_over(source, embedding, own, below, vectors, words=words, fit=fit)
+        index = framework.index_over(
+            source, embedding, index_embedding, below, vectors, words=words, fit=fit
+        )
         made = cls(index, similarity_top_k, **kwargs)
         index.usual_filter = made._usual_filter()
         return made
@@ -388,8 +390,8 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
     kind = type(store).__name__
     is_first = partial(is_own, store, BasePydanticVectorStore)
 
-    def ask(question: QueryType, own: MetadataFilters | None, most: int) -> list[Passage]:
-        retriever = theirs.as_retriever(similarity_top_k=most, filters=own)
+    def ask(question: QueryType, filters: MetadataFilters | None, most: int) -> list[Passage]:
+        retriever = theirs.as_retriever(similarity_top_k=most, filters=filters)
         try:
             return _passages(retriever, question, awaited_first=is_first("query", "aquery"))
         except ValidationError:  # of a node without a text

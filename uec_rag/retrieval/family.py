@@ -108,7 +108,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
         return None
     short = [text if len(text) <= _LONGEST else "" for text in texts]
     lines = [*map(_words, short, repeat(language))]
-    bags = [frozenset([one.stem for one in line]) for line in lines]
+    bags = [frozenset([word.stem for word in line]) for line in lines]
     most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
     alike = [len(bags[0] & bag) >= _ALIKE * of for bag, of in zip(bags, most, strict=True)]
     members = tuple([at for at, is_one in enumerate(alike) if is_one])
@@ -117,45 +117,45 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     phrases = _phrases(language)
     # In "if it does not fit", nothing excludes.
     asks = phrases["conditions"].split(question, 1)[0] if phrases else ""
-    found = [*phrases["phrases"].finditer(asks, overlapped=True)] if phrases else []
+    operators = [*phrases["phrases"].finditer(asks, overlapped=True)] if phrases else []
     whole = question
     if phrases:  # of "which plant", the family may be some
         question = phrases["wh"].sub(lambda of: " " * len(of[0]), question)
     counts = Counter([stem for at in members for stem in bags[at]])
-    every = [one for at in members for one in lines[at]]
-    said = _words(question, language)
-    spans = [one.span() for one in found]
+    every = [word for at in members for word in lines[at]]
+    words = _words(question, language)
+    spans = [match.span() for match in operators]
     few = range(1, max(1, len(members) // 4) + 1)
     is_named, is_other, names_other, lacking = False, False, False, list[_Word]()
-    for one in said:
-        if one.number:
-            if _is_bound(one, found, every):
+    for word in words:
+        if word.number:
+            if _is_bound(word, operators, every):
                 continue
-            is_there = any(_is_same(one, other) for other in every if other.number)
+            is_there = any(_is_same(word, other) for other in every if other.number)
             is_named |= is_there
-        elif one.says and not any(begin <= one.start < end for begin, end in spans):
-            is_there = counts[one.stem] > 0
-            replaces = counts[one.before] in (0, *few) and _takes_a_place(one, said, every)
-            is_named |= counts[one.stem] in few
+        elif word.says and not any(begin <= word.start < end for begin, end in spans):
+            is_there = counts[word.stem] > 0
+            replaces = counts[word.before] in (0, *few) and _takes_a_place(word, words, every)
+            is_named |= counts[word.stem] in few
             is_other |= replaces
-            names_other |= replaces and counts[one.stem] in few
+            names_other |= replaces and counts[word.stem] in few
         else:
             continue
         if not is_there:
-            lacking.append(one)
-            beside = [other for other in every if one.follows == other.follows != ""]
-            is_other |= bool(one.number) or len([o for o in beside if counts[o.stem] in few]) > 1
-    kinds = {one.stem for one in _words(whole, language)} if found else set[str]()
-    stating = [at for at in members if found and _states(lines[at], said, spans, kinds)]
+            lacking.append(word)
+            beside = [other for other in every if word.follows == other.follows != ""]
+            is_other |= bool(word.number) or len([o for o in beside if counts[o.stem] in few]) > 1
+    kinds = {word.stem for word in _words(whole, language)} if operators else set[str]()
+    stating = [at for at in members if operators and _states(lines[at], words, spans, kinds)]
     is_named |= stating[:1] == [0] and len(stating) in few
-    if not names_other and (is_named or not (lacking or found)):
+    if not names_other and (is_named or not (lacking or operators)):
         return None
-    forms = [any(_may_be_form(one, lines[at]) for one in lacking) for at in members]
+    forms = [any(_may_be_form(word, lines[at]) for word in lacking) for at in members]
     return Family(
-        _in_order(said, {at: lines[at] for at in members}) if found else members,
-        tuple([one.text for one in lacking]),
-        operates=bool(found) or names_other,
-        is_vague=not (found or is_other),
+        _in_order(words, {at: lines[at] for at in members}) if operators else members,
+        tuple([word.text for word in lacking]),
+        operates=bool(operators) or names_other,
+        is_vague=not (operators or is_other),
         resembles=forms[0] and not any(forms[1:]),
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, Unpack, cast
 
 import numpy as np
 
-from uec_rag.advice.ask import Advisor, ask_advisor, ask_rewriter
+from uec_rag.advice.advisor import Advisor, ask_advisor, ask_rewriter
 from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.base.checks import check_share, check_type
 from uec_rag.base.loops import run_to_end
@@ -28,7 +28,7 @@ GATE_FILE = "gate.json"
 """The file name of the gate in an index's folder, which decides for every user of the index."""
 
 
-class Gated(Searchable, Protocol):
+class GatedIndex(Searchable, Protocol):
     """An index whose searches a gate decides: `uec_rag.Retriever`."""
 
     def with_gate(self, gate: Gate | None) -> Self:
@@ -59,7 +59,7 @@ class Gate(Policy):
     guarantee : Guarantee or None
         The limit on wrong answers that `from_labels` found the thresholds for.
     advisor : callable, decision model or None
-        Reads ten passages once per borderline question; see `uec_rag.advice.ask.Advisor`. It
+        Reads ten passages once per borderline question; see `uec_rag.advice.advisor.Advisor`. It
         is not saved. It is taken at its word, whatever the confidence: if it says "answer", true or
         a probability above 0.5, the question is answered from its hits; if "clarify", the user is
         asked which of its options, or of the readings, is meant; else its rewrite is searched for,
@@ -164,12 +164,13 @@ class Gate(Policy):
             Ids of the passages that answer each query; empty if none does, or if the query does not
             say which of several answers it asks for.
         max_wrong : float, optional
-            Largest share of all questions that get a wrong answer, in (0, 1); 0.1 by default. A
-            question that gets a clarifying question gets no answer.
+            Largest share of all questions that get a wrong answer, in (0, 1); 0.1 by default; alpha
+            of conformal risk control. A question that gets a clarifying question gets no answer.
         max_risk : float, optional
-            Instead of `max_wrong`: largest share of wrong answers among those given, in (0, 1).
+            Instead of `max_wrong`: largest share of wrong answers among those given, in (0, 1);
+            alpha of Learn then Test.
         certainty : float
-            Probability with which `max_risk` is kept, in (0, 1).
+            Probability with which `max_risk` is kept, in (0, 1): 1 - delta.
         advisor : callable, optional
             The advisor of the gate, which is asked about each of these queries. The guarantee is
             that of the gate as it runs, with the advisor's errors, rewrites and failures. Not
@@ -214,7 +215,7 @@ class Gate(Policy):
         return with_guarantee(made, searched, advisor, most)
 
     def search(
-        self, retriever: Gated, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
+        self, retriever: GatedIndex, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
     ) -> SearchResult:
         """Search, decide, and in doubt ask the advisor.
 
@@ -376,19 +377,19 @@ def advised_thresholds(
     alone = min(searched.threshold(max_wrong=max_wrong).threshold, 1.0)
     gate = replace(gate, doubt=(DOUBT[0], max(DOUBT[1], alone)))
     shown, score = [*searched.result], np.full(len(opinions), -np.inf)
-    for row, (result, said) in enumerate(zip(searched.result, opinions, strict=True)):
-        known = replace(result.decision, confidence=float(searched.confidence[row]))
-        made, is_asked = known, gate.is_doubted(known)
+    for row, (result, opinion) in enumerate(zip(searched.result, opinions, strict=True)):
+        decision = replace(result.decision, confidence=float(searched.confidence[row]))
+        made, is_asked = decision, gate.is_doubted(decision)
         if is_asked:
-            made, shown[row] = apply_opinion(known, said), result.with_first(said.passage)
-        declines = is_asked and said.contains is not None and made.action == "abstain"
+            made, shown[row] = apply_opinion(decision, opinion), result.with_first(opinion.passage)
+        declines = is_asked and opinion.contains is not None and made.action == "abstain"
         if made.action != "clarify" and not declines:
-            score[row] = known.confidence
-    found = [again.get(row, one) for row, one in enumerate(searched.result)]
-    sure = np.full(len(found), -np.inf)
-    for row, one in again.items():
-        sure[row] = one.confidence_at(gate.k)
-    is_harmful = ~searched.are_right(found) & (sure > gate.rewritten)
+            score[row] = decision.confidence
+    results = [again.get(row, result) for row, result in enumerate(searched.result)]
+    sure = np.full(len(results), -np.inf)
+    for row, result in again.items():
+        sure[row] = result.confidence_at(gate.k)
+    is_harmful = ~searched.are_right(results) & (sure > gate.rewritten)
     sure = np.minimum(sure, searched.confidence)
     harm = np.where(searched.are_right(shown), -np.inf, score)
     harm = np.maximum(harm, np.where(is_harmful, sure, -np.inf))

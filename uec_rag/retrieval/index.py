@@ -12,7 +12,7 @@ from uec_rag.base.checks import as_list, check_text, check_type
 from uec_rag.base.errors import FingerprintMismatch, NoDirection
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian
-from uec_rag.documents.labels import follow_labels
+from uec_rag.documents.question_tables import follow_labels
 from uec_rag.ensemble.uec import UEC
 from uec_rag.questions.languages import check_language
 from uec_rag.retrieval import learn, save

@@ -35,8 +35,8 @@ from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.encoders.base import PROBES, Encoded, Encoder, TermEncoder
 from uec_rag.ensemble.convolution import blocks
+from uec_rag.ensemble.ensemble_file import fit_of_twin
 from uec_rag.ensemble.fitted import Fitted
-from uec_rag.ensemble.save import fit_of_twin
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
@@ -125,9 +125,9 @@ def fit_without_labels(
         )
     sources, models = _made_of(uec)
     # Of a store, which knows no questions yet, some passages have to be read: it is asked last.
-    for known in sorted(_KNOWN, key=lambda one: one.store is not None):
-        if known.models == models and known.questions == pairs:
-            fitted.fitted = known.fitted
+    for candidate in sorted(_KNOWN, key=lambda candidate: candidate.store is not None):
+        if candidate.models == models and candidate.questions == pairs:
+            fitted.fitted = candidate.fitted
             return fitted
     if not dense or not _are_plain(dense, pairs[0][1]) or not uec.fitted.is_direct:
         raise NoFit(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from uec_rag.advice.ask import ask_advisor, ask_rewriter
+from uec_rag.advice.advisor import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion, decide_as_clear
 from uec_rag.advice.rewrites import changes_subject

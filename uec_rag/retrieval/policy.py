@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from uec_rag.advice.ask import Advisor
+from uec_rag.advice.advisor import Advisor
 from uec_rag.advice.decision_models import decision_model
 from uec_rag.advice.log import AdviceLog
 from uec_rag.advice.opinion import SHOWN

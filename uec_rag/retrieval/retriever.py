@@ -20,7 +20,7 @@ from uec_rag.questions.languages import ENGLISH, check_language
 from uec_rag.retrieval import save
 from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.fitted import FittedIndex
+from uec_rag.retrieval.fitted_index import FittedIndex
 from uec_rag.retrieval.gate import Gate
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.pending import Pending, pending_on_results

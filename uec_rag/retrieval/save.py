@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
 from uec_rag.encoders.base import TermEncoder
-from uec_rag.ensemble.save import SavedEnsemble, fingerprint, read_fit
+from uec_rag.ensemble.ensemble_file import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import Searched

@@ -26,7 +26,7 @@ from uec_rag.evaluation.labels import (
 )
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.tool import answer_record
-from uec_rag.server import messages
+from uec_rag.server import schemas
 from uec_rag.server.access import protections
 from uec_rag.server.metrics import read_metrics
 from uec_rag.stores.candidates import CandidateStore
@@ -92,7 +92,7 @@ def create_app(
         lifespan=lifespan,
         generate_unique_id_function=lambda route: route.name,  # operation ids: `ask`, `label`
         dependencies=[Depends(HTTPBearer(auto_error=False))] if token else [],
-        exception_handlers=messages.HANDLERS,
+        exception_handlers=schemas.HANDLERS,
         middleware=protections(token, names, origins, open_paths, probes=["/healthz"]),
     )
     app.include_router(read_routes(index, write=write))
@@ -109,10 +109,10 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
     routes = APIRouter()
 
     @routes.post("/ask")
-    async def ask(question: messages.Question) -> Json:
+    async def ask(question: schemas.Question) -> Json:
         """Find passages, and decide whether they answer the question."""
         given = question.filter, question.history, question.within, question.tenant
-        options = await asyncio.to_thread(messages.options, *given)
+        options = await asyncio.to_thread(schemas.options, *given)
         options["history"] = [options["history"]]
         [result] = await index.asearch([question.question], question.k, **options)
         return answer_record(result)
@@ -158,8 +158,8 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
 
     def check() -> None:
         if not allowed:
-            said = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
-            raise HTTPException(403, said)
+            hint = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
+            raise HTTPException(403, hint)
 
     routes = APIRouter(dependencies=[Depends(check)])
 
@@ -169,7 +169,7 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
         return {question: sorted(ids) for question, ids in index.labels.items()}
 
     @routes.post("/labels", status_code=201)
-    async def label(new: messages.Label) -> dict[str, int]:
+    async def label(new: schemas.Label) -> dict[str, int]:
         """Label a question for the next gate, in place of what it had."""
         await alone(lambda: index.label(new.question, new.relevant_ids))
         return {"relevant_ids": len(new.relevant_ids)}
@@ -180,26 +180,26 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
         await alone(lambda: index.label(question, None))
 
     @routes.post("/questions")
-    async def teaching(asked: messages.Asked) -> list[dict[str, Any]]:
+    async def teaching(asked: schemas.Asked) -> list[dict[str, Any]]:
         """List the questions without a label that a label would teach most."""
 
         def chosen() -> list[dict[str, Any]]:
             headings = questions_to_ask(index)
             questions = [*asked.questions, *headings[:_TRIED]]
             return [
-                {"question": one.query, "confidence": one.decision.confidence}
-                for one in questions_to_label(index, questions, asked.most)
+                {"question": result.query, "confidence": result.decision.confidence}
+                for result in questions_to_label(index, questions, asked.most)
             ]
 
         return await alone(chosen)
 
     @routes.post("/report")
-    async def report(given: messages.Hits) -> Json:
+    async def report(given: schemas.Hits) -> Json:
         """Search the labelled questions: what each threshold would answer, what a gate could."""
         return await alone(lambda: gate_report(search_labels(index, k=given.k)))
 
     @routes.post("/gate", status_code=201)
-    async def new_gate(given: messages.Guarantee) -> Json:
+    async def new_gate(given: schemas.Guarantee) -> Json:
         """Save the gate with a guarantee for these questions; it decides from then on."""
         if (given.max_wrong is None) == (given.max_risk is None):
             raise HTTPException(422, "max_wrong, max_risk: expected one of them.")

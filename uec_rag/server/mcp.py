@@ -26,7 +26,7 @@ from uec_rag.retrieval.tool import (
     tool_reply,
     what_to_do,
 )
-from uec_rag.server import messages
+from uec_rag.server import schemas
 from uec_rag.stores.base import Filter, Passage
 
 _LONGEST = 8_000  # characters of a passage in the answer of a search
@@ -39,7 +39,7 @@ _NOTES = ToolAnnotations(
 )
 
 Asking = Annotated[
-    messages.Text,
+    schemas.Text,
     Field(
         description="A whole question that can stand alone: name what 'it' or 'there' means in the "
         "conversation, or give the turns before it as `history`."
@@ -47,14 +47,14 @@ Asking = Annotated[
 ]
 # Plain types: some clients and models take no others.
 _STRINGS = {"type": "array", "items": {"type": "string"}}
-History = Annotated[messages.History, WithJsonSchema({**_STRINGS, "description": messages.HISTORY})]
+History = Annotated[schemas.History, WithJsonSchema({**_STRINGS, "description": schemas.HISTORY})]
 Chosen = Annotated[
-    messages.Chosen, WithJsonSchema({"type": "string", "description": messages.CHOSEN})
+    schemas.Chosen, WithJsonSchema({"type": "string", "description": schemas.CHOSEN})
 ]
 Ids = Annotated[
     list[str],
     Field(min_length=1, max_length=20, description="Ids of a search."),
-    BeforeValidator(messages.as_list),
+    BeforeValidator(schemas.as_list),
 ]
 Start = Annotated[int, Field(ge=0, description="Where to go on, as an earlier reply said.")]
 
@@ -74,10 +74,10 @@ class _Server(FastMCP):
             if not isinstance(cause, Exception):
                 raise
             if isinstance(cause, ValidationError):
-                raise ToolError(messages.describe_invalid(cause.errors())) from None
-            status, detail = messages.describe_error(cause)
+                raise ToolError(schemas.describe_invalid(cause.errors())) from None
+            status, detail = schemas.describe_error(cause)
             if status != 422:
-                messages.log.error("a request failed: %s", type(cause).__name__, exc_info=cause)
+                schemas.log.error("a request failed: %s", type(cause).__name__, exc_info=cause)
             raise ToolError(detail) from None
 
 
@@ -99,13 +99,13 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
     @tool(title="Search", description=TOOL_DESCRIPTION + _QUOTED)
     async def search(
         question: Asking,
-        k: messages.K = messages.DEFAULT_K,
-        filter: messages.Conditions = {},  # noqa: B006
+        k: schemas.K = schemas.DEFAULT_K,
+        filter: schemas.Conditions = {},  # noqa: B006
         history: History = [],  # noqa: B006
         within: Chosen = "",
     ) -> CallToolResult:
         def work() -> Result:
-            return view.search(question, k, **messages.options(filter, history, within))
+            return view.search(question, k, **schemas.options(filter, history, within))
 
         return _answer(await asyncio.to_thread(work))
 

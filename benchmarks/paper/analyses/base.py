@@ -17,7 +17,7 @@ from benchmarks.paper.tasks import Retrieval
 from uec_rag.base.gaussian import FloatArray, Gaussian
 from uec_rag.encoders import Encoded, Encoder, Role
 from uec_rag.ensemble import UEC
-from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.fit_posterior import fit_posterior
 from uec_rag.laplace.pairs import Pairs, check_pairs
 from uec_rag.laplace.posterior import Posterior
 

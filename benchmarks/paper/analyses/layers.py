@@ -24,7 +24,7 @@ from benchmarks.paper.results import Json, markdown, paper_rows
 from benchmarks.paper.systems import NotApplicable
 from uec_rag.base.gaussian import PROBIT
 from uec_rag.encoders import Encoder, SentenceTransformerEncoder, load_encoder
-from uec_rag.laplace.fit import first_as_good
+from uec_rag.laplace.fit_posterior import first_as_good
 from uec_rag.laplace.likelihood import (
     bernoulli_map,
     fitting_intercept,

@@ -17,7 +17,7 @@ from tests.helpers import database_of, python, rows_of
 from tests.markdown import ROOT
 from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.retrieval.files import options_of, record_options, update_files
+from uec_rag.retrieval.updates import options_of, record_options, update_files
 from uec_rag.stores.source import Source, SourceStore
 
 

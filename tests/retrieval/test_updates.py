@@ -5,7 +5,7 @@ import pytest
 from tests.helpers import bag_of_words
 from uec_rag import UEC, Retriever
 from uec_rag.documents.document import Document, Section
-from uec_rag.retrieval.files import changes_since, replace_files
+from uec_rag.retrieval.updates import changes_since, replace_files
 
 
 def document(source, *texts):

@@ -296,9 +296,9 @@ class FittedIndex(Index):
         """
         check_type(uec, UEC | None, "uec", "a UEC or None")
         home = save.open_home(as_path(path), read_only=read_only)
-        own = uec or partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
+        ensemble = uec or partial(save.load_ensemble, home, encoders=encoders or {}, trust=trust)
         try:
-            retriever = save.read_whole(home, partial(cls._open, home, own, store))
+            retriever = save.read_whole(home, partial(cls._open, home, ensemble, store))
         except BaseException:
             home.close()
             raise

@@ -23,7 +23,7 @@ from uec_rag.cli.console import (
     print_text,
     say,
 )
-from uec_rag.documents.labels import find_labels, read_questions
+from uec_rag.documents.question_tables import find_labels, read_questions
 
 
 def gate(
@@ -164,22 +164,22 @@ def evaluate(
 
     retriever = open_index(index)
     labels = find_labels(asked, retriever.passages(), questions.name)
-    found = measure(retriever, labels, k=k)
+    measures = measure(retriever, labels, k=k)
     if log:
-        found["advisors"] = {path.name: describe_log(path, labels) for path in log}
+        measures["advisors"] = {path.name: describe_log(path, labels) for path in log}
     if json:
-        print_json(six_digits(found))
+        print_json(six_digits(measures))
         return
-    facts, calibrated = found["facts"], found["confidence"]
+    facts, calibrated = measures["facts"], measures["confidence"]
     print_text(f"{index.absolute().name}, uec-rag {__version__}: {questions.name}")
     print_text(
         f"{facts['questions']} questions, {facts['answerable']} with an answer, "
         f"{facts['passages']} passages, {facts['k']} hits each. ±: half of a 95% interval."
     )
     table = Table("ranking", box=None, pad_edge=False)
-    for metric in found["systems"]["ensemble"]:
+    for metric in measures["systems"]["ensemble"]:
         table.add_column(metric, overflow="fold", justify="right")
-    for name, metrics in found["systems"].items():
+    for name, metrics in measures["systems"].items():
         table.add_row(plain(name), *map(_mean, metrics.values()))
     out.print(table)
     print_text(
@@ -188,7 +188,7 @@ def evaluate(
         f"That is without the {facts['asked_back']} questions that are asked back."
     )
     if log:
-        print_advisors(found["advisors"])
+        print_advisors(measures["advisors"])
 
 
 def measure_logs(

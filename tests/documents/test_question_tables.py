@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.helpers import rows_of
-from uec_rag.documents.labels import find_labels, read_questions
+from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.stores.base import Passage
 
 

@@ -124,8 +124,8 @@ def demo(passages: Annotated[int, typer.Option(min=100)] = 600, json: Json = Fal
     """
     from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.files import replace_files
     from uec_rag.retrieval.tool import answer_record
+    from uec_rag.retrieval.updates import replace_files
 
     say("Three questions name a function, two a name that many share, one is about France.")
     retriever = Retriever(build_ensemble(None))

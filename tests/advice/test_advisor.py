@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers import data_of
 from uec_rag import Advice
-from uec_rag.advice.ask import ask_advisor, prompt, read_reply
+from uec_rag.advice.advisor import ask_advisor, prompt, read_reply
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import Opinion
 from uec_rag.base.loops import run_to_end

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
-from uec_rag.documents.text import split_text
+from uec_rag.documents.plain_text import split_text
 
 TEXTS = st.lists(
     st.sampled_from(["\n\n", "\n", " ", ". ", "。", "\t", "a", "bread and salt", "x" * 25])

@@ -8,7 +8,7 @@ from benchmarks.paper.analyses.base import standardise_log_trace
 from tests.helpers import WORDS, LinearHead, bag_of_words, noise, pairs
 from uec_rag.base.similarity import moments as similarity_moments
 from uec_rag.encoders import BlackBoxEncoder, Encoded
-from uec_rag.laplace.fit import fit_posterior
+from uec_rag.laplace.fit_posterior import fit_posterior
 from uec_rag.laplace.likelihood import fitting_intercept, predictive_nll
 from uec_rag.laplace.pairs import check_pairs, held_out_pairs, similarities, split_queries
 

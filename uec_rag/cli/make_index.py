@@ -89,31 +89,31 @@ def index(
 
         LocalStore(to, read_only=True).close()  # one of another version is not replaced
     if update:
-        from uec_rag.retrieval.files import update_files
+        from uec_rag.retrieval.updates import update_files
 
         retriever = open_index(to)
-        changes, found, encoded = update_files(retriever, folder)
+        changes, contents, encoded = update_files(retriever, folder)
         names = ("new", "changed", "removed", "unchanged")
         counts = {name: len(getattr(changes, name)) for name in names}
         counts |= {"passages": len(retriever), "encoded": encoded}
     else:
-        retriever, found = _make(folder, to, model, options)
-        counts = {"passages": len(retriever), "files": len(found.documents)}
+        retriever, contents = _make(folder, to, model, options)
+        counts = {"passages": len(retriever), "files": len(contents.documents)}
     if labels := retriever.labels:  # warns of those whose passages are gone
         counts["labels"] = len(labels)
     gate = retriever.gate
-    if gate is not None and (said := gate.misfit(retriever, retriever.usual_filter)):
-        note(said)
+    if gate is not None and (misfit := gate.misfit(retriever, retriever.usual_filter)):
+        note(misfit)
     retriever.close()  # which removes what was replaced
-    counts["unreadable"] = len(found.unreadable)
+    counts["unreadable"] = len(contents.unreadable)
     if json:
-        parts = {one.source: dict(one.left_out) for one in found.documents if one.left_out}
-        other = dict(found.other.most_common())
+        parts = {file.source: dict(file.left_out) for file in contents.documents if file.left_out}
+        other = dict(contents.other.most_common())
         print_json({"path": str(to), **counts, "other": other, "left_out": parts})
         return
-    said = ", ".join(f"{number:,} {name}" for name, number in counts.items())
-    print_text(f"{to}: {said}{list_first(found.unreadable)}")
-    found.tell_left_out()
+    summary = ", ".join(f"{number:,} {name}" for name, number in counts.items())
+    print_text(f"{to}: {summary}{list_first(contents.unreadable)}")
+    contents.tell_left_out()
     say(f'Ask it: uec-rag ask {to} "your question"')
 
 
@@ -122,23 +122,23 @@ def _make(
 ) -> tuple[Retriever, Folder]:
     """Make an index of a folder; return it, and what was found in the folder."""
     from uec_rag.retrieval import Retriever
-    from uec_rag.retrieval.files import add_saved, list_made_with, record_options, replace_files
+    from uec_rag.retrieval.updates import add_saved, list_made_with, record_options, replace_files
 
     is_saved_index = is_index(folder)
     if is_saved_index:
         _check_made_with(folder, model, options)
-    found = Folder(folder) if is_saved_index else list_made_with(folder, options)
+    contents = Folder(folder) if is_saved_index else list_made_with(folder, options)
     retriever = Retriever(ensemble := build_ensemble(model))
     say(f"Reading {folder} ...")
     if is_saved_index:
         add_saved(retriever, folder)
-    elif not any(document.sections for document in found.read().documents):
-        files = list_first(found.sources)
+    elif not any(document.sections for document in contents.read().documents):
+        files = list_first(contents.sources)
         raise ValueError(f"no file in {str(folder)!r} holds text to index{files}")
-    if found.documents:  # a saved index has none
-        say(f"Indexing {pluralize(len(found.documents), 'file')} ...")
+    if contents.documents:  # a saved index has none
+        say(f"Indexing {pluralize(len(contents.documents), 'file')} ...")
     size = options.get("chunk_size", CHUNK_SIZE)
-    replace_files(retriever, found.documents, size=size)
+    replace_files(retriever, contents.documents, size=size)
     if not ensemble.is_fitted:
         try:
             retriever.fit_from()
@@ -146,12 +146,12 @@ def _make(
             note(f"the ensemble is not fitted, so that confidence is unreliable. {error}")
     retriever.save(to)
     record_options(to, {**options, "model": [*model]} if model else options)
-    return retriever, found
+    return retriever, contents
 
 
 def _check_made_with(folder: Path, model: Sequence[str] | None, options: Mapping[str, Any]) -> None:
     """Raise ValueError if an index is made from another one with options that do not apply."""
-    from uec_rag.retrieval.files import options_of
+    from uec_rag.retrieval.updates import options_of
 
     if options:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in options)

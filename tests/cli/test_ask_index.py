@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import pairs
 from uec_rag import UEC, Retriever
-from uec_rag.cli.ask import QUESTIONS, print_answer
+from uec_rag.cli.ask_index import QUESTIONS, print_answer
 from uec_rag.confidence.decision import decide_one
 from uec_rag.confidence.readings import Reading
 
@@ -14,7 +14,7 @@ from uec_rag.confidence.readings import Reading
 @pytest.fixture
 def tiny_models(monkeypatch, words, other_words):
     uec = UEC([str(words), str(other_words)]).fit(pairs())
-    monkeypatch.setattr("uec_rag.cli.ask.build_ensemble", lambda models: uec)
+    monkeypatch.setattr("uec_rag.cli.ask_index.build_ensemble", lambda models: uec)
 
 
 @pytest.mark.usefixtures("tiny_models")
