@@ -62,4 +62,6 @@ def test_no_everyday_question_is_answered(name):
     told = zip(EVERYDAY, found.decisions, strict=True)
     assert [question for question, decision in told if decision.action == "answer"] == []
     if "Python" in name and len(passages) >= 300:
-        assert [d.action for d in retriever.search(ON_TOPIC, k=4).decisions] == ["answer", "answer"]
+        told = [decision.action for decision in retriever.search(ON_TOPIC, k=4).decisions]
+        # To insert on the left and on the right are two functions, of which one may be asked.
+        assert told in (["answer", "answer"], ["answer", "clarify"])

@@ -34,7 +34,7 @@ _NAMES_FROM = 24.0  # rarity of words that are names, "kubectx", and not such as
 _ALIKE = 4  # letters
 # The halves of a contraction, and what an apostrophe joins to a name, which are no words.
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
-_TO_PAGE = regex.compile(r"(?:\.{3}|…|\. \.)\W*+\d++\Z")  # "Fees ..... 12"
+_LEADERS = "...", "…", ". ."  # between a heading and its page
 _SENTENCE_ENDS, _ASKS = regex.compile(r"[.!](?:\s|\Z)|。"), tuple("?？؟")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
@@ -282,7 +282,13 @@ def _are_headings(text: str) -> bool:
         return bool(lines) and not any(map(_SENTENCE_ENDS.search, lines))
     is_titled = len(lines) > 1 and lines[0].casefold() in ("contents", "table of contents")
     has_text = any(line.endswith((".", ":", "!")) for line in rest)
-    return (is_titled and not has_text) or all(map(_TO_PAGE.search, rest))
+    return (is_titled and not has_text) or all(map(_names_page, rest))
+
+
+def _names_page(line: str) -> bool:
+    """Return whether a line is a heading and its page: "Fees ..... 12"."""
+    heading = line.rstrip("0123456789")
+    return heading != line and heading.rstrip().endswith(_LEADERS)
 
 
 @lru_cache(512)
