@@ -17,8 +17,8 @@ from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home
-from uec_rag.stores.base import Passage, hash_text, make_passages
 from uec_rag.stores.candidates import CandidateStore
+from uec_rag.stores.passage import Passage, hash_text, make_passages
 
 _SELECTION = ("exclude", "include")
 _PATIENCE = 60.0  # seconds that an update waits for others

@@ -22,9 +22,10 @@ from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.learn import FitMode, OwnFit, one_at_a_time
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Store
 from uec_rag.stores.candidates import CandidateStore, saved_store
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
 
 _PAUSE = 2.0  # seconds after which what failed in a fit, as at a rate limit, is tried once more

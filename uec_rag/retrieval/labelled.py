@@ -19,7 +19,8 @@ from uec_rag.base.records import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Stamp
-from uec_rag.stores.base import Filter, Passage, Searched
+from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
 
 WRONG = 0.1

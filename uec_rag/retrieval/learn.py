@@ -42,8 +42,9 @@ from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.search import Method, find
-from uec_rag.stores.base import Passage, Searched
+from uec_rag.stores.base import Searched
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
 
 ENOUGH = 64

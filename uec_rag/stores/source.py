@@ -29,10 +29,12 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import PROBES, TermEncoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Filter, Passage, normalise
+from uec_rag.stores.base import Filter
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
 from uec_rag.stores.local import View
+from uec_rag.stores.metadata import normalise
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.stored import Listed, StoredVectors, Vectors, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter

@@ -21,8 +21,9 @@ from uec_rag.encoders.base import (
     are_same,
     check_vectors,
 )
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter
 from uec_rag.stores.local import View
+from uec_rag.stores.passage import Passage
 
 _COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
