@@ -415,8 +415,7 @@ class Index:
         BlockingIOError, PermissionError, OSError
             As in `changing`, or if the disk is full.
         """
-        if isinstance(self._written, LocalStore):
-            self._written.compact()
+        self._written.compact()
 
     def _remove_deleted(self) -> None:
         if isinstance(self.store, LocalStore):

@@ -251,7 +251,7 @@ def find(
     `rivals`: what competes with the passages of `store`, if these are few.
     """
     step = 1
-    if not isinstance(store, CandidateStore):
+    if not store.is_elsewhere:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, len(asked), step):
         some = slice(start, start + step)

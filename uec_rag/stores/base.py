@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Self, TypeAlias
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.errors import FingerprintMismatch
 from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.passage import Checked, Passage, check_passage, hash_text
+
+Probes: TypeAlias = tuple[tuple[float, ...], ...]
+"""The vectors of a few texts, by which models are told apart; see `uec_rag.encoders.base.probe`."""
 
 Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
 """A condition on a passage's metadata (see `uec_rag.stores.filters`), or a predicate."""
@@ -38,7 +43,20 @@ class StoreHits:
 
 
 class Searched(ABC):
-    """An object that a retriever searches: a `Store`, or a view of its passages at one moment."""
+    """An object that a retriever searches: a `Store`, or a view of its passages at one moment.
+
+    Attributes
+    ----------
+    is_elsewhere : bool
+        Whether its passages are elsewhere, so that candidates are fetched for each query.
+    is_incomplete : bool
+        Whether passages that match may not have been among the candidates that were fetched last.
+    can_look_up : bool
+        Whether `get` finds each passage by its id.
+    """
+
+    is_elsewhere = is_incomplete = False
+    can_look_up = True
 
     def __str__(self) -> str:
         return f"{len(self)} passages"
@@ -86,6 +104,10 @@ class Searched(ABC):
         A local store iterates in the order of insertion, and a source may list none.
         """
 
+    def examples(self, most: int = 20_000) -> list[Passage]:
+        """Return up to `most` passages, by default as many as an ensemble is fitted on."""
+        return [*islice(self.passages(), most)]
+
     @abstractmethod
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of a sample of about `count` passages, or of all if fewer."""
@@ -105,6 +127,21 @@ class Searched(ABC):
         TypeError, ValueError
             If the filter is invalid; see `uec_rag.stores.filters`.
         """
+
+    @property
+    def probes(self) -> Probes:
+        """The vectors of a few texts by an embedding of its own; none without one."""
+        return ()
+
+    def missed(self, ids: Collection[str]) -> set[str]:
+        """Return those of the ids that searches, which found candidates, have not found."""
+        del ids
+        return set()
+
+    def with_ensemble(self, uec: UEC) -> Self:
+        """Return the store with another fit of the ensemble by which it encodes, if it does."""
+        del uec
+        return self
 
 
 class Store(Searched):
@@ -126,6 +163,9 @@ class Store(Searched):
     def changing(self) -> AbstractContextManager[object]:
         """Make several calls one transaction, where there are any; see `Retriever.changing`."""
         return nullcontext()
+
+    def compact(self) -> None:
+        """Remove what was deleted or replaced from files, if there are any, now."""
 
     def close(self) -> None:
         """Close the files or the connection, if there are any; the store cannot be used after."""

@@ -16,7 +16,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import PROBES, TermEncoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Filter
+from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
 from uec_rag.stores.local import View
@@ -43,7 +43,6 @@ _MOST_LISTED = 20_000  # passages whose words are counted
 
 _FOREIGN = (0.0,)  # in place of what `probe` returns of a model
 
-_Probes: TypeAlias = tuple[tuple[float, ...], ...]
 _LISTED = deque[tuple[object, list[str], Listed]](maxlen=8)  # stores, with the words of late
 
 
@@ -308,7 +307,7 @@ class SourceStore(CandidateStore):
 
     def __init__(self, uec: UEC, source: Source) -> None:
         check_type(uec, UEC, "uec", "a UEC")
-        self.uec, self.source = uec, source
+        self.uec, self.source, self.can_look_up = uec, source, source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._condition = parse({})
@@ -318,7 +317,7 @@ class SourceStore(CandidateStore):
         self._counted, self._new = list[Listed](), set[str]()
         stored, are_ours = source.vectors or source.stored, source.vectors is not None
         self._stored = stored and StoredVectors(source.name, stored, self._said, are_ours=are_ours)
-        self._known_probes: list[_Probes] = []
+        self._known_probes: list[Probes] = []
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
         self.is_incomplete = False  # whether the last candidates were
 
@@ -447,26 +446,21 @@ class SourceStore(CandidateStore):
             for block in encoded.blocks
         ]
 
-    def with_ensemble(self, uec: UEC) -> SourceStore:
+    def with_ensemble(self, uec: UEC) -> Self:
         """Return the store with another fit of its ensemble."""
         made = copy(self)
         made.uec = uec
         return made
 
     @property
-    def can_look_up(self) -> bool:
-        """True if `get` finds each passage by its id."""
-        return self.source.get is not None
-
-    @property
-    def probes(self) -> _Probes:
+    def probes(self) -> Probes:
         """The vectors of a few texts by the source's own embedding, found once for all views.
 
         Of a store that has vectors of another model than its embedding, they are like no model's.
         """
         if not self._known_probes:
             own, stored = self.source.own, self.source.stored
-            found: _Probes = ()
+            found: Probes = ()
             if is_langchain(own) or is_llama_index(own):
                 encoder, few = BlackBoxEncoder(own), self.examples(_FEW) if stored else []
                 kept = stored and few and StoredVectors("", stored, set(), are_ours=False)
@@ -527,7 +521,7 @@ class SourceStore(CandidateStore):
         """Return those of the ids that this view has not found."""
         return {*ids} - {*(self._seen or {})}
 
-    def examples(self, most: int) -> list[Passage]:
+    def examples(self, most: int = 2000) -> list[Passage]:
         """Return up to `most` passages; none if the source cannot list them."""
         return [] if self.source.sample is None else [*self.source.sample(most)]
 
