@@ -18,8 +18,8 @@ from benchmarks.tables import print_table
 from benchmarks.timing import machine
 from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.base import make_passages
 from uec_rag.stores.local.store import copy_view
+from uec_rag.stores.passage import make_passages
 
 _AT_ONCE, _WIDTH, _ADDED = 4096, 384, 20
 

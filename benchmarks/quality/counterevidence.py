@@ -29,7 +29,7 @@ from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, index_of, shipped
 from benchmarks.tables import print_table
 from uec_rag.documents.questions import pairs_from_passages
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 FURTHER = ("restic", "madetech", "caddy")
 OUT = Path(__file__).parents[2] / "uec_rag" / "confidence" / "counterevidence.json"

@@ -32,7 +32,7 @@ from benchmarks.tables import print_table
 from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
 from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.hits import read_by_model
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 REPORTED = ("ordinary", "forms")
 NAMES = [

@@ -45,7 +45,7 @@ from uec_rag import UEC
 from uec_rag.confidence.decision import Decision
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.documents.python_docs import CHUNK_SIZE, gather_corpus
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 KINDS = {
     "ordinary": "answer",

@@ -36,7 +36,7 @@ from benchmarks.quality.typed import joined, message, mistyped
 from benchmarks.tables import print_table
 from uec_rag import Gate, Retriever
 from uec_rag.retrieval.hits import Result
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 SEED, DIGITS = 0, 5
 ASKING = (0.72, 0.7, 0.68)  # from which P(underspecified) it asks back

@@ -27,7 +27,7 @@ from benchmarks.quality.shared import Data, index_of, shipped
 from benchmarks.tables import print_table
 from uec_rag import UEC
 from uec_rag.retrieval.hits import Result
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 SETS = ("questions", "traps", "neighbours", "ordinary", "forms")
 OUTCOMES = (

@@ -51,7 +51,7 @@ from uec_rag.encoders.black_box import BlackBoxEncoder
 from uec_rag.ensemble.fit import fit_posteriors
 from uec_rag.laplace.pairs import check_pairs
 from uec_rag.retrieval.learn import fit_without_labels
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Source, SourceStore
 
 ENGLISH = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"

@@ -32,7 +32,7 @@ from uec_rag import Gate, Retriever
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.langchain import UECRetriever
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 READ = 10  # passages that an advisor reads
 OUTCOMES = ("answered rightly", "uncertain", "refused in error", "answered wrongly")

@@ -32,7 +32,7 @@ from uec_rag import UEC
 from uec_rag.encoders import Encoded, Encoder
 from uec_rag.encoders.base import Role, TermEncoder
 from uec_rag.langchain import UECEmbeddings, UECRetriever
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 OWN, OURS, WRAPPER = "own store", "Chroma, UECEmbeddings", "Chroma, wrapper"
 

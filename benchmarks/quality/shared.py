@@ -22,7 +22,7 @@ from uec_rag.encoders import CachedEncoder, Encoder, load_encoder
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.encoders.cache import cache_folder
 from uec_rag.retrieval.hits import Result
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,belebele_en"
 FITTED_ON = "tydiqa_goldp_en"

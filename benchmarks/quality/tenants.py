@@ -33,7 +33,7 @@ from uec_rag.confidence.model import NEAREST, shipped_model
 from uec_rag.encoders import load_encoder
 from uec_rag.retrieval import search
 from uec_rag.retrieval.hits import Result
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 SIZES = (4, 20, 200)
 MOST = 6  # questions to a manual

@@ -40,7 +40,7 @@ from benchmarks.tables import print_table
 from uec_rag import Retriever
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.words import names_in
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 SEED, MESSAGE, COMPARED = 0, 1000, 20
 Row = dict[str, str]

@@ -55,7 +55,7 @@ from uec_rag import UEC, Advice, Gate, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.evaluation.evaluate import search_by_each_member
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 READ = 10  # passages that the cross-encoder reads
 OUTCOMES = {

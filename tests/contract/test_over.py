@@ -36,7 +36,7 @@ from uec_rag.encoders.base import PROBES
 from uec_rag.retrieval import learn
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.gate import Gate
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 TEXTS = list(dict.fromkeys(passages(80)))
 # A first sentence is a question that the rest answers.

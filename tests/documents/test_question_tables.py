@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import rows_of
 from uec_rag.documents.question_tables import find_labels, read_questions
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 
 def written(folder, name, content):

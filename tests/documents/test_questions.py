@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import data_of, rows_of
 from uec_rag.documents.questions import make_questions, questions_of, split_first_sentence
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 
 @pytest.mark.parametrize("row", data_of("made_questions.json"), ids=lambda row: row["says"])

@@ -16,7 +16,7 @@ from uec_rag.retrieval.hits import Hit, Result, SearchResult
 from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import pending_on_results
 from uec_rag.retrieval.policy import Stamp
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 YES = Opinion(0.97, unclear=0.03)
 NO = Opinion(0.03, unclear=0.03, rewrite="again")

@@ -17,7 +17,7 @@ from tests.helpers import (
 from uec_rag import UEC, Gate, Retriever
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.retrieval.learn import ENOUGH
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Source, SourceStore
 
 # A first sentence is a question that the rest answers.

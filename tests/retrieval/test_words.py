@@ -18,7 +18,7 @@ from uec_rag.encoders import CachedEncoder, Lexical
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Words
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 QUERIES = [query for query, _ in pairs(40, seed=3)]
 TEXTS = [*(passage for _, passage in pairs(40, seed=3)), *passages(120, seed=4)]

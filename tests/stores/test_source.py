@@ -7,7 +7,7 @@ import pytest
 
 from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Source, SourceStore, source_of_retriever
 
 TEXTS = [*dict.fromkeys(passages(90))]

@@ -1,4 +1,4 @@
-"""Batches of diagonal Gaussians, which all stages exchange, and their score."""
+"""Batches of diagonal Gaussians, which all stages exchange, their schema, and their score."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uec_rag.base.records import cached_property
+from uec_rag.base.records import Record, cached_property
 
 FloatArray = NDArray[np.float32]
 """An array of float32, the type of all stored and returned numbers."""
@@ -321,6 +321,66 @@ class Gaussian:
             return np.asarray(self.scales.sum(axis=1))
         trace: FloatArray = self.scales @ self.profile.sum(axis=1)
         return trace
+
+
+@dataclass(frozen=True)
+class Schema(Record):
+    """The properties that all Gaussians of a store share.
+
+    Attributes
+    ----------
+    widths : tuple of int
+        Dimensions of the blocks of the means.
+    factors : tuple of tuple of float, or None
+        The profile of a factored variance.
+    words : tuple of float
+        The scale of each sparse block.
+    """
+
+    widths: tuple[int, ...] = (0,)
+    factors: tuple[tuple[float, ...], ...] | None = None
+    words: tuple[float, ...] = ()
+
+    @classmethod
+    def from_gaussians(cls, gaussians: Gaussian) -> Self:
+        """Describe a batch of Gaussians; ValueError if their terms have different scales."""
+        if any(len(np.unique(terms.scale)) > 1 for terms in gaussians.terms):
+            raise ValueError("terms: expected one scale, as of one ensemble.")
+        words = tuple(float(terms.scale.max(initial=0.0)) for terms in gaussians.terms)
+        profile = gaussians.profile
+        factors = None if profile is None else tuple(map(tuple, profile.tolist()))
+        return cls(tuple(gaussians.widths), factors, words)
+
+    @cached_property
+    def profile(self) -> FloatArray | None:
+        """The profile of a factored variance, shape (F, d); None for another one."""
+        return None if self.factors is None else as_matrix(self.factors, "factors")
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the means."""
+        return sum(self.widths)
+
+    @property
+    def scales(self) -> int:
+        """The number of factors of a variance that each passage has."""
+        return self.dimension if self.factors is None else len(self.factors)
+
+    def check(self, gaussians: Gaussian) -> None:
+        """Raise ValueError unless Gaussians may be stored beside those of this schema."""
+        other = Schema.from_gaussians(gaussians)
+        if other != self:
+            raise ValueError(
+                f"gaussians: expected {self!r:.150}, as stored, got {other!r:.150}; they come from "
+                "another fit, or another posterior. Build the index again."
+            )
+
+    def check_query(self, query: Gaussian) -> None:
+        """Raise ValueError unless queries have the dimension of the stored passages."""
+        if query.dimension != self.dimension:
+            raise ValueError(
+                f"query: expected dimension {self.dimension}, as stored, got {query.dimension}."
+            )
 
 
 def probit(mu: FloatArray, sigma2: FloatArray, beta: float = 1.0) -> FloatArray:

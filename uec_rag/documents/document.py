@@ -10,7 +10,7 @@ from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
 from uec_rag.documents.plain_text import has_words, plain, split_text
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 _MOST_ABOVE = 6  # headings before the last one
 

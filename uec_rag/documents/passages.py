@@ -13,7 +13,7 @@ from uec_rag.documents.document import Document, Section
 from uec_rag.documents.plain_text import has_words, split_text
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.documents.readers import READERS
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 CHUNK_SIZE = 800
 """The default maximum length of a passage, in characters: about what small models can read."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
-from uec_rag.stores.base import Passage, Searched, hash_text
+from uec_rag.stores.base import Searched
+from uec_rag.stores.passage import Passage, hash_text
 
 _NAMED = 3  # ids that a message names
 _NAMES = "ids ('faq.md#returns'), files ('faq.md') or headings ('faq.md#How do I return it?')"

@@ -12,7 +12,7 @@ from itertools import islice
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.documents.document import body_of
 from uec_rag.documents.plain_text import has_words
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 MOST_PAIRS = 148
 """The number of questions that an ensemble is fitted on without labels: each is two texts."""

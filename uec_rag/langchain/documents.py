@@ -14,7 +14,7 @@ from uec_rag.base.text import headings_of, is_heading
 from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
-from uec_rag.stores.base import Passage, content_id
+from uec_rag.stores.passage import Passage, content_id
 
 Question: TypeAlias = str | Mapping[str, Any]
 """A question, or a mapping with a "question" or "input", and "chat_history" or "history"."""

@@ -18,8 +18,9 @@ from langchain_core.vectorstores import VectorStore
 
 from uec_rag.base.loops import either, is_own
 from uec_rag.langchain.documents import passages_of
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, comparable, matching, source_of_retriever
 from uec_rag.stores.stored import Vectors
 

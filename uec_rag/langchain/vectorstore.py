@@ -41,8 +41,9 @@ from uec_rag.langchain.sources import source_of
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.learn import FitMode
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import all_of
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.stored import Vectors
 
 _KIND = "langchain_core.documents.Document"

@@ -36,8 +36,9 @@ from uec_rag.retrieval import SearchResult
 from uec_rag.retrieval.framework import note
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
-from uec_rag.stores.base import Filter, Passage, make_passages
+from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import translate
+from uec_rag.stores.passage import Passage, make_passages
 
 _N = TypeVar("_N", bound=BaseNode)
 

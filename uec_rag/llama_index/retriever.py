@@ -40,8 +40,9 @@ from uec_rag.llama_index.nodes import (
 from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.learn import FitMode
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import all_of
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors
 

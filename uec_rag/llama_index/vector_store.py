@@ -23,7 +23,8 @@ from uec_rag.llama_index.nodes import Whole, hits, node_of, passage_filter, pass
 from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Store
+from uec_rag.stores.passage import Passage
 
 _Search: TypeAlias = Callable[..., Any]
 

@@ -34,9 +34,7 @@ from uec_rag.retrieval.query import (
 )
 from uec_rag.retrieval.search import Found, Method, Rivals, find
 from uec_rag.stores.base import Filter, Searched
-from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import all_of
-from uec_rag.stores.local import View
 
 _SURELY_MEANT = 0.9  # probability of another spelling
 _COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
@@ -140,7 +138,7 @@ def ask(
     """
     method, k, view = batch.method, batch.k, batch.store.snapshot(among)
     # Of an engine, those that a filter selects are not counted.
-    size = len(view) if isinstance(view, View) or among is None else 0
+    size = 0 if view.is_elsewhere and among is not None else len(view)
     flat = [one for of_query in batch.phrased for one in of_query]
     parts = in_context(flat, batch.rows, batch.parts)
     found = find(method, view, flat, parts, k, batch.rivals(among, rest))
@@ -149,8 +147,8 @@ def ask(
         seen = [*filter(None, islice(found, len(of_query)))]
         if all(one.asked.role in HALVES for one in seen):  # a source may find halves
             # A store that may have others has not said that there are none.
-            is_unsure = isinstance(view, CandidateStore) and view.is_incomplete
-            results.append(_nothing(method, query, "uncertain" if is_unsure else "nothing_found"))
+            code: Code = "uncertain" if view.is_incomplete else "nothing_found"
+            results.append(_nothing(method, query, code))
             continue
         chosen = choose(query, seen)
         result = decide(chosen, query, k, size)
@@ -355,7 +353,7 @@ def _note_few(result: Result, k: int, store: Searched) -> Result:
     count, decision = len(result.passages), result.decision
     if not 0 < count < min(k, JUDGED):
         return result
-    key = "few_candidates" if isinstance(store, CandidateStore) else "few_match"
+    key = "few_candidates" if store.is_elsewhere else "few_match"
     note = sentence(key, decision.language, count=str(count))
     return replace(result, decision=with_note(decision, note))
 

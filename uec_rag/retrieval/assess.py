@@ -27,7 +27,7 @@ from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.hits import HANDED, Hit, Result, is_read_by_model, own_copy
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Found
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 _RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence from which closest sections, which take time, are not looked for

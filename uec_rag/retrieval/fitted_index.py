@@ -22,9 +22,10 @@ from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.index import Index
 from uec_rag.retrieval.labelled import check_labels
 from uec_rag.retrieval.learn import FitMode, OwnFit, one_at_a_time
-from uec_rag.stores.base import Passage, Store
-from uec_rag.stores.candidates import CandidateStore, saved_store
+from uec_rag.stores.base import Store
+from uec_rag.stores.candidates import saved_store
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
 
 _PAUSE = 2.0  # seconds after which what failed in a fit, as at a rate limit, is tried once more
@@ -120,7 +121,7 @@ class FittedIndex(Index):
         PermissionError
             If the index is only read.
         """
-        given = learn.sample_passages(self.store) if passages is None else [*passages]
+        given = self.store.examples() if passages is None else [*passages]
         instead = "; a retriever of LangChain or LlamaIndex takes its own kind in its fit_from"
         for passage in given:
             check_type(passage, Passage, "passages", "Passage objects", instead)
@@ -142,7 +143,7 @@ class FittedIndex(Index):
     @property
     def _is_large_enough(self) -> bool:
         """False if there may be more passages later, to fit the ensemble on."""
-        return not isinstance(self.store, LocalStore) or len(self) >= learn.ENOUGH
+        return self.store.is_elsewhere or len(self) >= learn.ENOUGH
 
     def _fit_once(self) -> bool:
         """Fit an ensemble without a fit at the first search, for which others of this index wait.
@@ -196,9 +197,7 @@ class FittedIndex(Index):
     def _must_stay(self) -> bool:
         """True if something was made with the ensemble as it is."""
         gate = self.gate
-        is_engine = isinstance(self.store, CandidateStore) and not isinstance(
-            self.store, SourceStore
-        )
+        is_engine = self.store.is_elsewhere and not isinstance(self.store, SourceStore)
         has_own_gate = gate is not None and gate.max_wrong is None
         is_calibrated = self.calibration is not None or has_own_gate
         has_labels = bool(save.read_labels(self._home))
@@ -319,10 +318,8 @@ class FittedIndex(Index):
         elsewhere = saved_store(settings, store)
         load, own = (None, uec) if isinstance(uec, UEC) else (uec, uec(settings))
         have_other_stems = save.check_made_with(home, settings, own)
-        if isinstance(elsewhere, SourceStore):
-            elsewhere = elsewhere.with_ensemble(own)
         retriever = cls(own)
-        retriever.store = home if elsewhere is None else elsewhere
+        retriever.store = home if elsewhere is None else elsewhere.with_ensemble(own)
         if len(retriever.store) and not have_other_stems:
             retriever._written.bind(own.fingerprint)
         retriever._home, retriever._settings, retriever._reload = home, settings, load

@@ -24,7 +24,8 @@ from uec_rag.retrieval.hits import KEY, PARTS, SearchResult, hits_in, read_by_mo
 from uec_rag.retrieval.learn import FitMode
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Passage, Store
+from uec_rag.stores.base import Store
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Source, SourceStore
 from uec_rag.stores.stored import Vectors
 

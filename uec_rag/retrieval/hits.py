@@ -17,7 +17,8 @@ from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import DECISION_KEYS, Decision, decide_again, decide_on_left
 from uec_rag.confidence.model import JUDGED
-from uec_rag.stores.base import DEEPEST, Passage, copy_value, normalise
+from uec_rag.stores.metadata import DEEPEST, normalise
+from uec_rag.stores.passage import Passage, copy_value
 
 KEY = "uec_"
 """The prefix of the keys that a search adds to the metadata of a hit, reserved for them."""

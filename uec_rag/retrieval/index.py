@@ -19,8 +19,9 @@ from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
 from uec_rag.retrieval.hits import without_findings
 from uec_rag.retrieval.learn import FitMode, OwnFit
-from uec_rag.stores.base import Filter, Passage, Searched, Store, last_of_each, make_passages
+from uec_rag.stores.base import Filter, Searched, Store
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.passage import Passage, last_of_each, make_passages
 
 
 class Passages(Sized, Iterable[Passage]):
@@ -414,8 +415,7 @@ class Index:
         BlockingIOError, PermissionError, OSError
             As in `changing`, or if the disk is full.
         """
-        if isinstance(self._written, LocalStore):
-            self._written.compact()
+        self._written.compact()
 
     def _remove_deleted(self) -> None:
         if isinstance(self.store, LocalStore):

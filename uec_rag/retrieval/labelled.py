@@ -19,8 +19,8 @@ from uec_rag.base.records import cached_property
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.hits import Result, SearchResult
 from uec_rag.retrieval.policy import Stamp
-from uec_rag.stores.base import Filter, Passage, Searched
-from uec_rag.stores.source import SourceStore
+from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.passage import Passage
 
 WRONG = 0.1
 """The default of `max_wrong`, the largest share of all questions that get a wrong answer."""
@@ -91,8 +91,7 @@ def check_labels(
             "relevant_ids: no query has a relevant passage; expected at least one that has. "
             "Queries that the corpus does not answer may be included."
         )
-    is_sure = isinstance(store, SourceStore) and not store.can_look_up
-    known = {*every} if is_sure else {passage.id for passage in store.get(every)}
+    known = {passage.id for passage in store.get(every)} if store.can_look_up else {*every}
     if unknown := [id_ for id_ in every if id_ not in known]:
         raise ValueError(
             f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
@@ -111,7 +110,7 @@ def warn_of_lost(store: Searched, wanted: Sequence[Collection[str]]) -> None:
     `store`: the view that was searched.
     """
     every = frozenset[str]().union(*wanted)
-    if isinstance(store, SourceStore) and (lost := store.missed(every)):
+    if lost := store.missed(every):
         warn(
             f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
             f"store finds ({store}): no answer can come from these. Ask it for more, by "

@@ -42,29 +42,18 @@ from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.labelled import warn_of_lost
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.search import Method, find
-from uec_rag.stores.base import Passage, Searched
+from uec_rag.stores.base import Searched
 from uec_rag.stores.local import LocalStore
+from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
 
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
 
-_MOST_READ = 20_000  # passages that questions are drawn from
-_MOST_LISTED = 2000  # the same, of another package's store
 _AT_ONCE = 4096  # passages in memory at a time
 _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
 
 _log = logging.getLogger("uec_rag")
-
-
-def sample_passages(store: Searched) -> list[Passage]:
-    """Return passages to fit an ensemble on: up to 20,000 of ours, or 2,000 of a source.
-
-    There are none if a source cannot list them.
-    """
-    if isinstance(store, SourceStore):
-        return store.examples(_MOST_LISTED)
-    return [*islice(store.passages(), _MOST_READ)]
 
 
 def key_of(uec: UEC, store: Searched) -> tuple[int, ...]:
@@ -81,7 +70,7 @@ def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     """
     if isinstance(store, SourceStore) and (known := _known_over(uec, store)):
         return known, ()
-    given = sample_passages(store)
+    given = store.examples()
     if not uec.dimension:
         return None
     twin = fit_of_twin(uec.encoders, uec.fitted)
@@ -183,7 +172,7 @@ class _Known(NamedTuple):
     def questions(self) -> Sequence[tuple[str, str]]:
         """The questions that it was made of, or that are made of its store."""
         own = self.store
-        return self.pairs if own is None else pairs_from_passages(sample_passages(own))
+        return self.pairs if own is None else pairs_from_passages(own.examples())
 
 
 _KNOWN = deque[_Known](maxlen=8)
@@ -215,7 +204,7 @@ def passages_to_count(uec: UEC, store: Searched, home: LocalStore) -> list[Passa
     said = "index: its words were counted with other stems, by another PyStemmer or uec-rag"
     if home.read_only:
         raise FingerprintMismatch(f"{said}; open it once to write, which counts them again.")
-    given = sample_passages(store)
+    given = store.examples()
     is_known = bool(given)
     if not isinstance(store, SourceStore):
         is_known = isinstance(store, LocalStore) and _are_plain(uec.encoders, "probe")

@@ -31,7 +31,8 @@ from uec_rag.confidence.replies import (
 from uec_rag.questions import answers, grammar, messages
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.stores.base import Filter, check_stored_text
+from uec_rag.stores.base import Filter
+from uec_rag.stores.metadata import check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
 _MOST_MISSED = 2  # replies in turn that choose nothing, behind which nothing is asked back

@@ -30,7 +30,6 @@ from uec_rag.retrieval.search import Method, method_of
 from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of, parse
-from uec_rag.stores.source import SourceStore
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -106,15 +105,14 @@ class Retriever(FittedIndex):
             Whether passages are looked up again, if they were before.
         """
         store, kept = self.store, () if of is None else of.passages
-        if kept and not (isinstance(store, SourceStore) and not store.can_look_up):
+        if kept and store.can_look_up:
             if again or kept not in self._kept:
                 now = store.fingerprints([id_ for id_, _ in kept])
                 self._kept[kept] = tuple(one for one in kept if now.get(one[0]) == one[1])
             kept = self._kept[kept]
         probes: tuple[tuple[float, ...], ...] = ()
         if of is None or of.probes:
-            below = store.probes if isinstance(store, SourceStore) else ()
-            probes = (*self.uec.probes, *below)
+            probes = (*self.uec.probes, *store.probes)
         corpus = store.corpus() if of is None or of.corpus else ""
         return Stamp(self._method(filter).basis, corpus, probes, kept)
 
@@ -263,7 +261,7 @@ class Retriever(FittedIndex):
             uec, store = self.uec, self.store
             for name in failed:
                 uec = uec.without(name) or uec
-            if failed and isinstance(store, SourceStore):
+            if failed:
                 store = store.with_ensemble(uec)
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
             if failed:

@@ -44,10 +44,12 @@ from uec_rag.questions.languages import check_language, function_words, sentence
 from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
-from uec_rag.stores.base import Filter, Passage, Searched, Top
+from uec_rag.stores.base import Filter, Searched
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 from uec_rag.stores.local.segments import Compared
+from uec_rag.stores.local.view import Top
+from uec_rag.stores.passage import Passage
 
 _METHOD = 1
 """The version of how confidence is computed: another one voids guarantees of gates made before.
@@ -249,7 +251,7 @@ def find(
     `rivals`: what competes with the passages of `store`, if these are few.
     """
     step = 1
-    if not isinstance(store, CandidateStore):
+    if not store.is_elsewhere:
         step = max(1, _BLOCK // max(1, len(store) * (len(parts) + 1)))
     for start in range(0, len(asked), step):
         some = slice(start, start + step)

@@ -18,7 +18,6 @@ from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.words import Rarity, names_in
 from uec_rag.stores.base import Searched
-from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local import View
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
@@ -56,7 +55,7 @@ def spell(queries: Sequence[Query], store: Searched, rarity: Rarity | None = Non
 
     `rarity`: see `UEC.rarity`.
     """
-    if isinstance(store, CandidateStore) or not len(store):
+    if store.is_elsewhere or not len(store):
         return [*queries]
     view = cast(View, store.snapshot())
     return [_spell(query, view, rarity) if query.asks else query for query in queries]

@@ -18,8 +18,9 @@ from uec_rag.documents.passages import BOOKKEEPING
 from uec_rag.retrieval.hits import Result, read_by_model
 from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.retriever import Retriever
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of
+from uec_rag.stores.passage import Passage
 
 Outcome: TypeAlias = Literal["answer", "clarify", "uncertain", "abstain"]
 """A decision, of which an abstention is apart whose passages are near."""

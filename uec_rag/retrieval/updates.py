@@ -17,8 +17,7 @@ from uec_rag.documents.folder import Folder, list_files, list_first
 from uec_rag.documents.passages import CHUNK_SIZE, COUNT, HASH, add_file_metadata, passages_of
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.retrieval.save import LABELS, MADE_WITH, open_home
-from uec_rag.stores.base import Passage, hash_text, make_passages
-from uec_rag.stores.candidates import CandidateStore
+from uec_rag.stores.passage import Passage, hash_text, make_passages
 
 _SELECTION = ("exclude", "include")
 _PATIENCE = 60.0  # seconds that an update waits for others
@@ -217,7 +216,7 @@ def update_files(retriever: Retriever, folder: Path) -> tuple[Changes, Folder, i
         if found.documents or changes.removed:
             size = options.get("chunk_size", CHUNK_SIZE)
             encoded = replace_files(retriever, found.documents, changes.removed, size=size)
-            if isinstance(retriever.store, CandidateStore):  # the folder also holds its calibration
+            if retriever.store.is_elsewhere:  # the folder also holds its calibration
                 retriever.save(retriever.folder)
     read = {document.source for document in found.documents if document.sections}
     if kept := (changes.changed | changes.unchanged) & found.unreadable.keys():

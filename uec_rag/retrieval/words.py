@@ -21,7 +21,7 @@ from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.family import Family, consonants, namesakes_of
 from uec_rag.retrieval.query import Phrasing
-from uec_rag.stores.base import Passage
+from uec_rag.stores.passage import Passage
 
 Rarity: TypeAlias = Callable[[str], float]
 

@@ -29,7 +29,6 @@ from uec_rag.retrieval.tool import answer_record
 from uec_rag.server import schemas
 from uec_rag.server.access import protections
 from uec_rag.server.metrics import read_metrics
-from uec_rag.stores.candidates import CandidateStore
 
 _PAGES = Path(__file__).parent / "pages"
 _FILES = {"/": "index.html", "/docs": "docs.html"}
@@ -124,7 +123,7 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
         return {
             "name": "" if index.folder is None else index.folder.name,
             "passages": len(index),
-            "exact": not isinstance(index.store, CandidateStore),
+            "exact": not index.store.is_elsewhere,
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
             "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},

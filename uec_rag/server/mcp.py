@@ -27,7 +27,8 @@ from uec_rag.retrieval.tool import (
     what_to_do,
 )
 from uec_rag.server import schemas
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter
+from uec_rag.stores.passage import Passage
 
 _LONGEST = 8_000  # characters of a passage in the answer of a search
 _MOST = 40_000  # characters of a reply, of which clients take about 25,000 tokens

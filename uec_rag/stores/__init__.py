@@ -1,10 +1,11 @@
 """Stores of the ensemble's Gaussians, and their search: one protocol, in memory and in Qdrant.
 
-`base` has the protocol, `filters` what selects; `local` is ours, `qdrant` an engine, `source` any
-other store, of which `candidates` are compared.
+`base` has the protocol, `passage` and `metadata` what is kept, `filters` what selects; `local` is
+ours, `qdrant` an engine, `source` any other store, of which `candidates` are compared.
 """
 
-from uec_rag.stores.base import Filter, Passage, Store
+from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.local.store import LocalStore
+from uec_rag.stores.passage import Passage
 
 __all__ = ["Filter", "LocalStore", "Passage", "Store"]

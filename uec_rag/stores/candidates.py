@@ -14,15 +14,9 @@ from uec_rag.stores.local.view import View
 
 
 class CandidateStore(Store):
-    """The base of stores whose passages are elsewhere; each search is of one query.
+    """The base of stores whose passages are elsewhere; each search is of one query."""
 
-    Attributes
-    ----------
-    is_incomplete : bool
-        Whether passages that match may not have been among the candidates that were fetched last.
-    """
-
-    is_incomplete = False
+    is_elsewhere = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(

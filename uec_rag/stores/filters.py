@@ -29,15 +29,9 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.records import cached_property
-from uec_rag.stores.base import (
-    DEEPEST,
-    DateText,
-    Filter,
-    Passage,
-    as_date,
-    check_stored_text,
-    normalise_value,
-)
+from uec_rag.stores.base import Filter
+from uec_rag.stores.metadata import DEEPEST, DateText, as_date, check_stored_text, normalise_value
+from uec_rag.stores.passage import Passage
 
 Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$exists"]
 _T = TypeVar("_T")
@@ -96,7 +90,7 @@ def parse(filter: Filter) -> Condition:
 
     Raises TypeError if it is neither a mapping nor a callable, or the value of an operator has the
     wrong type; ValueError if an operator is unknown, a value cannot be stored (see
-    `uec_rag.stores.base`), or the filter is nested too deeply.
+    `uec_rag.stores.metadata`), or the filter is nested too deeply.
 
     Examples
     --------

@@ -24,20 +24,14 @@ from uec_rag.base.checks import check_k
 from uec_rag.base.counts import K1, Frequencies
 from uec_rag.base.errors import missing_extra
 from uec_rag.base.files import as_path
-from uec_rag.base.gaussian import Gaussian, Terms
+from uec_rag.base.gaussian import Gaussian, Schema, Terms
 from uec_rag.base.records import Record
 from uec_rag.stores import filters
-from uec_rag.stores.base import (
-    Filter,
-    Passage,
-    Schema,
-    check_addition,
-    check_same,
-    dates_of,
-    restore_dates,
-)
+from uec_rag.stores.base import Filter, check_addition, check_same
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.local.view import View
+from uec_rag.stores.metadata import dates_of, restore_dates
+from uec_rag.stores.passage import Passage
 
 try:
     from qdrant_client import QdrantClient, models

@@ -16,7 +16,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -29,11 +29,13 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import PROBES, TermEncoder, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
-from uec_rag.stores.base import Filter, Passage, normalise
+from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
 from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
 from uec_rag.stores.local import View
-from uec_rag.stores.stored import Listed, StoredVectors, Vectors, encode_words
+from uec_rag.stores.metadata import normalise
+from uec_rag.stores.passage import Passage
+from uec_rag.stores.stored import Listed, Mirror, Vectors, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _FEW = 3  # stored vectors that are compared for a gate
@@ -41,7 +43,6 @@ _MOST_LISTED = 20_000  # passages whose words are counted
 
 _FOREIGN = (0.0,)  # in place of what `probe` returns of a model
 
-_Probes: TypeAlias = tuple[tuple[float, ...], ...]
 _LISTED = deque[tuple[object, list[str], Listed]](maxlen=8)  # stores, with the words of late
 
 
@@ -57,7 +58,7 @@ class Source:
         The candidates for a question, best first. It may apply the filter, which is None if there
         is none, or ignore it: candidates are filtered once more. See `Search`.
     vectors : Vectors or None
-        Returns the vectors that the encoders made, see `StoredVectors`.
+        Returns the vectors that the encoders made, see `Mirror`.
     get : callable(ids) -> sequence of Passage, or None
         Returns the passages with some ids, leaving out unknown ones.
     sample : callable(count) -> sequence of Passage, or None
@@ -306,19 +307,13 @@ class SourceStore(CandidateStore):
 
     def __init__(self, uec: UEC, source: Source) -> None:
         check_type(uec, UEC, "uec", "a UEC")
-        self.uec, self.source = uec, source
+        self.uec, self.source, self.can_look_up = uec, source, source.get is not None
         self.frequencies: list[Frequencies] = []  # those of each sparse block, once learned
         self._filter: Filter | None = None
         self._condition = parse({})
-        # What was said, and passages that are left out; shared by views, as is what is known of the
-        # source's words, of its vectors, and of its own embedding.
-        self._said, self._unusable = set[object](), set[str]()
-        self._counted, self._new = list[Listed](), set[str]()
-        stored, are_ours = source.vectors or source.stored, source.vectors is not None
-        self._stored = stored and StoredVectors(source.name, stored, self._said, are_ours=are_ours)
-        self._known_probes: list[_Probes] = []
+        vectors, are_ours = source.vectors or source.stored, source.vectors is not None
+        self._mirror = Mirror(source.name, vectors, are_ours)  # shared by views
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
-        self.is_incomplete = False  # whether the last candidates were
 
     def __str__(self) -> str:
         return self.source.name
@@ -335,12 +330,12 @@ class SourceStore(CandidateStore):
         get, ids = self.source.get, _ids_of(self._condition)
         found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
         self.is_incomplete = isinstance(found, Incomplete)
-        listed = self._listed_with(found)
+        listed = self._listed(found)
         if get is not None and listed is not None and not ids:
             known = {passage.id for passage in found}
             more = listed.nearest(query, len(found), self._filter, known)
             found = [*found, *get(more)] if more else found
-        stored = {p.id: p for p in found if p.text.strip() and p.id not in self._unusable}
+        stored = {p.id: p for p in found if p.text.strip() and p.id not in self._mirror.unusable}
         if self._seen is not None:
             self._seen |= stored
         passages = [*stored.values()]
@@ -353,44 +348,32 @@ class SourceStore(CandidateStore):
         frequencies = self.frequencies if listed is None else listed.frequencies
         return View.from_passages(passages, gaussians, frequencies)
 
-    @property
-    def _listed(self) -> Listed | None:
-        """The words of its passages, for all views and later retrievers over it.
+    def _listed(self, found: Sequence[Passage] = ()) -> Listed | None:
+        """Return the words of its passages, for all views and later retrievers over it.
 
-        None if it cannot list any.
+        They are counted again once a tenth of those found is new. None if it cannot list any.
         """
-        if not self._counted:
-            own = self._words_by
-            known = [made for of, by, made in [*_LISTED] if of is self.source.theirs and by == own]
-            if (made := known[-1] if known else self._count()) is None:
-                return None
-            self._counted[:] = [made]
-        return self._counted[0]
+        known, theirs = self._mirror, self.source.theirs
+        by = [one.revision for one in self.uec.encoders if isinstance(one, TermEncoder)]
+        if (listed := known.words) is None:
+            before = [made for of, own, made in [*_LISTED] if of is theirs and own == by]
+            known.words = listed = before[-1] if before else self._count(by)
+        if listed is not None:
+            known.new |= {passage.id for passage in found} - listed.rows.keys()
+            if len(listed.rows) < _MOST_LISTED and 10 * len(known.new) > len(listed.rows):
+                known.new.clear()
+                known.words = listed = self._count(by) or listed
+        return listed
 
-    @property
-    def _words_by(self) -> list[str]:
-        return [one.revision for one in self.uec.encoders if isinstance(one, TermEncoder)]
-
-    def _count(self) -> Listed | None:
-        some = self.examples(_MOST_LISTED) if self.can_look_up and self._words_by else []
+    def _count(self, by: list[str]) -> Listed | None:
+        some = self.examples(_MOST_LISTED) if self.can_look_up and by else []
         if not some:
             return None
         kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
         made = Listed.count(kept, self.uec.encoders)
         if self.source.theirs is not None:
-            _LISTED.append((self.source.theirs, self._words_by, made))
+            _LISTED.append((self.source.theirs, by, made))
         return made
-
-    def _listed_with(self, found: Sequence[Passage]) -> Listed | None:
-        """Return the words of its passages, counted again once a tenth of them is new."""
-        if (listed := self._listed) is None:
-            return None
-        self._new |= {passage.id for passage in found} - listed.rows.keys()
-        if len(listed.rows) < _MOST_LISTED and 10 * len(self._new) > len(listed.rows):
-            self._new.clear()
-            listed = self._count() or listed
-            self._counted[:] = [listed]
-        return listed
 
     def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
         """Encode the passages whose vector has a direction; NoDirection if of several none has."""
@@ -401,9 +384,9 @@ class SourceStore(CandidateStore):
             if not usable and len(passages) > 1:
                 raise
         lost = {one.id for one in passages} - {one.id for one in usable}
-        self._unusable |= lost
+        self._mirror.unusable |= lost
         what = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
-        warn_once(self._said, "zeros", f"{self.source.name}: {what}.")
+        warn_once(self._mirror.said, "zeros", f"{self.source.name}: {what}.")
         return usable, self.encode(usable) if usable else []
 
     def _usable(self, passages: list[Passage]) -> list[Passage]:
@@ -426,8 +409,8 @@ class SourceStore(CandidateStore):
             If the source's vectors are not those of the first encoder.
         """
         texts, encoders = [passage.text for passage in passages], self.uec.with_cache().encoders
-        known = self._stored.read(encoders, passages) if self._stored else {}
-        words = self._listed.encoded_before(passages) if self._listed else []
+        known, listed = self._mirror.read(encoders, passages), self._listed()
+        words = listed.encoded_before(passages) if listed else []
         of_words = iter(words or encode_words(encoders, passages))
         encoded = [
             next(of_words)
@@ -445,33 +428,27 @@ class SourceStore(CandidateStore):
             for block in encoded.blocks
         ]
 
-    def with_ensemble(self, uec: UEC) -> SourceStore:
+    def with_ensemble(self, uec: UEC) -> Self:
         """Return the store with another fit of its ensemble."""
         made = copy(self)
         made.uec = uec
         return made
 
     @property
-    def can_look_up(self) -> bool:
-        """True if `get` finds each passage by its id."""
-        return self.source.get is not None
-
-    @property
-    def probes(self) -> _Probes:
+    def probes(self) -> Probes:
         """The vectors of a few texts by the source's own embedding, found once for all views.
 
         Of a store that has vectors of another model than its embedding, they are like no model's.
         """
-        if not self._known_probes:
+        if self._mirror.probes is None:
             own, stored = self.source.own, self.source.stored
-            found: _Probes = ()
+            found: Probes = ()
             if is_langchain(own) or is_llama_index(own):
                 encoder, few = BlackBoxEncoder(own), self.examples(_FEW) if stored else []
-                kept = stored and few and StoredVectors("", stored, set(), are_ours=False)
-                is_other = kept and kept.has_others(encoder, few)
+                is_other = Mirror("", stored).has_others(encoder, few)
                 found = (_FOREIGN if is_other else probe(encoder),)
-            self._known_probes.append(found)
-        return self._known_probes[0]
+            self._mirror.probes = found
+        return self._mirror.probes
 
     def snapshot(self, filter: Filter | None = None) -> Self:
         """Return a view whose searches keep the candidates that match a filter.
@@ -525,7 +502,7 @@ class SourceStore(CandidateStore):
         """Return those of the ids that this view has not found."""
         return {*ids} - {*(self._seen or {})}
 
-    def examples(self, most: int) -> list[Passage]:
+    def examples(self, most: int = 2000) -> list[Passage]:
         """Return up to `most` passages; none if the source cannot list them."""
         return [] if self.source.sample is None else [*self.source.sample(most)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import compress
 from typing import Self, cast
 
@@ -21,8 +21,9 @@ from uec_rag.encoders.base import (
     are_same,
     check_vectors,
 )
-from uec_rag.stores.base import Filter, Passage
+from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.local import View
+from uec_rag.stores.passage import Passage
 
 _COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
@@ -32,27 +33,44 @@ Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
 """A function from ids to the stored vectors, by id; of some there may be none."""
 
 
-class StoredVectors:
-    """Encoders' Gaussians of passages, made from the vectors of a store.
+@dataclass(eq=False)
+class Mirror:
+    """What is known of a store, for all views of it: its vectors, its words and what was said.
 
     A stored vector is that of the first encoder with vectors, or those of all of them in their
     order, as `UEC.embed` joins them; it may have any length. The first one ever is compared with
     what the encoders make of its text.
 
-    Parameters
+    Attributes
     ----------
     name : str
         The store's, for messages.
-    vectors : Vectors
-    said : set
-        What was said of the store.
+    vectors : Vectors or None
     are_ours : bool
         Whether they are said to be of these encoders; if not, they are used if they are.
+    are_of_these : bool or None
+        Whether they are, once compared.
+    unusable : set of str
+        The ids of passages that are left out, since their vectors have no direction.
+    words : Listed or None
+        The words of its passages, once listed.
+    new : set of str
+        The ids of passages that were found, and were not listed.
+    probes : Probes or None
+        The vectors of a few texts by its own embedding, once found.
+    said : set
+        What was said of the store.
     """
 
-    def __init__(self, name: str, vectors: Vectors, said: set[object], *, are_ours: bool) -> None:
-        self._name, self._vectors, self._are_ours, self._said = name, vectors, are_ours, said
-        self._are_of_these: bool | None = None  # once compared
+    name: str
+    vectors: Vectors | None
+    are_ours: bool = False
+    are_of_these: bool | None = None
+    unusable: set[str] = field(default_factory=set)
+    words: Listed | None = None
+    new: set[str] = field(default_factory=set)
+    probes: Probes | None = None
+    said: set[object] = field(default_factory=set)
 
     def read(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> dict[int, Encoded]:
         """Return what encoders made of the passages, by their positions; not all are known.
@@ -64,11 +82,11 @@ class StoredVectors:
         TypeError, ValueError
             If the vectors are said to be of these encoders, and are not.
         """
-        if self._are_of_these is False:
+        if self.vectors is None or self.are_of_these is False:
             return {}
         stored, trouble = dict[str, Sequence[float] | None](), ""
         try:
-            stored = {**self._vectors([passage.id for passage in passages])}
+            stored = {**self.vectors([passage.id for passage in passages])}
         except Exception as error:
             trouble = f" ({type(error).__name__}: {str(error).strip():.100})"
         is_known = np.array([stored.get(passage.id) is not None for passage in passages])
@@ -76,23 +94,23 @@ class StoredVectors:
         others = [passage.text for passage in compress(passages, ~is_known)]
         if others:
             what = f"vectors are missing for {len(others)} of {len(passages)} candidates{trouble}"
-            what = f"{self._name}: {what}. Their texts are encoded, and remembered."
-            if self._are_ours or known:
-                warn_once(self._said, "vectors", what)
+            what = f"{self.name}: {what}. Their texts are encoded, and remembered."
+            if self.are_ours or known:
+                warn_once(self.said, "vectors", what)
         if not known:
             return {}
         units = self._split(encoders, [cast(Sequence[float], stored[one.id]) for one in known])
         silent = {at for at, one in enumerate(encoders) if isinstance(one, SilentEncoder)}
-        if self._are_of_these is None and not silent:
-            self._are_of_these = self._are_of(encoders, units, known)
-            if not self._are_of_these:
+        if self.are_of_these is None and not silent:
+            self.are_of_these = self._are_of(encoders, units, known)
+            if not self.are_of_these:
                 _log.info(
                     "uec_rag: %s: its vectors are of another model, so that texts are encoded, and "
                     "remembered.",
-                    self._name,
+                    self.name,
                 )
         found = dict[int, Encoded]()
-        for position in units.keys() - silent if self._are_of_these else ():
+        for position in units.keys() - silent if self.are_of_these else ():
             unit = units[position]
             matrix = np.empty((len(passages), unit.shape[1]), dtype=np.float32)
             matrix[is_known] = unit
@@ -110,7 +128,7 @@ class StoredVectors:
         if given == {*widths[:1]}:
             dense, widths = dense[:1], widths[:1]
         if given != {sum(widths)}:
-            if self._are_ours and dense:
+            if self.are_ours and dense:
                 raise ValueError(
                     f"vectors: expected {widths[0]} numbers each, as {encoders[dense[0]].name!r} "
                     f"makes, got {sorted(given)}."
@@ -134,7 +152,7 @@ class StoredVectors:
         for position, unit in units.items():
             if _is_maker(encoder := encoders[position], some, unit[:1]):
                 continue
-            if self._are_ours:
+            if self.are_ours:
                 raise ValueError(
                     f"vectors: expected those of the first encoder, {encoder.name!r}, got those of "
                     f"another model in the store (for {some[0][:40]!r}), or of one whose last "
@@ -146,7 +164,7 @@ class StoredVectors:
 
     def has_others(self, encoder: Encoder, passages: Sequence[Passage]) -> bool:
         """Return whether passages have vectors, and others than an encoder makes of their texts."""
-        stored = self._vectors([passage.id for passage in passages])
+        stored = self.vectors([one.id for one in passages]) if self.vectors and passages else {}
         pairs = [(one.text, row) for one in passages if (row := stored.get(one.id)) is not None]
         units = self._split([encoder], [row for _, row in pairs]) if pairs else {}
         texts = [text for text, _ in pairs]

@@ -22,18 +22,14 @@ from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
 from uec_rag.base.records import Living, cached_property
 from uec_rag.stores import filters
-from uec_rag.stores.base import (
-    Checked,
-    Filter,
-    Passage,
-    dates_of,
-    restore_dates,
-)
+from uec_rag.stores.base import Filter
 from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.segments import (
     SegmentFolder,
 )
 from uec_rag.stores.local.view import State, Texts, View
+from uec_rag.stores.metadata import dates_of, restore_dates
+from uec_rag.stores.passage import Checked, Passage
 
 Mask: TypeAlias = NDArray[np.bool_]
 Record: TypeAlias = tuple[int, str, int, str, str | None, str]

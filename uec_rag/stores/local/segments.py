@@ -28,11 +28,10 @@ from uec_rag.base.checks import are_finite
 from uec_rag.base.counts import MOST_ROWS, Counts
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import open_regular, to_disk
-from uec_rag.base.gaussian import FloatArray, Gaussian
+from uec_rag.base.gaussian import FloatArray, Gaussian, Schema
 from uec_rag.base.records import cached_property
 from uec_rag.base.runtime import MOST, ZERO, multiply_bytes
 from uec_rag.base.similarity import largest
-from uec_rag.stores.base import Schema
 
 MANY = 2**15
 """The number of passages from which their vectors may be scanned as bytes."""

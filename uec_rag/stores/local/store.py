@@ -17,16 +17,8 @@ from typing import Any, Self
 from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import as_path
-from uec_rag.base.gaussian import Gaussian
-from uec_rag.stores.base import (
-    Filter,
-    Passage,
-    Schema,
-    Store,
-    StoreHits,
-    check_addition,
-    check_same,
-)
+from uec_rag.base.gaussian import Gaussian, Schema
+from uec_rag.stores.base import Filter, Store, StoreHits, check_addition, check_same
 from uec_rag.stores.local.contents import (
     COLUMNS,
     INSERT,
@@ -43,6 +35,7 @@ from uec_rag.stores.local.contents import (
 from uec_rag.stores.local.database import EmptyIndex, refuse_older
 from uec_rag.stores.local.segments import Part, Segment, bury, check_alike, to_merge
 from uec_rag.stores.local.view import State, View
+from uec_rag.stores.passage import Passage
 
 _KEPT = 60.0  # seconds for which other processes may read the texts of deleted passages
 _ATTEMPTS = 10  # to read a state while others merge
@@ -381,7 +374,7 @@ class LocalStore(Store):
             If there is not one Gaussian per passage, an id is repeated, the Gaussians have another
             dimension or variance profile than the stored ones.
         TypeError, ValueError
-            If a passage could not be saved, see `uec_rag.stores.base.normalise`.
+            If a passage could not be saved, see `uec_rag.stores.metadata.normalise`.
         OSError
             If the disk is full; nothing is added.
         """

@@ -10,25 +10,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian, Schema, Terms
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
-from uec_rag.stores.base import (
-    Filter,
-    Passage,
-    Schema,
-    Searched,
-    StoreHits,
-    Top,
-    copy_passage,
-)
+from uec_rag.stores.base import Filter, Searched, StoreHits
 from uec_rag.stores.filters import matches, parse
 from uec_rag.stores.local.segments import (
     LARGEST_PRODUCT,
@@ -40,6 +32,7 @@ from uec_rag.stores.local.segments import (
     faster_way,
     require_finite,
 )
+from uec_rag.stores.passage import Passage, copy_passage
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
@@ -66,6 +59,15 @@ class Texts:
         """Return which positions match a filter."""
         condition = parse(filter)
         return np.array([matches(condition, p) for p in self._passages], dtype=bool)
+
+
+class Top(NamedTuple):
+    """The best columns of a view for n queries, best first; shape (n, k) each."""
+
+    columns: NDArray[np.int64]
+    scores: FloatArray
+    mu: FloatArray
+    sigma2: FloatArray
 
 
 @dataclass(frozen=True, eq=False)

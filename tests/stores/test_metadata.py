@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.base import DateText, make_passages, normalise
 from uec_rag.stores.filters import matches, parse
+from uec_rag.stores.metadata import DateText, normalise
+from uec_rag.stores.passage import make_passages
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)

@@ -1,0 +1,147 @@
+"""Passages: pieces of text to search for, checked before they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from uec_rag.base.checks import as_list, check_texts, check_type
+from uec_rag.base.records import cached_property
+from uec_rag.base.text import SOURCE_KEYS, About, first_value, with_headings
+from uec_rag.stores.metadata import check_stored_text, normalise
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A piece of text to search for.
+
+    Attributes
+    ----------
+    id : str
+    text : str
+    metadata : dict
+        Further data on the passage.
+    """
+
+    id: str
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def about(self) -> About:
+        """Its subject, source and words, derived at the first access."""
+        return About.from_passage(self.metadata, self.text)
+
+    @property
+    def searched(self) -> str:
+        """The text that models encode: after its headings, if they are in the metadata alone."""
+        return with_headings(self.metadata, self.text)
+
+    @property
+    def with_source(self) -> str:
+        """The text whose words are compared: also with the path or the URL of its source."""
+        return f"{self.searched}\n\n{first_value(self.metadata, SOURCE_KEYS)}"
+
+
+def copy_passage(passage: Passage) -> Passage:
+    """Copy a passage, with all of its metadata."""
+    copied = Passage(passage.id, passage.text, copy_value(passage.metadata))
+    copied.__dict__["about"] = passage.about  # which took some time
+    return copied
+
+
+def copy_value(value: Any) -> Any:  # noqa: ANN401
+    """Copy the dicts and lists of a value; other objects, which JSON does not have, are shared."""
+    if isinstance(value, dict):
+        copied = value.copy()
+        for key, item in value.items():
+            if isinstance(item, dict | list):
+                copied[key] = copy_value(item)
+        return copied
+    if isinstance(value, list):
+        return [*map(copy_value, value)]
+    return value
+
+
+def content_id(text: str, metadata: Mapping[str, Any]) -> str:
+    """Return an id that passages share if their texts and metadata are equal."""
+    content = json.dumps([text, metadata], sort_keys=True, default=str)
+    return hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def hash_text(text: str) -> str:
+    """Hash the text of a passage, by which another one is told from it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def make_passages(
+    texts: Iterable[str], ids: Iterable[str] | None, metadatas: Iterable[Mapping[str, Any]] | None
+) -> list[Passage]:
+    """Check texts, ids and metadata before they are encoded, and join them to passages.
+
+    Metadata is copied by `normalise`.
+
+    TypeError or ValueError if a text is empty or not a string, if the lengths differ, or if an id
+    or metadata could not be saved.
+    """
+    checked = check_texts(texts)
+    names = [secrets.token_hex(16) for _ in checked] if ids is None else as_list(ids, "ids")
+    if isinstance(metadatas, Mapping):
+        raise TypeError(
+            "metadatas: expected a list of mappings, one per text, got one mapping; "
+            "write [metadata] for a single text."
+        )
+    extra = [{} for _ in checked] if metadatas is None else [*metadatas]
+    for name, values in (("ids", names), ("metadatas", extra)):
+        if len(values) != len(checked):
+            raise ValueError(f"{name}: expected {len(checked)}, one per text, got {len(values)}.")
+    return [
+        check_passage(
+            Passage(id_, text, {} if metadata is None else cast(Any, metadata)),
+            f"metadatas[{number}]",
+        )
+        for number, (id_, text, metadata) in enumerate(zip(names, checked, extra, strict=True))
+    ]
+
+
+def last_of_each(passages: Sequence[Passage]) -> list[int]:
+    """Return the positions of the passages to keep: of equal ids, the last.
+
+    ValueError if an id is given with two texts.
+    """
+    kept = dict[str, int]()
+    for position, passage in enumerate(passages):
+        before = kept.pop(passage.id, None)
+        if before is not None and passages[before].text != passage.text:
+            raise ValueError(
+                f"ids: {passage.id!r} is given twice, with the texts "
+                f"{passages[before].text!r:.60} and {passage.text!r:.60}; expected one text for "
+                "an id. Nothing was added."
+            )
+        kept[passage.id] = position
+    return [*kept.values()]
+
+
+class Checked(dict[str, Any]):
+    """The metadata of a passage that was already checked and copied."""
+
+
+def check_passage(passage: Passage, where: str = "") -> Passage:
+    """Check one passage, and copy its metadata, which messages call `where`.
+
+    TypeError or ValueError if it is not a passage, or could not be saved.
+    """
+    check_type(passage, Passage, "passages", "Passage objects")
+    name, text, where = passage.id, passage.text, where or f"metadata of {passage.id!r}"
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"ids: expected non-empty strings, got {name!r}.")
+    check_stored_text(name, f"ids: {name!r:.60}")
+    if not isinstance(text, str):
+        raise TypeError(f"text of {name!r} must be a string, got {text!r:.60}")
+    check_stored_text(text, f"text of {name!r}: {text!r:.60}")
+    check_type(passage.metadata, Mapping, where, "a mapping")
+    return Passage(name, text, Checked(normalise(passage.metadata, where)))
