@@ -28,9 +28,9 @@ from uec_rag.advice.opinion import SHOWN, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
 from uec_rag.base.telemetry import span
-from uec_rag.confidence.readings import shorten
+from uec_rag.confidence.readings import MOST_READINGS, shorten
 
-_MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
+_LONGEST_REWRITE = 400  # characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
 _THOUGHTS = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|reflection|scratchpad)"
@@ -92,7 +92,7 @@ def _as_titles(options: Sequence[str]) -> tuple[str, ...]:
     """Return options as titles, if they can be offered: two to four that differ; else ()."""
     lines = tuple(shorten(clean_line(option)) for option in options)
     distinct = len({line.casefold() for line in lines}) == len(lines)
-    return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and all(lines) else ()
+    return lines if 2 <= len(lines) <= MOST_READINGS and distinct and all(lines) else ()
 
 
 def _as_question(rewrite: str, asked: str) -> str:
