@@ -29,8 +29,8 @@ from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
 from uec_rag.base.telemetry import span
 from uec_rag.confidence.readings import MOST_READINGS, shorten
+from uec_rag.questions.messages import LONGEST_QUESTION
 
-_LONGEST_REWRITE = 400  # characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
 _THOUGHTS = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|reflection|scratchpad)"
@@ -98,7 +98,7 @@ def _as_titles(options: Sequence[str]) -> tuple[str, ...]:
 def _as_question(rewrite: str, asked: str) -> str:
     """Return a rewrite as one line, if it is not the question itself; else ""."""
     line, question = clean_line(rewrite), " ".join(asked.rpartition("\n")[2].split())
-    return "" if line.casefold() == question.casefold() or len(line) > _LONGEST_REWRITE else line
+    return "" if line.casefold() == question.casefold() or len(line) > LONGEST_QUESTION else line
 
 
 Advisor: TypeAlias = Callable[..., object]

@@ -17,12 +17,12 @@ from typing import NamedTuple, TypeAlias
 
 import regex
 
-from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED
+from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, LONGEST_STATEMENT
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import without_accents
 from uec_rag.questions.languages import ENGLISH, function_words, tables
 
-_FEWEST, _ALIKE, _LONGEST = 3, 0.5, 400  # members, the share of their words, and their characters
+_FEWEST, _ALIKE = 3, 0.5  # members, and the share of their words
 _ABBREVIATED = 3  # letters of an abbreviation
 _WORD = regex.compile(
     r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:]\p{Nd}+)*|\p{Han}"
@@ -105,9 +105,9 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     (None, None)
     """
     # Long passages, as most are, have no family.
-    if not texts or len(texts[0]) > _LONGEST or len(question) > LONGEST_ASKED:
+    if not texts or len(texts[0]) > LONGEST_STATEMENT or len(question) > LONGEST_ASKED:
         return None
-    short = [text if len(text) <= _LONGEST else "" for text in texts]
+    short = [text if len(text) <= LONGEST_STATEMENT else "" for text in texts]
     lines = [*map(_words, short, repeat(language))]
     bags = [frozenset([one.stem for one in line]) for line in lines]
     most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
@@ -183,7 +183,7 @@ def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ..
     """
     chosen = dict[int, tuple[_Word, ...]]()
     for at, text in enumerate(texts):
-        line = _words(text, language) if len(text) <= _LONGEST else ()
+        line = _words(text, language) if len(text) <= LONGEST_STATEMENT else ()
         if all(_are_of_two(line, other, _joints(language)) for other in chosen.values()):
             chosen[at] = line
     return tuple(chosen) if len(chosen) > 1 else ()
