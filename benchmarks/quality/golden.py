@@ -131,8 +131,9 @@ def named(rows: Sequence[Row], mix: Sequence[str]) -> list[Row]:
         for other in (name for name in mix if name != own):
             before = f"{asked} in {other.capitalize()}?"
             made.append(row | {"question": before, "kind": "absent"})
-            after = {"before": before, "question": f"And in {own.capitalize()}?"}
-            made.append(row | after | {"kind": "short"})
+            after = f"And in {own.capitalize()}?"
+            told = {"kind": "short", "told": f"{before} {after}"}
+            made.append(row | told | {"before": before, "question": after})
     return made
 
 
@@ -141,7 +142,7 @@ def ask(index: Retriever, part: str, name: str, rows: Sequence[Row]) -> Iterator
     asked = [row["question"] for row in rows]
     history = [[row["before"]] if row.get("before") else [] for row in rows]
     for row, said, result in zip(rows, asked, index.search(asked, history=history), strict=True):
-        yield line_of(part, name, row, said, result)
+        yield line_of(part, name, row, row.get("told", said), result)
 
 
 def lines(folder: Path) -> Iterator[Line]:
