@@ -12,7 +12,9 @@ Asked are
 - chats: follow-ups (questions/follow_ups.csv), and questions behind another one to the same manual,
   with "And" and without;
 - questions as they are typed: with typos, after other text, two in one, as `typed` makes them;
-- the ambiguous and some ordinary questions of three manuals at a time, in one index.
+- the ambiguous and some ordinary questions of three manuals at a time, in one index, and there some
+  that name a manual: their own, another, which has no answer, and their own after another ("How do
+  I add a tag in Cargo?", "And in Git?").
 
 A commit that means to change nothing has an equal record; one that means to names its rows.
 """
@@ -120,12 +122,27 @@ def typed(
     return made
 
 
+def named(rows: Sequence[Row], mix: Sequence[str]) -> list[Row]:
+    """Some questions to a manual by its name, by that of another, and by its own after that."""
+    made = list[Row]()
+    for row in rows:
+        own, asked = row["documents"], row["question"].rstrip("?. ")
+        made.append(row | {"question": f"{asked} in {own.capitalize()}?"})
+        for other in (name for name in mix if name != own):
+            before = f"{asked} in {other.capitalize()}?"
+            made.append(row | {"question": before, "kind": "absent"})
+            after = f"And in {own.capitalize()}?"
+            told = {"kind": "short", "told": f"{before} {after}"}
+            made.append(row | told | {"before": before, "question": after})
+    return made
+
+
 def ask(index: Retriever, part: str, name: str, rows: Sequence[Row]) -> Iterator[Line]:
     """Ask an index all rows."""
     asked = [row["question"] for row in rows]
     history = [[row["before"]] if row.get("before") else [] for row in rows]
     for row, said, result in zip(rows, asked, index.search(asked, history=history), strict=True):
-        yield line_of(part, name, row, said, result)
+        yield line_of(part, name, row, row.get("told", said), result)
 
 
 def lines(folder: Path) -> Iterator[Line]:
@@ -158,7 +175,14 @@ def questions_of(folder: Path) -> Iterator[tuple[Retriever, str, str, list[Row]]
             for kind, most in (("ambiguous", None), ("ordinary", CLEAR))
             for row in [r for r in tables if (r["documents"], r["kind"]) == (name, kind)][:most]
         ]
-        yield index_of(uec, passages), "mixes", "+".join(mix), rows
+        index = index_of(uec, passages)
+        yield index, "mixes", "+".join(mix), rows
+        yield (
+            index,
+            "named",
+            "+".join(mix),
+            named([r for r in rows if r["kind"] != "ambiguous"], mix),
+        )
 
 
 def record(

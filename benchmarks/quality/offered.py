@@ -16,6 +16,7 @@ are taken whatever was decided:
 - half held: the questions of which at least half of the meanings are held;
 - precision: the share of the readings that hold a wanted meaning, averaged over the questions
   that have readings;
+- named: the share of the wanted meanings of which a title has a word that the question has not;
 - readings: their number, on average;
 
 and each question with its decision and the meanings that are not held.
@@ -35,6 +36,7 @@ from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, has_any, index_of, read_tables, shipped
 from benchmarks.tables import print_table
 from uec_rag import Retriever
+from uec_rag.base.text import stems
 from uec_rag.confidence.decision import Decision
 
 Meanings = dict[str, list[str]]
@@ -63,6 +65,14 @@ class Offered:
         return [meaning for meaning in self.meanings if meaning not in held]
 
     @property
+    def named(self) -> float:
+        """Share of the wanted meanings of which a title says what the question does not."""
+        said = stems(self.question)
+        told = [stems(meaning) - said for meaning in self.meanings]
+        titles = frozenset[str]().union(*(stems(one.title) for one in self.decision.readings))
+        return float(np.mean([not words.isdisjoint(titles) for words in told]))
+
+    @property
     def share(self) -> float:
         """Share of the wanted meanings that are held."""
         return 1 - len(self.missing) / len(self.meanings)
@@ -86,13 +96,14 @@ def held_by(index: Retriever, ids: Sequence[str], meanings: Meanings) -> set[str
 def summary(name: str, some: Sequence[Offered]) -> list[str]:
     """A row of the table."""
     if not some:
-        return [name, "0", "", "", "", ""]
+        return [name, "0", *[""] * 5]
     precisions = [np.mean([bool(held) for held in o.by_reading]) for o in some if o.by_reading]
     half = sum(one.share >= 0.5 for one in some)
     readings = np.mean([len(one.by_reading) for one in some])
     precision = f"{np.mean(precisions):.0%}" if precisions else ""
     held = f"{np.mean([one.share for one in some]):.0%}"
-    return [name, str(len(some)), held, str(half), precision, f"{readings:.1f}"]
+    named = f"{np.mean([one.named for one in some]):.0%}"
+    return [name, str(len(some)), held, str(half), precision, named, f"{readings:.1f}"]
 
 
 def main(folder: Manuals) -> None:
@@ -105,7 +116,7 @@ def main(folder: Manuals) -> None:
             meanings, decision = questions[question], result.decision
             held = [held_by(index, reading.ids, meanings) for reading in decision.readings]
             asked.append(Offered(name, question, meanings, decision, held))
-    header = ["questions", "", "held", "half held", "precision", "readings"]
+    header = ["questions", "", "held", "half held", "precision", "named", "readings"]
     table = [summary("asked back", [one for one in asked if one.asked_back])]
     print_table("Meanings wanted", header, [*table, summary("all", asked)])
     for one in asked:

@@ -33,6 +33,28 @@ def test_a_question_mark_changes_no_decision(uec):
     assert with_mark.decision.confidence == pytest.approx(without.decision.confidence, abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("question", "joined"),
+    [
+        ("How much is a T-shirt?", "How much is a tshirt?"),
+        ("Where is order 55-1200-34?", "Where is order 55120034?"),
+        ("Who was Louis XIV?", "Who was Louis 14?"),
+        ("Where is the log-in page?", "Where is the login page?"),
+    ],
+)
+def test_a_compound_is_as_sure_in_parts_as_in_one_word(uec, question, joined):
+    texts = [
+        "The tshirt costs 20 euros.",
+        "Orders such as 55120034 are on the invoice.",
+        "Louis 14 was a king of France.",
+        "Our login page is at portal.example.",
+        "Dogs stay outside in the garden.",
+        "The fee is due in May.",
+    ]
+    parts, whole = index_of(uec, texts).search([question, joined]).decisions
+    assert parts.confidence > whole.confidence - 0.05
+
+
 @pytest.mark.xfail(reason="left-out collections do not teach so heavy a weight", strict=True)
 @pytest.mark.parametrize(("passages", "question"), data_of("unanswered.json"))
 def test_a_word_that_the_documents_lack_is_not_answered(uec, passages, question):

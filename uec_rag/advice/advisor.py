@@ -28,9 +28,9 @@ from uec_rag.advice.opinion import SHOWN, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
 from uec_rag.base.records import Record
 from uec_rag.base.telemetry import span
-from uec_rag.confidence.readings import shorten
+from uec_rag.confidence.readings import MOST_READINGS, shorten
+from uec_rag.questions.messages import LONGEST_QUESTION
 
-_MOST_OPTIONS, _LONGEST_REWRITE = 4, 400  # options, and characters
 _MOST_READ = 20_000  # characters of a reply
 _MOST_AT_ONCE = 8  # concurrent calls of an advisor
 _THOUGHTS = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|reflection|scratchpad)"
@@ -92,13 +92,13 @@ def _as_titles(options: Sequence[str]) -> tuple[str, ...]:
     """Return options as titles, if they can be offered: two to four that differ; else ()."""
     lines = tuple(shorten(clean_line(option)) for option in options)
     distinct = len({line.casefold() for line in lines}) == len(lines)
-    return lines if 2 <= len(lines) <= _MOST_OPTIONS and distinct and all(lines) else ()
+    return lines if 2 <= len(lines) <= MOST_READINGS and distinct and all(lines) else ()
 
 
 def _as_question(rewrite: str, asked: str) -> str:
     """Return a rewrite as one line, if it is not the question itself; else ""."""
     line, question = clean_line(rewrite), " ".join(asked.rpartition("\n")[2].split())
-    return "" if line.casefold() == question.casefold() or len(line) > _LONGEST_REWRITE else line
+    return "" if line.casefold() == question.casefold() or len(line) > LONGEST_QUESTION else line
 
 
 Advisor: TypeAlias = Callable[..., object]

@@ -31,7 +31,6 @@ Both are those of `POST /v1/systemone`, and what it returns is read by `read_ans
 NONE, UNCLEAR = "none", "unclear"
 """The options that no passage, and no reading, is meant."""
 
-_TRIES = 2
 _PAUSE = 0.5  # seconds before a second try, unless the server names some
 _LARGEST = 60_000  # bytes of a state as JSON; the smallest documented limit is Ollama's, 64 KiB
 _MOST_READINGS = 20  # with UNCLEAR below 26 options, the smallest documented limit
@@ -264,7 +263,7 @@ class SystemOne:
             }
         headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
         end = time.monotonic() + self.timeout
-        for tries_left in reversed(range(_TRIES)):
+        for tries_left in (1, 0):
             left = max(end - time.monotonic(), 1e-3)
             options: dict[str, Any] = {"headers": headers, "timeout": left / (tries_left + 1)}
             try:

@@ -9,11 +9,11 @@ from itertools import product
 
 import regex
 
-from uec_rag.base.text import FUNCTION_WORDS, SPACELESS
+from uec_rag.base.text import FUNCTION_WORDS, LONGEST_STATEMENT, SPACELESS
 from uec_rag.encoders.lexical import stem_of
 
 _ALIKE, _SHARED = 0.4, 3  # the share and the number of words that two statements alike share
-_LONGEST, _TITLE = 400, 8  # characters of a statement, and words of a title
+_TITLE = 8  # words
 # A number with its parts ("3.12", also in "v3.12"), a character of Chinese, or a word.
 _TOKEN = regex.compile(rf"\p{{N}}+(?:\.\p{{N}}+)*|{SPACELESS}|(?:(?!{SPACELESS})[\p{{L}}\p{{M}}])+")
 
@@ -47,7 +47,7 @@ def changes_subject(question: str, rewrite: str, texts: Iterable[str]) -> bool:
     dropped &= {token for text in found for token in _tokens(text)}
     if any(one[0].isdigit() for one in dropped) and any(one[0].isdigit() for one in added):
         return True
-    statements = [_tokens(text) for text in found if len(text) <= _LONGEST]
+    statements = [_tokens(text) for text in found if len(text) <= LONGEST_STATEMENT]
     titles = [_tokens(text.strip().partition("\n")[0]) for text in found]
     for lines, are_alike in ((statements, _are_alike), (titles, _are_titles)):
         ours = [line for line in lines if not dropped.isdisjoint(line)]

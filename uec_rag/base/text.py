@@ -38,6 +38,9 @@ MARKDOWN = (".md", ".markdown", ".mdx")
 LONGEST_ASKED = 4096
 """The number of characters up to which a text is looked at as something that a user says."""
 
+LONGEST_STATEMENT = 400
+"""The number of characters up to which a text may be one of statements alike."""
+
 SPACELESS = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 """A pattern of the characters in scripts without spaces between words."""
 

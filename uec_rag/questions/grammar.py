@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache, partial
 from itertools import filterfalse, islice, starmap, takewhile
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import regex
 
@@ -300,31 +300,34 @@ _Found: TypeAlias = Sequence[_Match]
 
 
 @cache
-def _follow_ups(language: str) -> tuple[regex.Pattern[str], ...]:
-    """Return patterns of what begins a follow-up, of what it goes on to, and of phrases before."""
+def _follow_up(language: str, part: Literal["begins", "what", "phrases"]) -> regex.Pattern[str]:
+    """Return a pattern of what begins a follow-up, of what it goes on to, or of phrases before.
+
+    Each is compiled when it is used: most questions need the first alone.
+    """
     if not (table := tables()[language].get("follow_up")):
-        return (regex.compile("(?!)"),) * 3
+        return regex.compile("(?!)")
     of = "|".join({word for row in table["prepositions"] for word in row.split()})
     the = "|".join(table["determiners"].split()) or "(?!)"
     stops = f"{of}|{the}|{'|'.join(map(regex.escape, function_words(language)))}"
     none = "|".join({of, "ones?", *_CLAUSE}) if language == ENGLISH else stops
-    word = rf"(?!(?:{stops})\b)[\p{{L}}\p{{N}}][\w'’.+#-]*+(?<!\.)"
-    verb, run = table["before_object"].replace("{word}", r"[\p{L}-]+"), rf"{word}(?: {word})*+"
-    patterns = (
-        rf"\W*+(?:{table['begins']})\W*+",
-        rf"(?:(?P<of>{of}) )?(?P<the>(?:{the}) )?"
-        rf"(?P<what>(?:(?!\b(?:{of}|{none})\b)[^?.!,;]){{1,60}}?)\W*+\Z",
+    verb, run = table["before_object"].replace("{word}", r"[\p{L}-]+"), "(?&word)(?: (?&word))*+"
+    patterns = {
+        "begins": rf"\W*+(?:{table['begins']})\W*+",
+        "what": rf"(?:(?P<of>{of}) )?(?P<the>(?:{the}) )?"
+        rf"(?P<what>(?:(?!\b(?:{none})\b)[^?.!,;]){{1,60}}?)\W*+\Z",
+        "phrases": rf"(?(DEFINE)(?P<word>(?!(?:{stops})\b)[\p{{L}}\p{{N}}][\w'’.+#-]*+(?<!\.)))"
         rf"\b(?:(?:(?P<of>{of})|{verb}) (?P<the>(?:{the}) )?(?P<what>{run})"
         rf"|(?P<the>(?:{the}) )(?P<what>{run})|(?:{_AUXILIARIES.replace(' ', '|')}) "
-        rf"(?P<what>{word})(?=(?: {word})?+(?: (?:{of})\b|\W*\Z)))",
-    )
-    return tuple(regex.compile(pattern, regex.IGNORECASE) for pattern in patterns)
+        rf"(?P<what>(?&word))(?=(?: (?&word))?+(?: (?:{of})\b|\W*\Z)))",
+    }
+    return regex.compile(patterns[part], regex.IGNORECASE)
 
 
 def _goes_on_to(question: str, language: str) -> _Match | None:
     """Return what a follow-up goes on to: a short phrase, and no question or courtesy."""
-    begins, next_, _ = _follow_ups(language)
-    new = (at := begins.match(question)) and next_.fullmatch(question, at.end())
+    begins = _follow_up(language, "begins").match(question)
+    new = begins and _follow_up(language, "what").fullmatch(question, begins.end())
     if new is None or is_courtesy(what := new["what"], language):
         return None
     words = lower(what)
@@ -380,7 +383,8 @@ def switched(question: str, before: str) -> tuple[str, ...]:
     if new is None or _lacks_referent_or_content(what := new["what"]):
         return ()
     named = _NUMBER if what.isdigit() else _NAME
-    phrases, names = ([*form.finditer(before)][::-1] for form in (_follow_ups(language)[-1], named))
+    forms = _follow_up(language, "phrases"), named
+    phrases, names = ([*form.finditer(before)][::-1] for form in forms)
     if new["of"]:
         rows = tables()[language]["follow_up"]["prepositions"]
         found = _behind(new, phrases, names, rows)
@@ -418,7 +422,7 @@ def _goes_on(question: str) -> regex.Match[str] | None:
     """Return what begins a question that goes on, in its language; None if nothing does."""
     code = language_of(question)
     for language in [code] if code else languages():
-        begins = _follow_ups(language)[0].match(question)
+        begins = _follow_up(language, "begins").match(question)
         if begins and (language == ENGLISH or _goes_on_to(question, language)):
             return begins
     return None
