@@ -25,7 +25,7 @@ _ADVANCE: ContextVar[Callable[[], object]] = ContextVar("advance", default=lambd
 
 @dataclass
 class Progress:
-    """What is done, and the number of items that are; `update` counts more of them."""
+    """The name of a step and the number of items that are done; `update` counts more of them."""
 
     what: str
     done: int = 0

@@ -561,20 +561,18 @@ def _by_document(node: Node) -> Node:
 
     They are not one if a document has nearly all of the mass.
     """
-    outline, mass, of = node.outline, node.outline.mass, dict[object, list[int]]()
+    outline, mass, of = node.outline, node.outline.mass.tolist(), dict[object, list[int]]()
     for child in node.children:
         about = [outline.described[row] for row in child]
         sources = {one.source or one.document for one in about}
         is_one = len(sources) == 1 and "" not in sources
         of.setdefault(min(sources) if is_one else child[0], []).extend(child)
-    whole = float(mass[[*chain(*node.children)]].sum())
-    is_split = max(float(mass[rows].sum()) for rows in of.values()) < _NEARLY * whole
-    children = [
-        sorted(rows, key=mass.tolist().__getitem__, reverse=True)
-        for rows in (of.values() if is_split else node.children)
-    ]
-    children.sort(key=lambda rows: float(mass[rows[0]]), reverse=True)
-    shares = [float(mass[rows].sum()) / whole for rows in children]
+    whole = sum(map(mass.__getitem__, chain(*node.children)))
+    is_split = max(sum(map(mass.__getitem__, rows)) for rows in of.values()) < _NEARLY * whole
+    groups = of.values() if is_split else node.children
+    children = [sorted(rows, key=mass.__getitem__, reverse=True) for rows in groups]
+    children.sort(key=lambda rows: mass[rows[0]], reverse=True)
+    shares = [sum(map(mass.__getitem__, rows)) / whole for rows in children]
     return Node(outline, children, shares, node.depth, node.tells)
 
 

@@ -206,7 +206,7 @@ class Words:
 
     @property
     def are_headings(self) -> bool:
-        """Whether the first hit is a list of headings or questions, and no other has its words."""
+        """True if the first hit is a list of headings or questions, and no other has its words."""
         first, *others = self.matched[:JUDGED]
         asked = self.content.keys()
         said = [len(asked & matched.keys()) for matched in others]

@@ -35,7 +35,7 @@ Vectors = Callable[[list[str]], Mapping[str, Sequence[float] | None]]
 
 @dataclass(eq=False)
 class Mirror:
-    """What is known of a store, for all views of it: its vectors, its words and what was said.
+    """The knowledge of a store, for all views of it: its vectors, its words and what was said.
 
     A stored vector is that of the first encoder with vectors, or those of all of them in their
     order, as `UEC.embed` joins them; it may have any length. The first one ever is compared with
