@@ -190,11 +190,14 @@ class Calibrator(Record):
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
         return logits + np.float32(self.offset)
 
-    def added(self, features: FloatArray) -> FloatArray:
-        """Compute what the mean and each feature add to the log odds, shape (..., 1 + F)."""
-        base = self.logits(np.full_like(features, np.nan))[..., None]
-        each = np.where(np.eye(features.shape[-1], dtype=bool), features[..., None, :], np.nan)
-        return np.concatenate([base, self.logits(each) - base], axis=-1)
+    def added(self, features: Sequence[float]) -> list[float]:
+        """Compute what the mean and each of F features add to the log odds, 1 + F numbers."""
+        added = [self.slope * self.bias + self.offset]
+        rows = zip(features, self.weights, self.location, self.spread, strict=True)
+        for value, weight, location, spread in rows:
+            standard = 0.0 if math.isnan(value) else (value - location) / spread
+            added.append(self.slope * weight * min(max(standard, -RANGE), RANGE))
+        return added
 
     def predict(self, features: FloatArray) -> FloatArray:
         """Compute probabilities, shape (...), from features (..., F)."""
@@ -227,6 +230,52 @@ class Calibrator(Record):
         """
         slope, offset = _line(self.logits(features, more)[..., None], labels, weights)
         return self.with_line(float(slope[0]), offset)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the log odds that the documents answer one question are made of.
+
+    Attributes
+    ----------
+    features : tuple of 3 + W floats
+        `Features.in_corpus`.
+    added : tuple of 4 + W floats
+        What the mean and each feature add, see `Calibrator.added`.
+    against : float
+        What the first hits add that lack what the question names.
+    meant : float
+        P(the first hits are those that the question means), by which the probability is multiplied.
+    missing : tuple of str
+        The words of the question that none of its first hits has.
+    """
+
+    features: tuple[float, ...]
+    added: tuple[float, ...]
+    against: float
+    meant: float
+    missing: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The same in words."""
+        (coverage, names), (base, *added) = self.features[-2:], self.added
+        lacked = " and ".join(self.missing) or "a name"
+        verb = "are" if len(self.missing) > 1 else "is"
+        named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
+        said = [
+            "first hit: how far it stands out from the others",
+            "nearness: of the first hit, by the model that finds it nearest",
+            "agreement: nearness of the first hit by all models",
+            f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
+            named if names >= 0 else "",
+        ]
+        lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
+        if against := round(self.against, 1):
+            lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
+        if self.meant < 1:
+            lines.append(f"against it: nothing tells which hit is meant: times {self.meant:.2f}")
+        return (f"usual question: {base:+z.1f}", *lines)
 
 
 def sigmoid(logits: FloatArray) -> FloatArray:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,18 +17,24 @@ from uec_rag.confidence.model import (
     JUDGED,
     UNLIKELY,
     WORDS,
-    Calibrator,
-    Features,
+    Evidence,
     Probabilities,
 )
 from uec_rag.confidence.readings import Reading
 from uec_rag.questions.languages import function_words
-from uec_rag.retrieval.hits import HANDED, Hit, Result, is_read_by_model, own_copy
+from uec_rag.retrieval.hits import (
+    HANDED,
+    RANKED,
+    Hit,
+    Result,
+    Shares,
+    is_read_by_model,
+    own_copy,
+)
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Found
 from uec_rag.stores.passage import Passage
 
-_RANKED = 100  # ranks beyond this are reported as unknown
 _MAY_ABSTAIN = 0.95  # confidence from which closest sections, which take time, are not looked for
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
@@ -81,7 +86,7 @@ def decide(found: Found, query: Query, k: int, size: int) -> Result:
         probabilities.confidence_at_k[0],
         exact=is_exact,
         alike=alike,
-        why=explain(method.model.in_corpus, found.features, found.words.missing),
+        evidence=evidence_of(found),
     )
 
 
@@ -140,72 +145,36 @@ def hits_at(found: Found, kept: NDArray[np.intp], relevance: FloatArray) -> tupl
         copies[number].append(passage)
     numbers = (found.scores, found.mu, found.model_variance, found.disagreement, relevance)
     columns = zip(kept.tolist(), *(each[kept].tolist() for each in numbers), strict=True)
-    hits = list[Hit]()
-    for part, (at, score, mu, variance, apart, relevant) in zip(
-        said_of(found, kept), columns, strict=True
-    ):
+    words, without = found.words, function_words(found.asked.language)
+    matched = dict(zip(found.distinct.tolist(), words.matched, strict=False))
+    shares, hits = shares_of(found, kept), list[Hit]()
+    for column, (at, score, mu, variance, apart, relevant) in enumerate(columns):
+        terms = None
+        if words.are_counted:
+            most = sorted(matched.get(at, {}).items(), key=itemgetter(1), reverse=True)
+            terms = [word for word, _ in most if word.casefold() not in without]
         others = tuple(map(own_copy, copies[found.numbers[at]][1:]))
         told = score, mu, variance, apart, relevant
-        hits.append(Hit(own_copy(found.passages[at]), *told, **part, copies=others))
+        hits.append(Hit(own_copy(found.passages[at]), *told, terms, others, (shares, column)))
     return tuple(hits)
 
 
-def said_of(found: Found, kept: NDArray[np.intp]) -> Iterator[dict[str, Any]]:
-    """Yield what the encoders say of each of one question's hits; see `Hit`."""
-    fitted, own, words = found.method.fitted, found.to_hits[:, kept], found.words
+def shares_of(found: Found, kept: NDArray[np.intp]) -> Shares:
+    """Return what the encoders say of some of one question's hits."""
+    fitted, own = found.method.fitted, found.to_hits[:, kept]
     counted = np.maximum((found.coefficients * fitted.weights)[:, None] * own, 0)
-    shares = (counted / np.maximum(counted.sum(axis=0), 1e-30)).tolist()
     ranks = [
-        ((of_block[:_RANKED] > similar[:, None]).sum(axis=1) + 1).tolist()
+        (of_block[:RANKED, None] > similar).sum(axis=0) + 1
         for of_block, similar in zip(found.leading, own, strict=True)
     ]
-    similarities, without = own.tolist(), function_words(found.asked.language)
-    matched = dict(zip(found.distinct.tolist(), words.matched, strict=False))
-    for column, at in enumerate(kept.tolist()):
-        told: dict[str, Any] = {
-            name: {
-                "similarity": similar[column],
-                "rank": rank[column] if rank[column] <= _RANKED else None,
-                "share": share[column],
-            }
-            for name, similar, rank, share in zip(
-                fitted.block_names, similarities, ranks, shares, strict=True
-            )
-        }
-        part: dict[str, Any] = {"encoders": told}
-        if words.are_counted:
-            most = sorted(matched.get(at, {}).items(), key=itemgetter(1), reverse=True)
-            part["matched_terms"] = [word for word, _ in most if word.casefold() not in without]
-        yield part
+    shares = counted / np.maximum(counted.sum(axis=0), 1e-30)
+    return Shares(fitted.block_names, own, np.array(ranks), shares)
 
 
-def explain(model: Calibrator, features: Features, missing: Sequence[str]) -> tuple[str, ...]:
-    """Say what each feature adds to the log odds that the documents answer a question.
-
-    Parameters
-    ----------
-    model : Calibrator
-        The model of `in_corpus`.
-    features : Features
-        Those of the question.
-    missing : sequence of str
-        The words of the question that none of its first hits has.
-    """
-    base, *added = model.added(features.in_corpus[0]).tolist()
-    coverage, names = features.in_corpus[0, -2:].tolist()
-    lacked = " and ".join(missing) or "a name"
-    verb = "are" if len(missing) > 1 else "is"
-    named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
-    said = [
-        "first hit: how far it stands out from the others",
-        "nearness: of the first hit, by the model that finds it nearest",
-        "agreement: nearness of the first hit by all models",
-        f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
-        named if names >= 0 else "",
-    ]
-    lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
-    if against := round(model.slope * float(features.against[0]), 1):
-        lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
-    if features.meant[0] < 1:
-        lines.append(f"against it: nothing tells which hit is meant: times {features.meant[0]:.2f}")
-    return (f"usual question: {base:+z.1f}", *lines)
+def evidence_of(found: Found) -> Evidence:
+    """Return what the log odds that the documents answer a question are made of."""
+    model, features = found.method.model.in_corpus, found.features
+    own = features.in_corpus[0].tolist()
+    against = model.slope * float(features.against[0])
+    meant = float(features.meant[0])
+    return Evidence(tuple(own), tuple(model.added(own)), against, meant, found.words.missing)

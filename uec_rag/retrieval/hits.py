@@ -11,12 +11,13 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import DECISION_KEYS, Decision, decide_again, decide_on_left
-from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.model import JUDGED, Evidence
 from uec_rag.stores.metadata import DEEPEST, normalise
 from uec_rag.stores.passage import Passage, copy_value
 
@@ -149,6 +150,37 @@ def _decision_in(metadata: Mapping[str, Any]) -> Decision | None:
         return None
 
 
+RANKED = 100
+"""Ranks beyond this are reported as unknown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What K encoders say of the m hits of one question.
+
+    Attributes
+    ----------
+    names : sequence of str
+    similarities, ranks, shares : array, shape (K, m)
+        As in `Hit.encoders`; a rank of over `RANKED` is not known.
+    """
+
+    names: Sequence[str]
+    similarities: FloatArray
+    ranks: NDArray[np.int64]
+    shares: FloatArray
+
+    def of_hit(self, column: int) -> dict[str, dict[str, Any]]:
+        """Return what each encoder says of a hit, by its name."""
+        each = (
+            numbers[:, column].tolist() for numbers in (self.similarities, self.ranks, self.shares)
+        )
+        return {
+            name: {"similarity": similar, "rank": rank if rank <= RANKED else None, "share": share}
+            for name, similar, rank, share in zip(self.names, *each, strict=True)
+        }
+
+
 @dataclass(frozen=True)
 class Hit:
     """A passage that was found, and its numbers.
@@ -165,14 +197,13 @@ class Hit:
         eq. 5), which lowers the score, and the encoders' disagreement (`Fitted.disagreement`).
     relevance : float
         P(this hit is relevant).
-    encoders : mapping of str to mapping, optional
-        What each encoder says of the hit, by name: "similarity" (a cosine, or a BM25 score from 0
-        to 1), "rank" by that among all passages (None if not known), and "share" of the score.
     matched_terms : sequence of str, optional
         If an encoder is lexical, the words of the question that the hit has, those that add most
         first.
     copies : tuple of Passage
         The other passages with the same text.
+    of_encoders : pair of Shares and int, optional
+        What the encoders say of the hits of its question, and its place among these.
     """
 
     passage: Passage
@@ -181,9 +212,18 @@ class Hit:
     model_variance: float
     disagreement: float
     relevance: float
-    encoders: Mapping[str, Mapping[str, Any]] | None = None
     matched_terms: Sequence[str] | None = None
     copies: tuple[Passage, ...] = ()
+    of_encoders: tuple[Shares, int] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def encoders(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """What each encoder says of the hit, by name; None if its question is only a vector.
+
+        "similarity" is a cosine, or a BM25 score from 0 to 1; "rank" is that among all passages by
+        it (None if not known), and "share" that of the score.
+        """
+        return None if self.of_encoders is None else self.of_encoders[0].of_hit(self.of_encoders[1])
 
     @property
     def sigma2(self) -> float:
@@ -249,8 +289,8 @@ class Result:
     alike : int
         How many of the hits a question does not tell apart, if a model reads them; see
         `read_by_model`.
-    why : tuple of str
-        What each feature of the question adds to the log odds of `in_corpus`, in words.
+    evidence : Evidence, optional
+        What the log odds of `in_corpus` are made of.
     """
 
     query: str
@@ -262,7 +302,12 @@ class Result:
     exact: bool = True
     judged: bool = True
     alike: int = 0
-    why: tuple[str, ...] = ()
+    evidence: Evidence | None = None
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """What each feature of the question adds to the log odds of `in_corpus`, in words."""
+        return () if self.evidence is None else self.evidence.lines
 
     @property
     def passages(self) -> list[Passage]:

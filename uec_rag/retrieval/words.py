@@ -108,16 +108,13 @@ class Words:
         return found
 
     @property
-    def missing(self) -> list[str]:
+    def missing(self) -> tuple[str, ...]:
         """The content words that no first hit has; only names, if there are any."""
         if not self.are_counted:
-            return []
-        asked = self.asked
-        without = function_words(asked.language) | contracted(asked.lines)
-        content = [word for word in self.idf if word.casefold() not in without]
-        named = names_in(asked.text, content, english=asked.language == ENGLISH)
+            return ()
+        wanted = self.names or self.content.keys()
         known = {word for matched in self.matched[:JUDGED] for word in matched}
-        return [word for word in content if word not in known and (word in named or not named)]
+        return tuple(word for word in self.content if word in wanted and word not in known)
 
     def evidence(self) -> tuple[float, float]:
         """Compute the `WORDS`: the parts of a question's words that its first hits have; 1 is all.
