@@ -50,18 +50,19 @@ def test_similarities_are_bm25_of_the_passages_that_are_there(passages, queries,
         return
     expected = np.array([bm25(query, [passages[row] for row in left]) for query in queries])
     words = words_of(*parts, alive=alive)
-    found = words.similarities(terms(queries))
+    found = words.similarities(words.look_up(terms(queries)))
     np.testing.assert_allclose(found[:, left], expected, atol=1e-5)
     joined = Counts.join(list(zip(words.parts, words.alive, strict=True)))
-    fewer = Words(1.0, [joined], [None]).similarities(terms(queries))
-    np.testing.assert_allclose(fewer, expected, atol=1e-5)
+    fewer = Words(1.0, [joined], [None])
+    found = fewer.similarities(fewer.look_up(terms(queries)))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_a_passage_without_terms_has_no_similarity():
-    held, asked = Terms.from_keys([[], [1]]), Terms.from_keys([[1, 2]])
-    words = Words.from_terms(held)
+    words = Words.from_terms(Terms.from_keys([[], [1]]))
+    asked = words.look_up(Terms.from_keys([[1, 2]]))
     assert words.similarities(asked)[0, 0] == 0
-    [added], _ = words.contributions(asked, np.array([[0, 1]]))
+    [added] = words.contributions(asked, [np.array([0, 1])])
     assert (added[0] == 0).all()
     assert added[1, 0] > 0
 
@@ -70,15 +71,16 @@ def test_a_passage_without_terms_has_no_similarity():
 @settings(max_examples=30, deadline=None)
 def test_contributions_add_up_to_the_similarities(passages, queries, cut):
     words = words_of(*(terms(some) for some in (passages[:cut], passages[cut:]) if some))
-    rows = np.tile(np.arange(len(passages)), (len(queries), 1))
-    parts, _ = words.contributions(terms(queries), rows)
-    found = words.similarities(terms(queries))
+    asked = words.look_up(terms(queries))
+    parts = words.contributions(asked, [np.arange(len(passages))] * len(queries))
+    found = words.similarities(asked)
     np.testing.assert_allclose([part.sum(axis=1) for part in parts], found, atol=1e-6)
 
 
 def test_more_passages_than_one_matrix_takes_are_counted():
     held = terms([[row % 7] for row in range(70_000)])
-    found = Words.from_terms(held).similarities(terms([[3]]))[0]
+    words = Words.from_terms(held)
+    found = words.similarities(words.look_up(terms([[3]])))[0]
     assert np.count_nonzero(found) == np.count_nonzero(np.arange(70_000) % 7 == 3)
 
 

@@ -85,7 +85,8 @@ def test_sparse_blocks_add_to_the_mean_alone(rng):
         Terms.from_keys(keys) for keys in ([[1, 1, 4], [2], [3, 1], [4]], [[5, 6], [1], [6], [7]])
     ]
     mu, sigma2 = moments(q.with_terms(asked), c.with_terms(held))
-    added = [Words.from_terms(h).similarities(a) for a, h in zip(asked, held, strict=True)]
+    words = [*map(Words.from_terms, held)]
+    added = [w.similarities(w.look_up(a)) for a, w in zip(asked, words, strict=True)]
     assert all(part.any() for part in added)
     np.testing.assert_allclose(mu, moments(q, c)[0] + added[0] + added[1], rtol=1e-5)
     np.testing.assert_array_equal(sigma2, moments(q, c)[1])

@@ -29,7 +29,8 @@ def words(*texts: str) -> Gaussian:
 def bm25(part: Gaussian) -> np.ndarray:
     held = Lexical().encode(PASSAGES, "passage").terms
     assert held is not None
-    return Words.from_terms(held).similarities(part.terms[0])
+    words = Words.from_terms(held)
+    return words.similarities(words.look_up(part.terms[0]))
 
 
 @given(st.lists(st.text("ab 门\n", max_size=900), max_size=6))

@@ -5,9 +5,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.helpers import agree, bag_of_words, data_of, found_by, index_of, labelled
-from uec_rag import UEC, Retriever
-from uec_rag.confidence.model import NEAREST, Examples
+from tests.helpers import (
+    agree,
+    bag_of_words,
+    data_of,
+    database_of,
+    found_by,
+    index_of,
+    labelled,
+    load_index,
+)
+from uec_rag import UEC, IndexCorrupted, Retriever
+from uec_rag.confidence.model import NEAREST, READ, Examples
 from uec_rag.confidence.readings import CLARIFY_FROM
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
@@ -336,3 +345,24 @@ def test_a_name_is_a_word_and_not_a_stem(with_words):
     for question, penalised in (("Was Ada reacting?", False), ("Was Ada in React?", True)):
         [found] = found_by(index, [question])
         assert (found.features.in_corpus[0, -1] == 0) == penalised
+
+
+def test_no_text_is_fetched_but_of_the_hits_that_are_read_and_of_their_copies(with_words, tmp_path):
+    """Thirty are scored, so that a text that cannot be read does no harm beyond the twelfth."""
+    texts = [f"Ada led the mine {'near the lake ' * number}." for number in range(NEAREST)]
+    made = index_of(with_words, [*texts, texts[0]])
+    [whole] = made.search(["Who led the mine?"], k=NEAREST)
+    made.save(tmp_path / "index")
+    made.close()
+    with database_of(tmp_path / "index") as database:
+        for hit in whole.hits[READ:]:
+            damaged = "UPDATE passages SET sum = 0 WHERE id = ?"
+            database.execute(damaged, [hit.passage.id])
+    index = load_index(tmp_path / "index", with_words)
+    [found] = index.search(["Who led the mine?"], k=READ)
+    assert found.ids == whole.ids[:READ]
+    assert [len(hit.copies) for hit in found.hits] == [len(hit.copies) for hit in whole.hits[:READ]]
+    assert sum(len(hit.copies) for hit in found.hits) == 1
+    assert found.decision.confidence == whole.decision.confidence
+    with pytest.raises(IndexCorrupted, match="checksum differs"):
+        index.search(["Who led the mine?"], k=READ + 1)

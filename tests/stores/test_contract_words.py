@@ -54,7 +54,8 @@ def contributions(store, query, hits):
     """What each term of one query adds to its similarity with passages."""
     view = view_of(store, query)
     place = {passage.id: column for column, passage in enumerate(view.passages())}
-    return view.contributions(query.terms, np.array([[place[p.id] for p in hits]]))[0][0][0]
+    compared = view.compare([query.mean[:, :6], query.mean[:, 6:], *query.terms])
+    return view.contributions(compared, [np.array([place[p.id] for p in hits])])[0][0]
 
 
 @every_search
@@ -97,7 +98,7 @@ def test_what_is_found_by_words_alone_is_a_candidate(store):
     ).similarities
     by_means = sum(by_blocks)
     place = int(np.argmax(by_terms[0]))
-    assert view.gather(np.array([[place]]))[0][0].id == "p700"
+    assert view.gather([np.array([place])])[0][0].id == "p700"
     assert by_means[0, place] == pytest.approx(float(-one.mean[0] @ one.mean[0]), rel=1e-5)
     sure = one.with_terms([one.terms[0].scale_by(np.float32(50))])
     assert store.search(sure, 1, beta=1.0).passages[0][0].id == "p700"

@@ -6,7 +6,7 @@ over the current passages, so they are exact after every addition and removal, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
@@ -90,6 +90,43 @@ _Entries: TypeAlias = Sequence[tuple[int, slice]]
 
 
 @dataclass(frozen=True, eq=False)
+class LookedUp:
+    """The terms of n queries, looked up in the word counts of a corpus.
+
+    Attributes
+    ----------
+    starts : list of n + 1 int
+        Offset of each query's terms, of which there are t.
+    weights : array, shape (t,)
+        See `shares`.
+    idf : array, shape (t,)
+        Inverse document frequency of each term.
+    numbers : list of t int
+        The number of each term among the distinct ones.
+    entries : list of dict
+        For each matrix, the places of the entries of the distinct terms that it has.
+    """
+
+    starts: list[int]
+    weights: FloatArray
+    idf: NDArray[np.float64]
+    numbers: list[int]
+    entries: list[dict[int, slice]]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def terms_of(self, query: int) -> slice:
+        """Return the places of a query's terms."""
+        return slice(self.starts[query], self.starts[query + 1])
+
+    def entries_of(self, query: int, matrix: int) -> _Entries:
+        """Return the entries that a matrix has of a query's terms, by their places among these."""
+        held, own = self.entries[matrix], self.numbers[self.terms_of(query)]
+        return [(at, held[number]) for at, number in enumerate(own) if number in held]
+
+
+@dataclass(frozen=True, eq=False)
 class Counts:
     """The term counts of passages: a sparse matrix in CSC format.
 
@@ -169,23 +206,18 @@ class Counts:
         return [*zip(found.tolist(), map(slice, first, last), strict=True)]
 
     def add_up(
-        self,
-        entries: _Entries,
-        shares: Mapping[int, np.float32],
-        norms: FloatArray,
-        out: FloatArray,
+        self, entries: _Entries, weights: FloatArray, norms: FloatArray, out: FloatArray
     ) -> None:
         """Add the contributions of a query's terms to each row, shape (m,).
 
-        `shares`: the weight of each of the query's terms. `norms`: the damping of each row.
+        `weights`: those of the query's terms. `norms`: the damping of each row.
         """
         for term, span in entries:
-            if (share := shares.get(term)) is not None:
-                rows = self.rows[span].astype(np.intp)
-                impacts = self.counts[span].astype(np.float32)
-                impacts /= norms.take(rows, mode="wrap") + impacts  # which skips the bounds check
-                impacts *= share
-                out[rows] += impacts
+            rows = self.rows[span].astype(np.intp)
+            impacts = self.counts[span].astype(np.float32)
+            impacts /= norms.take(rows, mode="wrap") + impacts  # which skips the bounds check
+            impacts *= weights[term]
+            out[rows] += impacts
 
     def impacts(self, entries: _Entries, rows: NDArray[np.uint16], out: FloatArray) -> None:
         """Write the counts of the entries' terms in ascending rows, (terms, rows)."""
@@ -201,9 +233,6 @@ def _narrow(weights: NDArray[Any]) -> NDArray[Any]:
     if weights.dtype.kind == "f" and (weights == np.floor(weights)).all():
         return weights.astype(np.min_scalar_type(int(weights.max(initial=0))))
     return weights
-
-
-_QUERIES = 16  # queries whose terms are looked up together
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +253,7 @@ class Words:
     --------
     >>> held = Terms.from_keys([[2, 4, 8], [2, 6, 6]])
     >>> words = Words.from_terms(held)
-    >>> words.similarities(Terms.from_keys([[6]])).round(2)
+    >>> words.similarities(words.look_up(Terms.from_keys([[6]]))).round(2)
     array([[0.  , 0.57]], dtype=float32)
     """
 
@@ -244,81 +273,67 @@ class Words:
     def __len__(self) -> int:
         return sum(map(len, self.parts))
 
-    def similarities(self, queries: Terms) -> FloatArray:
+    def look_up(self, queries: Terms) -> LookedUp:
+        """Look up the terms of n queries."""
+        keys, numbers = np.unique(queries.keys, return_inverse=True)
+        entries, known = [part.entries(keys) for part in self.parts], self.frequencies
+        counts = self._counted(keys, entries) if known is None else known.counts_of(keys)
+        rare, weights = idf(counts, self.size)[numbers], [np.zeros(0)]
+        for i, scale in enumerate(queries.scale.tolist()):
+            mine = slice(queries.starts[i], queries.starts[i + 1])
+            weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
+        of_terms = np.concatenate(weights, dtype=np.float32)
+        starts = queries.starts.tolist()
+        return LookedUp(starts, of_terms, rare, numbers.tolist(), [*map(dict, entries)])
+
+    def similarities(self, queries: LookedUp) -> FloatArray:
         """Compute the similarity of n queries and every row, ``scale scale' s``, shape (n, rows).
 
         s is the BM25 score divided by the highest score that a passage could
         have for the query, including terms that no passage contains: from 0 to 1.
         """
         out = np.zeros((len(queries), len(self)), dtype=np.float32)
-        for start, block in _blocks(queries):
-            _, every, term, weights, _ = self._look_up(block)
-            for i, row in enumerate(out[start : start + _QUERIES]):
-                mine = slice(block.starts[i], block.starts[i + 1])
-                share = dict(zip(term[mine].tolist(), weights[mine], strict=True))
-                left = 0
-                for part, norm, entries in zip(self.parts, self._norms, every, strict=True):
-                    part.add_up(entries, share, norm, row[left : left + len(norm)])
-                    left += len(norm)
+        for query, row in enumerate(out):
+            weights, left = queries.weights[queries.terms_of(query)], 0
+            for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
+                some = row[left : left + len(norm)]
+                part.add_up(queries.entries_of(query, matrix), weights, norm, some)
+                left += len(norm)
         return out
 
     def contributions(
-        self, queries: Terms, rows: NDArray[np.int64]
-    ) -> tuple[list[FloatArray], list[NDArray[np.float64]]]:
+        self, queries: LookedUp, rows: Sequence[NDArray[np.int64]]
+    ) -> list[FloatArray]:
         """Compute the contribution of each term of n queries to similarities with given rows.
 
         Parameters
         ----------
-        rows : int array, shape (n, k)
-            Rows for each query.
+        rows : sequence of n int arrays, shape (k,)
+            Different rows for each query.
 
         Returns
         -------
-        added : list of n arrays, shape (k, terms of the query)
-            In the order of the query's `keys`; their sums are `similarities`.
-        idf : list of n arrays, shape (terms of the query,)
-            Inverse document frequency of each term.
+        list of n arrays, shape (k, terms of the query)
+            Their sums are `similarities`.
         """
-        out, rare = list[FloatArray](), list[NDArray[np.float64]]()
-        for start, block in _blocks(queries):
-            keys, every, term, weights, idf_of_term = self._look_up(block)
-            wanted, positions = np.unique(rows[start : start + _QUERIES], return_inverse=True)
-            impacts = np.zeros((len(keys), len(wanted)), dtype=np.float32)
+        every = list[FloatArray]()
+        for query, asked in enumerate(rows):
+            order = np.argsort(asked)
+            wanted, weights = asked[order], queries.weights[queries.terms_of(query)]
+            impacts = np.zeros((len(weights), len(wanted)), dtype=np.float32)
             norms, left = np.empty(len(wanted), dtype=np.float32), 0
-            for part, norm, entries in zip(self.parts, self._norms, every, strict=True):
-                some = slice(*np.searchsorted(wanted, [left, left + len(part)]).tolist())
+            for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
+                some = slice(*wanted.searchsorted([left, left + len(part)]).tolist())
                 if some.start < some.stop:
                     own = (wanted[some] - left).astype(np.uint16)
-                    part.impacts(entries, own, impacts[:, some])
+                    part.impacts(queries.entries_of(query, matrix), own, impacts[:, some])
                     norms[some] = norm[own]
                 left += len(part)
             np.divide(impacts, impacts + norms, out=impacts, where=impacts > 0)
-            for i, indices in enumerate(positions.reshape(-1, rows.shape[1])):
-                mine = slice(block.starts[i], block.starts[i + 1])
-                columns = impacts[np.ix_(term[mine], indices)]
-                out.append((columns * weights[mine, None]).T)
-                rare.append(idf_of_term[mine])
-        return out, rare
-
-    def _look_up(
-        self, queries: Terms
-    ) -> tuple[
-        NDArray[np.uint64], list[_Entries], NDArray[np.int64], FloatArray, NDArray[np.float64]
-    ]:
-        """Look up the terms of a few queries.
-
-        Returns their distinct keys, ascending, and the entries of these in each matrix; and for
-        each term its number among the keys, its weight, and its inverse document frequency.
-        """
-        keys, term = np.unique(queries.keys, return_inverse=True)
-        entries = [part.entries(keys) for part in self.parts]
-        known = self.frequencies
-        counts = self._counted(keys, entries) if known is None else known.counts_of(keys)
-        rare, weights = idf(counts, self.size)[term], [np.zeros(0)]
-        for i, scale in enumerate(queries.scale.tolist()):
-            mine = slice(queries.starts[i], queries.starts[i + 1])
-            weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
-        return keys, entries, term, np.concatenate(weights, dtype="f4"), rare
+            added = np.empty((len(wanted), len(weights)), dtype=np.float32)
+            added[order] = (impacts * weights[:, None]).T
+            every.append(added)
+        return every
 
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the number of passages that contain each of some terms."""
@@ -360,9 +375,3 @@ class Words:
         """The BM25 damping of counts in each row of each matrix."""
         scale = np.float32(K1 * B / max(self._statistics[1], 1e-30))
         return [part.lengths * scale + np.float32(K1 * (1 - B)) for part in self.parts]
-
-
-def _blocks(queries: Terms) -> Iterator[tuple[int, Terms]]:
-    """Cut queries into blocks whose terms are looked up together."""
-    for start in range(0, len(queries), _QUERIES):
-        yield start, queries[start : start + _QUERIES]

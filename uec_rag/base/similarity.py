@@ -43,7 +43,8 @@ def moments(query: Gaussian, candidate: Gaussian) -> tuple[FloatArray, FloatArra
     """
     mu: FloatArray = query.mean @ candidate.mean.T
     for terms, stored in zip(query.terms, candidate.terms, strict=True):
-        mu += Words.from_terms(stored).similarities(terms)
+        words = Words.from_terms(stored)
+        mu += words.similarities(words.look_up(terms))
     second = query.mean**2 + query.variance
     weights = second if candidate.profile is None else second @ candidate.profile.T
     sigma2: FloatArray = weights @ candidate.scales.T + query.variance @ (candidate.mean**2).T

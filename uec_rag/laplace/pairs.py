@@ -159,7 +159,7 @@ def similarities(queries: Encoded, passages: Encoded) -> Similarities:
     if queries.terms is None or passages.terms is None:
         return lambda rows: queries.embedding[rows] @ passages.embedding.T
     asked, words = queries.terms, Words.from_terms(passages.terms)
-    return lambda rows: words.similarities(asked[rows])
+    return lambda rows: words.similarities(words.look_up(asked[rows]))
 
 
 def pair_similarities(queries: Encoded, passages: Encoded, pairs: LabelledPairs) -> FloatArray:
@@ -170,7 +170,8 @@ def pair_similarities(queries: Encoded, passages: Encoded, pairs: LabelledPairs)
         product: FloatArray = np.einsum("nd,nd->n", *sides)
         return product
     words = Words.from_terms(passages.terms)
-    added, _ = words.contributions(queries.terms[query], passage[:, None])
+    asked = words.look_up(queries.terms[query])
+    added = words.contributions(asked, [*passage[:, None]])
     return np.array([each.sum() for each in added], dtype=np.float32)
 
 

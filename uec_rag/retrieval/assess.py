@@ -96,7 +96,7 @@ def places_of(found: Found, k: int, meant: Sequence[Reading]) -> NDArray[np.intp
     Among them are the first passages of the readings that are offered, in place of the last others.
     A family that is not told apart is first.
     """
-    columns, wanted = found.distinct, {reading.ids[0] for reading in meant}
+    columns, wanted = found.distinct[: len(found.words.hits)], {one.ids[0] for one in meant}
     places = enumerate(columns.tolist() if wanted else ())
     offered = [place for place, at in places if found.passages[at].id in wanted]
     if len(offered) < 2:
@@ -141,8 +141,8 @@ def spread_to_hits(
 def hits_at(found: Found, kept: NDArray[np.intp], relevance: FloatArray) -> tuple[Hit, ...]:
     """Make records of the hits at some positions; `relevance` is that of every hit."""
     copies = defaultdict[int, list[Passage]](list)
-    for passage, number in zip(found.passages, found.numbers.tolist(), strict=True):
-        copies[number].append(passage)
+    for at, passage in found.passages.items():
+        copies[int(found.numbers[at])].append(passage)
     numbers = (found.scores, found.mu, found.model_variance, found.disagreement, relevance)
     columns = zip(kept.tolist(), *(each[kept].tolist() for each in numbers), strict=True)
     words, without = found.words, function_words(found.asked.language)

@@ -341,8 +341,8 @@ def labelled_examples(
             if one is None:
                 continue
             relevant = np.zeros((1, len(one.numbers)), dtype=bool)
-            for passage, number in zip(one.passages, one.numbers.tolist(), strict=True):
-                relevant[0, number] |= passage.id in ids
+            for at, passage in one.passages.items():
+                relevant[0, one.numbers[at]] |= passage.id in ids
             weight = np.ones(1, dtype=np.float32)
             answerable = np.array([bool(ids)])
             examples.append(Examples(one.features.first(k), relevant[:, :k], answerable, weight))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, cast
@@ -21,6 +21,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.base.counts import LookedUp
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
@@ -153,13 +154,16 @@ class Rivals:
 
 @dataclass(eq=False)
 class Found:
-    """The m passages found for one phrasing of a question, best first, and their confidence.
+    """The m hits found for one phrasing of a question, best first, and their confidence.
 
     Attributes
     ----------
     method : Method
     asked : Phrasing
-    passages : list of m Passage
+    passages : mapping of int to Passage
+        Of the first different texts, all that are looked at, and their copies; by their positions.
+    texts : array, shape (m,)
+        The numbers of all texts, see `text_keys`.
     numbers : array, shape (m,)
         The number of each hit's text, from 0; copies of a text share its number.
     distinct : array
@@ -196,7 +200,8 @@ class Found:
 
     method: Method
     asked: Phrasing
-    passages: list[Passage]
+    passages: Mapping[int, Passage]
+    texts: NDArray[np.uint64]
     numbers: NDArray[np.intp]
     distinct: NDArray[np.intp]
     scores: FloatArray
@@ -277,28 +282,26 @@ def _find_in(
     best = np.stack([of_block[:, 0] for of_block in compared.leading], axis=1)
     pi = fitted.weigh(parts, compared.leading, best)
     query = fitted.combine(parts, pi)
-    top, passages = top_k(fitted, view, query, compared, pi * fitted.weights, max(k, NEAREST))
+    top, texts = top_k(fitted, view, query, compared, pi * fitted.weights, max(k, NEAREST))
     near = [np.take_along_axis(to_all, top.columns, axis=1) for to_all in compared.similarities]
     to_hits = np.stack(near, axis=1).astype(np.float32, copy=False)
     apart = fitted.disagreement(to_hits, best, pi)
     of_encoders = fitted.encoder_coefficients(parts, pi)
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
-    terms = [one for part in parts for one in part.terms]
     profile = fitted.training_profile if method.check_familiar else None
-    copies = [*map(_copies, passages)]
-    read = [distinct[: max(k, READ)] for _, distinct in copies]
-    most = max(map(len, read))
-    columns = [top.columns[row, np.resize(of_row, most)] for row, of_row in enumerate(read)]
-    counted = view.contributions(terms, np.stack(columns)) if terms else []
-    for row, (one, hits) in enumerate(zip(asked, passages, strict=True)):
+    copies, looked_at = [*map(_copies, texts)], max(k, READ)
+    held = [np.flatnonzero(numbers < looked_at) for numbers, _ in copies]
+    passages = view.gather(map(np.take, top.columns, held))
+    read = [distinct[:looked_at] for _, distinct in copies]
+    added = view.contributions(compared, [*map(np.take, top.columns, read)])
+    of_queries = [one for part in parts for one in part.terms]
+    terms = [*zip(of_queries, compared.looked_up, added, strict=True)]
+    for row, one in enumerate(asked):
         numbers, distinct = copies[row]
-        of_terms = [
-            (block, added[row][: len(read[row])], idf[row])
-            for block, (added, idf) in zip(terms, counted, strict=True)
-        ]
+        hits = dict(zip(held[row].tolist(), passages[row], strict=True))
         near_hits = [hits[at] for at in read[row].tolist()]
-        words = _words_of(one, row, near_hits, of_terms, view.corpus_size)
+        words = _words_of(one, row, near_hits, terms, view.corpus_size)
         unfamiliar = "", False
         if profile is not None:  # by one hit only, so that the result does not depend on k
             unfamiliar = profile.unfamiliar(one.text, hits[0].text, method.language or one.language)
@@ -306,6 +309,7 @@ def _find_in(
             method,
             one,
             hits,
+            texts[row],
             numbers,
             distinct,
             *(top.scores[row], top.mu[row], top.sigma2[row], apart[row], to_hits[row]),
@@ -321,10 +325,10 @@ def _find_in(
         yield found
 
 
-def _copies(hits: Sequence[Passage]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return `numbers` and `distinct` of hits; see `Found`."""
-    seen: dict[str, int] = {}
-    numbers = np.array([seen.setdefault(hit.text, len(seen)) for hit in hits], dtype=np.intp)
+def _copies(texts: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return `numbers` and `distinct` of the numbers of hits' texts; see `Found`."""
+    seen: dict[int, int] = {}
+    numbers = np.array([seen.setdefault(text, len(seen)) for text in texts.tolist()], dtype=np.intp)
     return numbers, np.unique(numbers, return_index=True)[1]
 
 
@@ -354,8 +358,8 @@ def top_k(
     compared: Compared,
     weights: FloatArray,
     different: int,
-) -> tuple[Top, list[list[Passage]]]:
-    """Find the best columns until they hold `different` different texts, and their passages.
+) -> tuple[Top, NDArray[np.uint64]]:
+    """Find the best columns until they hold `different` different texts, and the texts' numbers.
 
     The search ends at `_MOST_LOOKED_AT` columns, if these are more.
     """
@@ -364,10 +368,10 @@ def top_k(
     while True:
         beta = fitted.options.beta
         top = view.top_k(query, count, beta=beta, compared=compared, weights=weights)
-        passages = view.gather(top.columns)
-        fewest = min(len({hit.text for hit in hits}) for hits in passages)
+        texts = view.text_keys(top.columns)
+        fewest = min(len({*of_query}) for of_query in texts.tolist())
         if fewest >= different or count == size or count >= max(different, _MOST_LOOKED_AT):
-            return top, passages
+            return top, texts
         count = min(size, 2 * count)
 
 
@@ -375,30 +379,29 @@ def _words_of(
     asked: Phrasing,
     row: int,
     hits: Sequence[Passage],
-    of_terms: Sequence[tuple[Terms, FloatArray, NDArray[np.float64]]],
+    terms: Sequence[tuple[Terms, LookedUp, Sequence[FloatArray]]],
     size: int,
 ) -> Words:
-    """Look up which words of a question its different hits have, and what each adds.
+    """Find which words of a question its different hits have, and what each adds.
 
-    `of_terms`: the terms of the questions of each encoder that counts words, what each term of this
-    one adds to each hit, and how rare it is.
+    `terms`: those of all questions for each encoder that counts words, what the corpus has of them,
+    and what each adds to the hits of its question.
     """
-    if not of_terms:
-        return Words.match(asked, hits[:READ], size)
+    if not terms:
+        return Words.match(asked, hits, size)
     rarity, matched = dict[str, float](), [dict[str, float]() for _ in hits]
-    for terms, added, idf in of_terms:
-        if terms.labels is None:
+    for of_queries, looked_up, added in terms:
+        if of_queries.labels is None:
             continue
-        keys = terms.keys[terms.starts[row] : terms.starts[row + 1]].tolist()
-        labels = [*map(terms.labels[row].get, keys)]  # None for a part of a word
-        for word, rare in zip(labels, idf.tolist(), strict=True):
-            if word is not None:
+        own = looked_up.terms_of(row)
+        labels = [*map(of_queries.labels[row].get, of_queries.keys[own].tolist())]
+        for word, rare in zip(labels, looked_up.idf[own].tolist(), strict=True):
+            if word is not None:  # as of a part of a word
                 rarity[word] = max(rarity.get(word, 0.0), rare)
-        places, numbers = np.nonzero(added > 0)
-        amounts = added[places, numbers].tolist()
-        for hit, number, amount in zip(places.tolist(), numbers.tolist(), amounts, strict=True):
-            if (word := labels[number]) is not None:
-                matched[hit][word] = amount
+        for of_hit, amounts in zip(matched, added[row].tolist(), strict=True):
+            for word, amount in zip(labels, amounts, strict=True):
+                if amount and word is not None:
+                    of_hit[word] = amount
     family = family_of(asked.text, [hit.text for hit in hits[:READ]], asked.language)
     return Words(asked, hits, matched, rarity, size, family=family)
 
@@ -479,9 +482,9 @@ def _left_out(found: Found, store: Searched) -> FloatArray:
     if found.asked.turns:
         weights = weights / _mean_lengths(found)
     compared, query = compare(fitted, view, parts), fitted.combine(parts, pi)
-    top, [hits] = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
-    known = {passage.text for passage in found.passages}
-    new = [at for at in _copies(hits)[1].tolist() if hits[at].text not in known]
+    top, [texts] = top_k(fitted, view, query, compared, weights, 2 * NEAREST)
+    known = {*found.texts.tolist()}
+    new = [at for at in _copies(texts)[1].tolist() if int(texts[at]) not in known]
     left: FloatArray = top.mu[0, new[: max(0, NEAREST - len(known))]]
     return left
 

@@ -72,10 +72,11 @@ class Words:
     def match(cls, asked: Phrasing, hits: Sequence[Passage], size: int) -> Words:
         """Find the words of a question in hits, which are taken for all passages that have any."""
         labels = lexical.words_by_key(lexical.split_words(asked.lines))
-        keys = [labels.keys() & {*lexical.keys_of(hit.with_source).tolist()} for hit in hits]
+        near = [{*lexical.keys_of(hit.with_source).tolist()} for hit in hits[:READ]]
+        keys = [labels.keys() & of_hit for of_hit in near]
         matched = [{labels[key]: 0.0 for key in of_hit} for of_hit in keys]
         counts = {word: sum(word in of_hit for of_hit in matched) for word in labels.values()}
-        rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(hits)))
+        rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(near)))
         known = dict(zip(counts, rarity.tolist(), strict=True))
         return cls(asked, hits, matched, known, size, are_counted=False)
 

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from uec_rag.base.checks import as_list, check_texts, check_type
 from uec_rag.base.records import cached_property
 from uec_rag.base.text import SOURCE_KEYS, About, first_value, with_headings
@@ -75,7 +78,12 @@ def content_id(text: str, metadata: Mapping[str, Any]) -> str:
 
 def hash_text(text: str) -> str:
     """Hash the text of a passage, by which another one is told from it."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def text_keys(passages: Iterable[Passage]) -> NDArray[np.uint64]:
+    """Return a number for the text of each passage, by which copies are told without reading it."""
+    return np.array([int(hash_text(one.text), 16) for one in passages], dtype=np.uint64)
 
 
 def make_passages(

@@ -238,5 +238,5 @@ class Listed:
             return []
         score = np.sum([of_block[0] for of_block in view.compare(query.terms).similarities], axis=0)
         best = np.argsort(-score, kind="stable")[:count]
-        [found] = view.gather(best[None, score[best] > 0])
+        [found] = view.gather([best[score[best] > 0]])
         return [passage.id for passage in found if passage.id not in known]

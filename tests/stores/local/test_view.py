@@ -17,7 +17,7 @@ def as_bytes(content):
 def segment():
     gaussian = random_gaussian(np.random.default_rng(0), 5, 3)
     terms = Terms.from_keys([[1, 1, 2], [2], [], [7], [1]])
-    return Segment.from_gaussians(gaussian.with_terms([terms]))
+    return Segment.from_gaussians(gaussian.with_terms([terms]), np.arange(5, dtype=np.uint64))
 
 
 def test_a_segment_is_read_as_it_was_written(tmp_path):
@@ -31,6 +31,7 @@ def test_a_segment_is_read_as_it_was_written(tmp_path):
 
 CHANGES = {
     "rows": [lambda rows: rows[::-1].copy(), lambda rows: rows + 1, lambda rows: rows[:-1]],
+    "texts": [lambda texts: texts[:-1], lambda texts: texts.astype("i8")],
     "scales": [lambda scales: scales * np.float32("nan"), lambda scales: -scales - 1],
     "mean.0": [lambda mean: mean.astype("f8"), lambda mean: mean[:-1]],
     "words.0.rows": [lambda rows: rows + 60_000, lambda rows: rows[::-1].copy()],

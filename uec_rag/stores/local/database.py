@@ -23,7 +23,7 @@ from uec_rag.base.errors import IndexCorrupted, corruption
 from uec_rag.base.files import APPLICATION, DATABASE
 from uec_rag.base.records import Living
 
-_FORMAT = 2
+_FORMAT = 3
 WAIT = 60.0
 """Seconds that a writer waits for others."""
 

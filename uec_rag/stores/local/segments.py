@@ -25,7 +25,7 @@ import safetensors.numpy as safetensors
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_finite
-from uec_rag.base.counts import MOST_ROWS, Counts
+from uec_rag.base.counts import MOST_ROWS, Counts, LookedUp
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import open_regular, to_disk
 from uec_rag.base.gaussian import FloatArray, Gaussian, Schema
@@ -164,6 +164,8 @@ class Compared:
         The largest error of the others; 0 if all are exact.
     compute : callable
         Computes similarities exactly, given a block, a query and columns.
+    looked_up : sequence of LookedUp
+        The terms of the queries, for each sparse block.
     leading : list of K arrays, shape (n, `LEADING`)
         The highest similarities of each block, the highest first.
     """
@@ -171,6 +173,7 @@ class Compared:
     similarities: list[FloatArray]
     errors: NDArray[np.float64]
     compute: Callable[[int, int, NDArray[np.int64]], FloatArray]
+    looked_up: Sequence[LookedUp] = ()
     leading: list[FloatArray] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -211,6 +214,7 @@ _SUFFIX = ".safetensors"
 _COUNTS = ("keys", "starts", "rows", "counts", "lengths")
 _KINDS = {
     "rows": ("u4", 1),
+    "texts": ("u8", 1),
     "scales": ("f4", 2),
     "mean": ("f4", 2),
     "words.keys": ("u8", 1),
@@ -246,6 +250,8 @@ class Segment:
     ----------
     offsets : uint32 array, shape (m,)
         The rows of the passages, ascending from 0, relative to the first.
+    texts : uint64 array, shape (m,)
+        Equal numbers for passages with equal texts, see `text_keys`.
     means : sequence of array, shape (m, d_k)
     scales : array, shape (m, r)
         The factors of the variances.
@@ -256,21 +262,29 @@ class Segment:
     """
 
     offsets: NDArray[np.uint32]
+    texts: NDArray[np.uint64]
     means: Sequence[FloatArray]
     scales: FloatArray
     words: Sequence[Counts]
     path: Path = Path()
 
     @classmethod
-    def from_gaussians(cls, gaussians: Gaussian) -> Segment:
-        """Make a segment of consecutive rows."""
+    def from_gaussians(cls, gaussians: Gaussian, texts: NDArray[np.uint64]) -> Segment:
+        """Make a segment of consecutive rows, with the numbers of their texts."""
         edges = np.cumsum([0, *gaussians.widths]).tolist()
         means = [
             np.ascontiguousarray(gaussians.mean[:, first:last]) for first, last in pairwise(edges)
         ]
         words = [Counts.from_terms(terms) for terms in gaussians.terms]
         offsets = np.arange(len(gaussians), dtype=np.uint32)
-        return cls(offsets, means, np.array(gaussians.scales), words)
+        return cls(offsets, texts, means, np.array(gaussians.scales), words)
+
+    @classmethod
+    def cut(cls, gaussians: Gaussian, texts: NDArray[np.uint64]) -> Iterator[tuple[int, Segment]]:
+        """Make segments of any number of consecutive rows, each with the number of its first."""
+        for first in range(0, len(gaussians), MOST_ROWS):
+            some = slice(first, first + MOST_ROWS)
+            yield first, cls.from_gaussians(gaussians[some], texts[some])
 
     @classmethod
     def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
@@ -280,6 +294,7 @@ class Segment:
         """
         one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
         rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
+        texts = np.concatenate([part.texts[keep] for part, keep in kept])
         means = [
             np.concatenate([part.means[k][keep] for part, keep in kept])
             for k in range(len(one.means))
@@ -289,7 +304,8 @@ class Segment:
             Counts.join([(part.words[k], keep) for part, keep in kept])
             for k in range(len(one.words))
         ]
-        return int(rows[0]), cls((rows - rows[0]).astype(np.uint32), means, scales, words)
+        offsets = (rows - rows[0]).astype(np.uint32)
+        return int(rows[0]), cls(offsets, texts, means, scales, words)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -324,7 +340,8 @@ class Segment:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, as they are written."""
-        arrays: dict[str, NDArray[Any]] = {"rows": self.offsets, "scales": self.scales}
+        arrays: dict[str, NDArray[Any]] = {"rows": self.offsets, "texts": self.texts}
+        arrays["scales"] = self.scales
         arrays |= {f"mean.{k}": mean for k, mean in enumerate(self.means)}
         for k, counts in enumerate(self.words):
             arrays |= {f"words.{k}.{name}": getattr(counts, name) for name in _COUNTS}
@@ -347,7 +364,7 @@ class Segment:
                 Counts(*(arrays[f"words.{k}.{name}"] for name in _COUNTS))
                 for k in range(sum(name.endswith(".keys") for name in arrays))
             ]
-            return cls(arrays["rows"], means, arrays["scales"], words, path)
+            return cls(arrays["rows"], arrays["texts"], means, arrays["scales"], words, path)
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -356,7 +373,7 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         kind = re.sub(r"\.\d+", "", name)
         dtype, dimensions = _KINDS.get(kind, (array.dtype, 1))
-        each = kind in ("scales", "mean", "words.lengths")  # one for each passage
+        each = kind in ("texts", "scales", "mean", "words.lengths")  # one for each passage
         if (
             (array.dtype, array.ndim) != (dtype, dimensions)
             or (each and len(array) != len(offsets))

@@ -14,7 +14,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, Self
 
-from uec_rag.base.counts import MOST_ROWS
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, Schema
@@ -35,7 +34,7 @@ from uec_rag.stores.local.contents import (
 from uec_rag.stores.local.database import EmptyIndex, refuse_older
 from uec_rag.stores.local.segments import Part, Segment, bury, check_alike, to_merge
 from uec_rag.stores.local.view import State, View
-from uec_rag.stores.passage import Passage
+from uec_rag.stores.passage import Passage, text_keys
 
 _KEPT = 60.0  # seconds for which other processes may read the texts of deleted passages
 _ATTEMPTS = 10  # to read a state while others merge
@@ -394,11 +393,9 @@ class LocalStore(Store):
             with self._step() as (connection, turn):
                 mark_dead(connection, state.rows[replaced].tolist(), turn.version)
                 connection.executemany(INSERT, map(record_of, count(state.next_row), passages))
-                segments = (
-                    (state.next_row + at, Segment.from_gaussians(gaussians[at : at + MOST_ROWS]))
-                    for at in range(0, len(passages), MOST_ROWS)
-                )
-                self._replace(connection, turn, (), segments)
+                segments = Segment.cut(gaussians, text_keys(passages))
+                moved = ((state.next_row + first, segment) for first, segment in segments)
+                self._replace(connection, turn, (), moved)
                 put_settings(connection, settings)
 
     def delete(self, ids: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.counts import MOST_ROWS, Frequencies, Words
+from uec_rag.base.counts import Frequencies, LookedUp, Words
 from uec_rag.base.gaussian import FloatArray, Gaussian, Schema, Terms
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
@@ -32,7 +32,7 @@ from uec_rag.stores.local.segments import (
     faster_way,
     require_finite,
 )
-from uec_rag.stores.passage import Passage, copy_passage
+from uec_rag.stores.passage import Passage, copy_passage, text_keys
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
@@ -214,10 +214,8 @@ class View(Searched):
 
         `frequencies`: for each sparse block, the term frequencies in the whole corpus.
         """
-        parts = [
-            Part(first, "", Segment.from_gaussians(gaussians[first : first + MOST_ROWS]))
-            for first in range(0, len(passages), MOST_ROWS)
-        ]
+        segments = Segment.cut(gaussians, text_keys(passages))
+        parts = [Part(first, "", segment) for first, segment in segments]
         schema = Schema.from_gaussians(gaussians)
         state = State(next_row=len(passages), parts=parts, schema=schema)
         return cls(state, Texts(passages), frequencies=frequencies)
@@ -375,13 +373,15 @@ class View(Searched):
         numbers = [-1 if isinstance(block, Terms) else next(dense, -1) for block in blocks]
         errors = np.zeros((len(blocks[0]), len(blocks)))
         size, found = len(self), list[FloatArray]()
-        words = iter(self._words if size else ())
+        words, looked_up = iter(self._words if size else ()), list[LookedUp]()
         for place, (block, number) in enumerate(zip(blocks, numbers, strict=True)):
             if not size:
                 found.append(np.zeros((len(block), 0), dtype=np.float32))
                 continue
             if isinstance(block, Terms):
-                found.append(self._select(next(words).similarities(block)))
+                corpus = next(words)
+                looked_up.append(corpus.look_up(block))
+                found.append(self._select(corpus.similarities(looked_up[-1])))
                 continue
             product, errors[:, place] = self._multiply(block, number, scan)
             found.append(product)
@@ -400,7 +400,7 @@ class View(Searched):
             require_finite([exact], LARGEST_PRODUCT)
             return exact
 
-        return Compared(found, errors, compute)
+        return Compared(found, errors, compute, looked_up)
 
     @property
     def _is_few(self) -> bool:
@@ -469,25 +469,32 @@ class View(Searched):
         ]
         return Top(*map(np.stack, zip(*best, strict=True)))
 
-    def gather(self, columns: NDArray[np.int64]) -> list[list[Passage]]:
-        """Return the passages of columns (n, k), which must not be changed."""
-        every = self.positions(columns).tolist()
+    def text_keys(self, columns: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the numbers of the texts of columns (n, k), the same for copies of one."""
+        positions = self.positions(columns).ravel()
+        keys = np.empty(len(positions), dtype=np.uint64)
+        for segment, own, places in self.state.split(positions):
+            keys[places] = segment.texts[own]
+        return keys.reshape(columns.shape)
+
+    def gather(self, columns: Iterable[NDArray[np.int64]]) -> list[list[Passage]]:
+        """Return the passages of some columns each, which must not be changed."""
+        every = [self.positions(some).tolist() for some in columns]
         # Each passage is read once, whichever queries have found it.
         distinct = [*dict.fromkeys(chain.from_iterable(every))]
         found = dict(zip(distinct, self._read(np.array(distinct, dtype=np.int64)), strict=True))
         return [[found[position] for position in of_query] for of_query in every]
 
     def contributions(
-        self, terms: Sequence[Terms], columns: NDArray[np.int64]
-    ) -> list[tuple[list[FloatArray], list[NDArray[np.float64]]]]:
-        """Compute the contribution of each term of n queries to the similarity of columns (n, k).
+        self, compared: Compared, columns: Sequence[NDArray[np.int64]]
+    ) -> list[list[FloatArray]]:
+        """Compute the contribution of each term of n queries to the similarity of their columns.
 
-        For each sparse block, return n arrays of shape (k, number of terms of the query), and n
-        arrays of the inverse document frequencies of the terms.
+        For each sparse block, return n arrays of shape (k, number of terms of the query).
         """
-        positions = self.positions(columns)
+        positions = [*map(self.positions, columns)]
         # A query without terms is only known as a vector.
-        pairs = zip(self._words if terms else (), terms, strict=True)
+        pairs = zip(self._words[: len(compared.looked_up)], compared.looked_up, strict=True)
         return [words.contributions(block, positions) for words, block in pairs]
 
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
