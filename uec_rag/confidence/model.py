@@ -74,6 +74,14 @@ class Features:
     against: FloatArray
     meant: FloatArray
 
+    def of_question(self, row: int, k: int) -> Features:
+        """Return the features of one question and its first k hits."""
+        some = slice(row, row + 1)
+        found, relevance = self.found[some, :k], self.relevance[some, :k]
+        return Features(
+            self.in_corpus[some], found, relevance, self.against[some], self.meant[some]
+        )
+
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
         return replace(self, found=self.found[:, :k], relevance=self.relevance[:, :k])
@@ -359,6 +367,11 @@ class Probabilities:
     in_corpus: FloatArray
     confidence_at_k: FloatArray
     relevance: FloatArray
+
+    def of_question(self, row: int, k: int) -> Probabilities:
+        """Return the probabilities of one question and its first k texts."""
+        at = slice(row, row + 1), slice(k)
+        return Probabilities(self.in_corpus[at[:1]], self.confidence_at_k[at], self.relevance[at])
 
     @property
     def confidence(self) -> FloatArray:

@@ -162,6 +162,10 @@ class Found:
     asked : Phrasing
     passages : mapping of int to Passage
         Of the first different texts, all that are looked at, and their copies; by their positions.
+    parts : sequence of K Gaussian
+        Those of its block of questions in each block of the ensemble (`Fitted.blocks`).
+    row : int
+        Its row in these.
     texts : array, shape (m,)
         The numbers of all texts, see `text_keys`.
     numbers : array, shape (m,)
@@ -174,8 +178,6 @@ class Found:
         Each block's similarity to a hit.
     leading : list of K arrays
         The highest similarities of each block to a passage.
-    parts : sequence of K Gaussian
-        That of the question in each block (`Fitted.blocks`).
     coefficients : array, shape (K,)
         Those of the blocks.
     of_encoders : array, shape (E,)
@@ -201,6 +203,8 @@ class Found:
     method: Method
     asked: Phrasing
     passages: Mapping[int, Passage]
+    parts: Sequence[Gaussian]
+    row: int
     texts: NDArray[np.uint64]
     numbers: NDArray[np.intp]
     distinct: NDArray[np.intp]
@@ -210,7 +214,6 @@ class Found:
     disagreement: FloatArray
     to_hits: FloatArray
     leading: list[FloatArray]
-    parts: Sequence[Gaussian]
     coefficients: FloatArray
     of_encoders: FloatArray
     line: tuple[np.float32, np.float32]
@@ -226,6 +229,11 @@ class Found:
     def confidence(self) -> float:
         """P(the first `JUDGED` texts answer the question)."""
         return float(self.probabilities.confidence[0])
+
+    @cached_property
+    def own_parts(self) -> list[Gaussian]:
+        """The Gaussian of the question in each block."""
+        return [part[self.row : self.row + 1] for part in self.parts]
 
     @cached_property
     def ambiguity(self) -> tuple[float, Node]:
@@ -276,7 +284,7 @@ def _find_in(
     parts: Sequence[Gaussian],
     k: int,
     rivals: Rivals | None,
-) -> Iterator[Found]:
+) -> list[Found]:
     """Find the hits of a block of questions in a view with passages."""
     fitted, compared = method.fitted, compare(method.fitted, view, parts)
     best = np.stack([of_block[:, 0] for of_block in compared.leading], axis=1)
@@ -289,40 +297,49 @@ def _find_in(
     of_encoders = fitted.encoder_coefficients(parts, pi)
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
-    profile = fitted.training_profile if method.check_familiar else None
     copies, looked_at = [*map(_copies, texts)], max(k, READ)
-    held = [np.flatnonzero(numbers < looked_at) for numbers, _ in copies]
-    passages = view.gather(map(np.take, top.columns, held))
+    passages = _read(view, top, [np.flatnonzero(numbers < looked_at) for numbers, _ in copies])
     read = [distinct[:looked_at] for _, distinct in copies]
     added = view.contributions(compared, [*map(np.take, top.columns, read)])
     of_queries = [one for part in parts for one in part.terms]
     terms = [*zip(of_queries, compared.looked_up, added, strict=True)]
-    for row, one in enumerate(asked):
-        numbers, distinct = copies[row]
-        hits = dict(zip(held[row].tolist(), passages[row], strict=True))
-        near_hits = [hits[at] for at in read[row].tolist()]
-        words = _words_of(one, row, near_hits, terms, view.corpus_size)
-        unfamiliar = "", False
+    profile = fitted.training_profile if method.check_familiar else None
+    found = list[Found]()
+    for row, (one, hits, places) in enumerate(zip(asked, passages, read, strict=True)):
+        near_hits = [*map(hits.__getitem__, places.tolist())]
+        unfamiliar, is_foreign = "", False
         if profile is not None:  # by one hit only, so that the result does not depend on k
-            unfamiliar = profile.unfamiliar(one.text, hits[0].text, method.language or one.language)
-        found = Found(
-            method,
-            one,
-            hits,
-            texts[row],
-            numbers,
-            distinct,
-            *(top.scores[row], top.mu[row], top.sigma2[row], apart[row], to_hits[row]),
-            [of_block[row] for of_block in compared.leading],
-            parts if len(asked) == 1 else [part[row : row + 1] for part in parts],
-            *(pi[row], of_encoders[row], (slope, offset[row]), words),
-            *unfamiliar,
-            rivals if len(view) < NEAREST else None,
-            len(view),
+            said, language = hits[0].text, method.language or one.language
+            unfamiliar, is_foreign = profile.unfamiliar(one.text, said, language)
+        found.append(
+            Found(
+                *(method, one, hits, parts, row),
+                *(texts[row], *copies[row]),
+                *(top.scores[row], top.mu[row], top.sigma2[row], apart[row], to_hits[row]),
+                [of_block[row] for of_block in compared.leading],
+                *(pi[row], of_encoders[row]),
+                (slope, offset[row]),
+                _words_of(one, row, near_hits, terms, view.corpus_size),
+                unfamiliar,
+                is_foreign,
+                rivals if len(view) < NEAREST else None,
+                len(view),
+            )
         )
-        found.features = features_of(found)
-        found.probabilities = method.model.probabilities(found.features)
-        yield found
+    features = features_of(found)
+    probabilities = method.model.probabilities(features)
+    for row, each in enumerate(found):
+        each.features = features.of_question(row, len(each.distinct))
+        each.probabilities = probabilities.of_question(row, len(each.distinct))
+    return found
+
+
+def _read(view: View, top: Top, places: Sequence[NDArray[np.intp]]) -> list[dict[int, Passage]]:
+    """Read the passages of some of the hits of each question, by their places among these."""
+    every = view.gather(map(np.take, top.columns, places))
+    return [
+        dict(zip(own.tolist(), hits, strict=True)) for own, hits in zip(places, every, strict=True)
+    ]
 
 
 def _copies(texts: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -406,30 +423,44 @@ def _words_of(
     return Words(asked, hits, matched, rarity, size, family=family)
 
 
-def features_of(found: Found) -> Features:
-    """Compute the features of the first different texts of a question."""
-    method, words, (slope, offset) = found.method, found.words, found.line
-    mu, to_hits = found.mu, found.to_hits
-    if found.asked.turns:
-        # The mean of several texts is shorter, which lowers all similarities to it, and the
-        # confidence model was fitted on single texts.
-        to_hits = found.to_hits / _mean_lengths(found)[:, None]
-        shares = (found.coefficients * method.fitted.weights)[:, None]
-        mu = mu + (shares * (to_hits - found.to_hits)).sum(axis=0)
-    mu = mu[found.distinct]
-    logits = (slope * mu + offset).astype(np.float32)
-    temperature, is_unfitted = method.model.temperature, method.model.standardised
-    members = logits[None, :1] if is_unfitted else member_evidence(found, to_hits[:, 0].copy())
+def features_of(found: Sequence[Found]) -> Features:
+    """Compute the features of the first different texts of a block of questions."""
+    model, fitted = found[0].method.model, found[0].method.fitted
+    logits, variance, words, against, meant = list[FloatArray](), list[FloatArray](), [], [], []
+    similarities = np.zeros((len(found), len(found[0].parts)), dtype=np.float32)
+    for row, one in enumerate(found):
+        (slope, offset), mu, to_hits = one.line, one.mu, one.to_hits
+        if one.asked.turns:
+            # The mean of several texts is shorter, which lowers all similarities to it, and the
+            # confidence model was fitted on single texts.
+            to_hits = to_hits / _mean_lengths(one)[:, None]
+            shares = (one.coefficients * fitted.weights)[:, None]
+            mu = mu + (shares * (to_hits - one.to_hits)).sum(axis=0)
+        mu, similarities[row] = mu[one.distinct], to_hits[:, 0]
+        logits.append((slope * mu + offset).astype(np.float32))
+        variance.append(slope**2 * one.model_variance[one.distinct])
+        words.append(one.words.evidence())
+        against.append(counterevidence(logits[row] / model.temperature, one.words.lacks()))
+        meant.append(meant_by(one.method, one.words, mu))
+    every = _padded(logits, -np.inf)
     return features(
-        logits[None],
-        slope**2 * found.model_variance[None, found.distinct],
-        members,
-        temperature,
-        np.array([words.evidence()], dtype=np.float32),
+        every,
+        _padded(variance, 0.0),
+        every[:, :1] if model.standardised else member_evidence(found, similarities),
+        model.temperature,
+        np.array(words, dtype=np.float32),
         _competing(found, logits),
-        np.array([counterevidence(logits / temperature, words.lacks())], dtype=np.float32),
-        np.array([meant_by(method, words, mu)], dtype=np.float32),
+        np.array(against, dtype=np.float32),
+        np.array(meant, dtype=np.float32),
     )
+
+
+def _padded(rows: Sequence[FloatArray], value: float) -> FloatArray:
+    """Return arrays as the rows of one, those that are shorter padded with a value."""
+    out = np.full((len(rows), max(map(len, rows))), value, dtype=np.float32)
+    for target, row in zip(out, rows, strict=True):
+        target[: len(row)] = row
+    return out
 
 
 def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
@@ -451,22 +482,25 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 
-def _competing(found: Found, logits: FloatArray) -> FloatArray | None:
-    """Return the logits of what competes with hits that are few, shape (1, c); None if nothing.
+def _competing(found: Sequence[Found], logits: Sequence[FloatArray]) -> FloatArray | None:
+    """Return the logits of what competes with hits that are few, shape (n, c); None if nothing.
 
-    `logits`: of the different hits.
+    `logits`: of the different hits of each question.
     """
-    if (rivals := found.rivals) is None:
+    if (rivals := found[0].rivals) is None:
         return None
-    (slope, offset), model, near = found.line, found.method.model, logits[:0]
-    if rivals.store is not None:
-        near = (slope * _left_out(found, rivals.store) + offset).astype(np.float32)
+    model, others = found[0].method.model, list[FloatArray]()
     usual = np.array(model.profile, dtype=np.float32) * np.float32(model.temperature)
-    known = len(logits) + len(near)
-    if rivals.profile and known < len(usual):
-        start = logits[0] - usual[0] if rivals.profile == "relative" else 0
-        near = np.append(near, usual[known:] + start)
-    return near[None]
+    for one, of_hits in zip(found, logits, strict=True):
+        (slope, offset), near = one.line, of_hits[:0]
+        if rivals.store is not None:
+            near = (slope * _left_out(one, rivals.store) + offset).astype(np.float32)
+        known = len(of_hits) + len(near)
+        if rivals.profile and known < len(usual):
+            start = of_hits[0] - usual[0] if rivals.profile == "relative" else 0
+            near = np.append(near, usual[known:] + start)
+        others.append(near)
+    return _padded(others, -np.inf)
 
 
 def _left_out(found: Found, store: Searched) -> FloatArray:
@@ -474,7 +508,7 @@ def _left_out(found: Found, store: Searched) -> FloatArray:
 
     With the different texts of the hits, they are `NEAREST`.
     """
-    fitted, parts, pi = found.method.fitted, found.parts, found.coefficients[None]
+    fitted, parts, pi = found.method.fitted, found.own_parts, found.coefficients[None]
     view = view_for(found.method, store, [found.asked], parts, NEAREST)
     if not len(view):
         return found.mu[:0]
@@ -491,27 +525,31 @@ def _left_out(found: Found, store: Searched) -> FloatArray:
 
 def _mean_lengths(found: Found) -> FloatArray:
     """Return the length of the question's mean in each block, shape (K,)."""
-    lengths = np.array([np.linalg.norm(part.mean) for part in found.parts], dtype=np.float32)
+    lengths = np.array([np.linalg.norm(part.mean) for part in found.own_parts], dtype=np.float32)
     lengths[lengths == 0] = 1  # lexical encoders
     return lengths
 
 
-def member_evidence(found: Found, similarities: FloatArray) -> FloatArray:
-    """Compute the logit of each encoder for the first hit, shape (1, K), as evidence of an answer.
+def member_evidence(found: Sequence[Found], similarities: FloatArray) -> FloatArray:
+    """Compute the logit of each encoder for the first hits, shape (n, K), as evidence of an answer.
 
     That a passage has "what" and "of" is no evidence: of the matched words' weight, the share of
     English function words does not count. To an encoder, all texts in a script that it does not
     know are similar, so only lexical evidence counts for a question in such a script.
 
-    `similarities`: each encoder's similarity to the first hit, shape (K,); it is overwritten.
+    `similarities`: each encoder's to the first hit of each question, shape (n, K); overwritten.
     """
-    by_words = np.array([bool(part.terms) for part in found.parts])
-    if by_words.any() and (matched := found.words.matched[0]):
-        says = [matched[word] for word in telling_words(matched, FUNCTION_WORDS)]
-        similarities[by_words] *= np.float32(sum(says) / sum(matched.values()))
-    logits = found.method.fitted.member_logits(found.parts, similarities[None])
-    if found.is_foreign and by_words.any():
-        logits = np.where(by_words, logits, logits[:, by_words].max())
+    parts, fitted = found[0].parts, found[0].method.fitted
+    by_words = np.array([bool(part.terms) for part in parts])
+    if not by_words.any():
+        return fitted.member_logits(parts, similarities)
+    for row, one in enumerate(found):
+        if matched := one.words.matched[0]:
+            says = [matched[word] for word in telling_words(matched, FUNCTION_WORDS)]
+            similarities[row, by_words] *= np.float32(sum(says) / sum(matched.values()))
+    logits = fitted.member_logits(parts, similarities)
+    for row in [row for row, one in enumerate(found) if one.is_foreign]:
+        logits[row, ~by_words] = logits[row, by_words].max()
     return logits
 
 
