@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import agree, bag_of_words, data_of, found_by, index_of, labelled
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import NEAREST, Examples
-from uec_rag.confidence.readings import CLARIFY_FROM
+from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.retrieval.learn import labelled_examples, without_answers
