@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeAlias
 import regex
 
 from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, LONGEST_STATEMENT
-from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import without_accents
+from uec_rag.encoders import writing
+from uec_rag.encoders.lexical import stem_of
 from uec_rag.questions.languages import ENGLISH, function_words, tables
 
 _FEWEST, _ALIKE = 3, 0.5  # members, and the share of their words
@@ -30,7 +30,7 @@ _WORD = regex.compile(
     regex.VERSION1,
 )
 _BEFORE_NUMBER = r"(?=\W++(?:\p{L}++\W++)?+(?&number))"  # "after 6", "over the 6"
-_DEFINED = rf"(?(DEFINE)(?P<number>{lexical.NUMERALS}))"
+_DEFINED = rf"(?(DEFINE)(?P<number>{writing.NUMERALS}))"
 _SOME_WORDS = r"(?:\p{L}++\W++){1,3}?"  # "how many … are there"
 _NUMBER = "#"  # the stem of any number
 _VOWELS, _DOUBLED = regex.compile("[aeiouy]"), regex.compile(r"(.)\1+")
@@ -339,13 +339,13 @@ def _abbreviates(short: str, long: str) -> bool:
 @lru_cache(4096)
 def consonants(word: str) -> str:
     """Return the consonants of a word in Latin letters, each once; a short one is kept whole."""
-    plain = without_accents(word)
+    plain = writing.without_accents(word)
     return _DOUBLED.sub(r"\1", _VOWELS.sub("", plain)) if len(plain) > _ABBREVIATED else word
 
 
 @lru_cache(4096)
 def _words(text: str, language: str) -> tuple[_Word, ...]:
-    text, without, found = lexical.number_dates(text), _little(language), list[_Word]()
+    text, without, found = writing.number_dates(text), _little(language), list[_Word]()
     matches = [*_WORD.finditer(text)]
     for one in matches:
         word, start = one[0], one.start()
@@ -369,8 +369,8 @@ def _words(text: str, language: str) -> tuple[_Word, ...]:
 @lru_cache(2**15)
 def _read(word: str, language: str) -> tuple[str, str]:
     """Return the number that a word is, or "", and its stem."""
-    number = lexical.numeral_of(word)
-    return number, _NUMBER if number else lexical.stem_of(word, language)
+    number = writing.numeral_of(word)
+    return number, _NUMBER if number else stem_of(word, language)
 
 
 @cache
