@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from itertools import dropwhile, pairwise
 
 import regex
 
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.questions.grammar import LONGEST_QUESTION, WORDS, lower
-from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, tables
+from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, matcher, tables
 
 _INDIRECT = tables()[ENGLISH]["indirect"]
 # A line that goes on in lower case, and was long enough to be wrapped.
@@ -75,24 +74,13 @@ def asking_part(message: str) -> tuple[str, str]:
 
 def _tells_problem(message: str) -> bool:
     """Return whether a message tells of a trouble, or in prose of something of one's own."""
-    own, trouble = _problems(language_of(message) or ENGLISH)
-    if trouble.search(message):
+    language = language_of(message) or ENGLISH
+    if matcher("trouble", language, "problem").search(message):
         return True
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     broken = sum(not one.endswith(_STOPS) and next_[0].isupper() for one, next_ in pairwise(lines))
-    return own.search(message) is not None and 2 * broken <= len(lines)  # no verses
-
-
-@cache
-def _problems(language: str) -> tuple[regex.Pattern[str], ...]:
-    """Return patterns of the words by which a language tells of oneself, and of a trouble."""
-    patterns = list[regex.Pattern[str]]()
-    for text in (tables()[language]["problem"][key] for key in ("own", "trouble")):
-        phrases = regex.escape(" ".join(text.split()), special_only=True, literal_spaces=True)
-        some = phrases.replace(", ", "|").replace(" ", r"\s+").replace("'", "['’]")
-        edge = r"[\p{Latin}\p{Cyrillic}]"  # the other scripts join words
-        patterns.append(regex.compile(rf"(?<!{edge})(?:{some})(?!{edge})", regex.IGNORECASE))
-    return tuple(patterns)
+    is_own = matcher("own", language, "problem").search(message) is not None
+    return is_own and 2 * broken <= len(lines)  # no verses
 
 
 def _sentences(paragraph: str) -> list[str]:
