@@ -35,13 +35,8 @@ from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
 from uec_rag.confidence.model import Calibrator
-from uec_rag.confidence.readings import (
-    Node,
-    Reading,
-    features,
-    readings,
-    underspecified,
-)
+from uec_rag.confidence.outline import Node, features, underspecified
+from uec_rag.confidence.readings import Reading, readings
 from uec_rag.encoders import lexical
 from uec_rag.questions.languages import function_words
 from uec_rag.retrieval.assess import decide
@@ -288,7 +283,7 @@ def write(model: Calibrator, ask: float) -> None:
         if isinstance(value, (list, tuple, float))
     }
     path.write_text(json.dumps({"underspecified": plain}, indent=1) + "\n", encoding="utf-8")
-    print(f"\n{path.name} written; CLARIFY_FROM in readings.py should be {ask:.2f}")
+    print(f"\n{path.name} written; CLARIFY_FROM in outline.py should be {ask:.2f}")
 
 
 def main(

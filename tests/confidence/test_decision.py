@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from uec_rag.base.errors import InternalError
 from uec_rag.confidence.decision import Decision, decide_again, decide_one
-from uec_rag.confidence.readings import CLARIFY_FROM, Reading
+from uec_rag.confidence.outline import CLARIFY_FROM
+from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     extract_clarifying_question,
     extract_labels,

@@ -1,59 +1,19 @@
-"""What a question may mean, and whether it says which."""
+"""What a question may mean, in words to choose among."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.confidence.outlines import labels_of, outline, probability
 from tests.helpers import data_of
-from uec_rag.base.text import About
+from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.readings import (
-    CLARIFY_FROM,
-    FEATURES,
     LONGEST_LABEL,
     MOST_READINGS,
-    Outline,
-    ambiguity,
     closest_sections,
-    features,
     readings,
-    shipped_underspecified,
     shorten,
 )
-from uec_rag.questions.languages import function_words
-
-IDF = {"when": 0.5, "Elkins": 4.0, "founded": 2.0, "Arkansas": 5.0}
-PLACES = ("Elkins, West Virginia", "Elkins, Arkansas")
-SAID = ("Elkins", "founded")
-QUESTION = "When was Elkins founded?"
-
-
-def outline(titles, words=None, logits=None, idf=IDF, sources=None, documents=None, **options):
-    count, keys = len(titles), ("title", "source", "document_title")
-    said = zip(titles, sources or [""] * count, documents or [""] * count, strict=True)
-    texts = options.pop("texts", [f"It was founded in {1800 + i}." for i in range(count)])
-    metadatas = [dict(zip(keys, one, strict=True)) for one in said]
-    return Outline(
-        [f"p{i}" for i in range(count)],
-        texts,
-        [About.from_passage(*one) for one in zip(metadatas, texts, strict=True)],
-        np.zeros(count, "f4") if logits is None else np.array(logits, "f4"),
-        [frozenset(row) for row in words or [()] * count],
-        idf,
-        **{"size": 1000} | options,
-    )
-
-
-def named(question, found):
-    return dict(zip(FEATURES, features(question, found.split()).tolist(), strict=True))
-
-
-def probability(question, found, confidence=0.5):
-    return ambiguity(question, found, confidence)[0]
-
-
-def labels_of(found):
-    return [one.title for one in readings(found.split())]
 
 
 def labels(*given, **options):
@@ -241,116 +201,6 @@ def test_the_closest_sections_are_all_places_in_the_order_of_the_hits():
         ("Fees", ("p0", "p2")),
         ("Returns", ("p1",)),
     ]
-
-
-def test_the_heaviest_part_is_followed_while_it_has_nearly_all_of_the_mass():
-    titles, sources = ["Mute", "Record", "Fees"], ["calls.md", "calls.md", "loans.md"]
-    documents = ["Make calls", "Make calls", "Your loans"]
-    apart = outline(titles, None, [2, -2, 1], IDF, sources, documents)
-    assert labels_of(apart) == ["Make calls: Mute", "Your loans: Fees"]
-    assert labels_of(outline(titles, None, [2, 2, -2], IDF, sources, documents)) == [
-        "Mute",
-        "Record",
-    ]
-
-
-def test_what_shares_a_name_that_the_question_is_are_its_readings():
-    above = ("Installation", "Upgrade", "Roles")
-    metadatas = [
-        {"Header 1": "Tidemill", "Header 2": one, "Header 3": deepest}
-        for one, deepest in zip(above, ("Steps", "Steps", ""), strict=True)
-    ]
-    texts = ["Add it.", "Stop it.", "There are three."]
-    found = Outline(
-        ["p0", "p1", "p2"],
-        texts,
-        [About.from_passage(*one) for one in zip(metadatas, texts, strict=True)],
-        np.zeros(3, "f4"),
-        [()] * 3,
-        {"What": 0.5, "steps": 3.0},
-        1000,
-    )
-    assert named("What are the steps?", found)["shared"] > 0.9
-    assert labels_of(found) == ["Installation: Steps", "Upgrade: Steps"]
-
-
-def test_a_name_of_several_is_shared_however_much_is_said_unless_one_has_the_rest():
-    idf = {"Elkins": 9.0, "founded": 2.0, "who": 1.0, "when": 1.0, "where": 1.0, "why": 1.0}
-    several = outline(PLACES, [SAID, SAID], [1, 0], idf)
-    one = outline([PLACES[0], "Dunville"], [SAID, ("founded",)], [9, 1], idf)
-    question = "Who founded Elkins when, where and why?"
-    assert named(question, several)["shared"] > 0.9
-    assert named(question, one)["shared"] == 0
-    assert probability(question, several) > CLARIFY_FROM > 0.3 > probability(question, one)
-    less = outline(PLACES[::-1], [("Elkins", "Arkansas"), SAID], idf=dict.fromkeys(IDF, 5.0))
-    assert named("Elkins, Arkansas", less)["shared"] == 0
-
-
-@pytest.mark.parametrize(
-    ("titles", "sources", "logits", "is_named"), data_of("named_subjects.json")
-)
-def test_a_question_that_says_a_title_or_the_name_of_a_file_says_which_is_meant(
-    titles, sources, logits, is_named
-):
-    idf = {"when": 0.5, "Elkins": 4.0, "founded": 1.5}
-    found = outline(titles, [SAID] * 2, logits, idf, sources)
-    assert named(QUESTION, found)["named"] == pytest.approx(is_named)
-    assert (probability(QUESTION, found) < 1e-6) == is_named
-
-
-def test_concepts_are_named_by_several_titles_and_pronouns_by_none():
-    both = outline(["Move"] * 2, [{"move"}] * 2, idf={"move": 3.0}, sources=["a.md", "b.md"])
-    one = outline(["Move"] * 2, [{"move"}] * 2, idf={"move": 3.0}, sources=["move.md", "b.md"])
-    questions = ("What is a move?", "What does move do?", "How do I move it?")
-    assert [named(question, both)["named"] for question in questions] == [1, 0, 0]
-    assert [named(question, one)["named"] for question in questions] == [1, 1, 0]
-
-
-def test_a_title_that_says_half_of_a_question_is_hardly_what_it_names():
-    asked = {"what": 0.5, "name": 2.15, "variable": 2.3}
-    found = outline(["Variables", "Posts"], [("name", "variable")] * 2, [1, 0], asked)
-    assert 0 < named("What is the name variable?", found)["named"] < 0.2
-    found = outline(["Variables", "Posts"], [("variable",)] * 2, [1, 0], {"variable": 2.3})
-    assert named("How do I set a variable?", found)["named"] == 1
-
-
-def test_a_question_is_brief_if_it_has_few_words_besides_function_words_and_options_count_once():
-    def brief(*words):
-        found = outline(PLACES, [words] * 2, idf=dict.fromkeys(words, 1.0))
-        return named("What does it do?", found)["brief"]
-
-    assert brief("when", "founded") > brief("when", "founded", "Elkins")
-    assert brief("how", "can", "I", "repay") == brief("repay")
-    assert brief("n", "-n") == brief("n")
-
-
-def test_how_brief_a_question_is_does_not_depend_on_its_language():
-    def brief(language, *words):
-        known = function_words(language)
-        found = outline(PLACES, [words] * 2, idf=dict.fromkeys(words, 1.0), function_words=known)
-        return named("", found)["brief"]
-
-    english = brief("en", "How", "do", "I", "delete", "the", "old", "files")
-    assert brief("de", "Wie", "lösche", "ich", "die", "alten", "Dateien") == english
-    assert brief("ru", "Как", "мне", "удалить", "старые", "файлы") == english
-    pairs = ("如何", "何删", "删除", "除旧", "旧的", "的文", "文件", "件吗")
-    assert brief("zh", *pairs) == pytest.approx(english, abs=0.02)
-
-
-def test_little_is_enough_if_the_hits_surely_answer_but_not_a_name_that_several_share():
-    titles = ["Home loan", "Car loan"]
-    vague = outline(titles, [("loan",)] * 2, idf={"loan": 1.0, "repay": 1.0})
-    before = [probability("loan repay", vague, confidence=value) for value in (0.7, 0.85, 1.0)]
-    assert before[:2] == pytest.approx(before[:1] * 2)
-    assert before[2] < before[1]
-    assert before[2] == pytest.approx(named("loan repay", vague)["shared"])
-    lacking = [probability("repay the loan?", vague, confidence=value) for value in (0.7, 1.0)]
-    assert lacking[0] == lacking[1] > before[0]
-
-
-def test_every_feature_is_evidence_for_a_clarifying_question():
-    assert all(weight > 0 for weight in shipped_underspecified().weights)
-    assert len(shipped_underspecified().weights) == len(FEATURES[:-2])
 
 
 PRODUCTS = ("restic", "caddy")

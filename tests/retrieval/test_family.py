@@ -107,6 +107,21 @@ def test_a_question_that_names_a_member_has_no_family(question, texts, language)
 
 
 @pytest.mark.parametrize(
+    ("question", "texts", "language"),
+    [
+        ("Which item is wider than a door?", ROWS, "en"),  # over two lines of the list
+        ("Which shop is cheaper  than any?", SHOPS, "en"),
+        ("Which loan doesn’t last long?", LOANS, "en"),
+        ("Welche Hütte ist teurer als sonst?", HÜTTEN, "de"),
+    ],
+)
+def test_an_operator_is_one_with_any_spaces_and_either_apostrophe(question, texts, language):
+    family = family_of(question, texts, language)
+    assert family is not None
+    assert family.operates
+
+
+@pytest.mark.parametrize(
     ("question", "is_vague"),
     [
         ("What does it cost per month in our city?", True),

@@ -17,7 +17,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, IndexCorrupted, Retriever
 from uec_rag.confidence.model import NEAREST, READ, Examples
-from uec_rag.confidence.readings import CLARIFY_FROM
+from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
 from uec_rag.retrieval.learn import labelled_examples, without_answers

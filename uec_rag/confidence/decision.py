@@ -12,7 +12,8 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
-from uec_rag.confidence.readings import CLARIFY_FROM, Reading
+from uec_rag.confidence.outline import CLARIFY_FROM
+from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
     clarifying_list,
     clarifying_question,

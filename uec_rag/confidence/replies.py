@@ -225,56 +225,40 @@ def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
 @cache
 def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
-    choices: dict[str, slice] = {}
-    behind_another: dict[str, slice] = {}
+    choices, behind_another = dict[str, slice](), dict[str, slice]()
     for table in (languages.tables()[code]["replies"] for code in languages.languages()):
-        rows = enumerate(table["ordinals"])
-        numbers = [(f"{row + 1}, {text}", slice(row, row + 1)) for row, text in rows]
-        articles = table.get("articles", "").split()
-        for pair in _phrases(table, "pair"):
-            behind_another = _runs(table, articles, pair, 2) | behind_another
-        if "last" in table:
-            numbers.append((table["last"], slice(-1, None)))
-        singles = [chosen for _, chosen in numbers]
-        for text, chosen in (*numbers, (table["all"], slice(None)), (table["none"], slice(0, 0))):
-            before = [*articles, *(_phrases(table, "before_number") if chosen.start else [])]
-            before += _phrases(table, "before_number") if chosen == slice(0, 1) else []
-            behind = _phrases(table, "before_number") if chosen in singles else []
-            for phrase in map(_without_spaces, _SEPARATOR.split(text.casefold())):
+        of = {key: _together(said) for key, said in table.items() if isinstance(said, str)}
+        nouns, articles = of.get("before_number", []), ["", *table.get("articles", "").split()]
+        ordinals = [[str(row), *_together(said)] for row, said in enumerate(table["ordinals"], 1)]
+        singles = [(slice(row, row + 1), said) for row, said in enumerate(ordinals)]
+        singles.append((slice(-1, None), of.get("last", [])))
+        for chosen, said in [*singles, (slice(None), of["all"]), (slice(0, 0), of["none"])]:
+            beside = nouns if (chosen, said) in singles else []
+            for phrase in said:
                 choices.setdefault(phrase, chosen)
-                for article, word in product(("", *articles), before):
-                    behind_another.setdefault(article + word + phrase, chosen)
-                for article, word in product(("", *articles), behind):
-                    behind_another.setdefault(article + phrase + word, chosen)
-                if (count := chosen.stop or 0) > 1:
-                    behind_another = _runs(table, articles, phrase, count) | behind_another
+                longer = [one + phrase for one in (*articles[1:], *beside)]
+                for article, one in product(articles, [*longer, *(phrase + one for one in beside)]):
+                    behind_another.setdefault(article + one, chosen)
+        # "the first two"
+        pairs = [(2, phrase) for phrase in of.get("pair", [])]
+        counts = [(row, one) for row, said in enumerate(ordinals[1:], 2) for one in said]
+        for (count, phrase), article in product([*pairs, *counts], articles):
+            for key, chosen in (("first", slice(0, count)), ("last", slice(-count, None))):
+                for some in of.get(key, []):
+                    whole = some.replace("{}", phrase) if "{}" in some else some + phrase
+                    behind_another.setdefault(article + whole, chosen)
     return behind_another | choices  # "les deux" are both, not "le deux"
 
 
-def _runs(
-    table: Mapping[str, Any], articles: Sequence[str], count: str, of: int
-) -> dict[str, slice]:
-    """Read the replies that choose so many of the first or last titles: "the first two"."""
-    rows = {"first": slice(0, of), "last": slice(-of, None)}
-    return {
-        article + (some.replace("{}", count) if "{}" in some else some + count): row
-        for key, row in rows.items()
-        for article, some in product(("", *articles), _phrases(table, key))
-    }
-
-
-def _phrases(table: Mapping[str, Any], key: str) -> list[str]:
-    """List the phrases of a table under a key that not all languages have, without spaces."""
-    return [*map(_without_spaces, _SEPARATOR.split(table[key].casefold()))] if key in table else []
+def _together(text: str) -> list[str]:
+    """List the phrases of a text without their spaces."""
+    return [*map(_without_spaces, languages.split_phrases(text.casefold()))]
 
 
 @cache
 def _words(key: str) -> tuple[str, ...]:
     """List the phrases of all languages under a key, the longest first."""
-    tables = (languages.tables()[code]["replies"] for code in languages.languages())
-    texts = (table[key].casefold() for table in tables if key in table)
-    found = {" ".join(one.split()) for text in texts for one in _SEPARATOR.split(text)}
-    return tuple(sorted(found, key=len, reverse=True))
+    return tuple(sorted({*map(str.casefold, languages.listed(key))}, key=len, reverse=True))
 
 
 @cache
@@ -294,7 +278,6 @@ def _excluding() -> tuple[str, ...]:
 
 
 _MARKS = "“”\"'.!?,;()#。！？ "
-_SEPARATOR = regex.compile(r",\s+")  # in the tables, where "、" is a phrase
 
 
 def _without_spaces(text: str) -> str:

@@ -1,7 +1,7 @@
 """Embedding models behind one protocol: from a folder, a hub, a package index, or a black box.
 
-`base` has the protocol, `lexical` the words (`writing`: scripts), `sentence_transformer` and
-`black_box` the models; `loading` finds one by name.
+`base` has the protocol, `lexical` the words (`writing`: scripts, numbers, dates),
+`sentence_transformer` and `black_box` the models; `loading` finds one by name.
 """
 
 from uec_rag.encoders.base import Encoded, Encoder, Role

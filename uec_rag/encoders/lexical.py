@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +28,20 @@ from uec_rag.base.text import (
     is_abbreviation,
     singular_and_plural,
 )
+from uec_rag.base.text import split_words as plain_words
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
-from uec_rag.encoders.writing import FOREIGN, without_accents
+from uec_rag.encoders.writing import (
+    FOREIGN,
+    MONTHS,
+    find_dates,
+    find_wholes,
+    keep_years,
+    replace_dates,
+    without_accents,
+    without_separators,
+)
 
 _STEMMED = Path(__file__).with_name("stemmed.txt")
-
 
 FRAGMENT_WEIGHT = 0.25
 """The weight of a part of a word; a whole word has 1."""
@@ -60,63 +68,9 @@ _CACHED_LABELS = 2**14  # words of queries in the cache at a time
 _of_thread = threading.local()  # its stemmers
 _LONGEST = 128  # characters of a word; longer ones are data, without a stem or parts
 
-_WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+")
-_ASCII_WORD, _DIGIT = re.compile(r"\w+", re.ASCII), re.compile(r"\d")
 # Options of commands: -n, --dry-run. A pattern that begins with a literal costs next to nothing.
 _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-9_-]*(?<!-)")
 _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
-# A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
-_COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
-_HYPHENS = frozenset("-\u2010\u2011")
-_NUMBER = re.compile(
-    r"(?<![\w.,])(?:\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})(?!\w)"
-)
-# Digits in groups, of a telephone or an order, or of an account, which begins with letters.
-_GROUPED = re.compile(
-    r"(?<![\w.,])(?:[A-Z]{2}\d\d(?: ?[A-Z\d]{4})+(?: [A-Z\d]{1,3})?"
-    r"|\d{1,9}(?:(?:\)[ /-]?|[ /.-])\(?\d{1,9}){1,9})(?![\w,])"
-)
-_FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # of a number in groups: a local telephone, an account
-_THOUSANDS, _YEARS = re.compile(r"\d{1,3}(?: \d{3})+"), re.compile(r"[12]\d{3}[/-][12]\d{3}")
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        Path(__file__).with_name("months.txt").read_text(encoding="utf-8").splitlines(), 1
-    )
-    for name in names.split()
-}
-_HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)|\d([-/.])(?:\d\d?|[^\W\d_]{3,9})\1\d\d(?!\d)")
-*_COUNTED, _COUNTS = (
-    Path(__file__).with_name("numbers.txt").read_text(encoding="utf-8").splitlines()
-)
-# What is counted ("chapter"), and what may be behind it and before it: numbers by their words.
-_SECTIONS = frozenset(_COUNTS.split()).union(map(str.capitalize, _COUNTS.split()))
-_BEFORE = {
-    word: str(number)
-    for number, words in enumerate(_COUNTED, 1)
-    for word in words.partition("|")[2].split()
-}
-_ROMAN = {
-    f"{tens}{ones}": str(10 * ten + one)
-    for ten, tens in enumerate(("", "X", "XX", "XXX"))
-    for one, ones in enumerate(("", *["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]))
-    if ten or one
-}
-_BEHIND = _BEFORE | {roman.lower(): number for roman, number in _ROMAN.items()}
-_IN_WORDS = {
-    word: str(number)
-    for number, words in enumerate(_COUNTED, 1)
-    for word in words.partition("|")[0].split()
-}
-_BEHIND |= _IN_WORDS
-_ARTICLES = frozenset(_COUNTED[0].partition("|")[0].split())  # "one", "un", which are pronouns, too
-NUMERALS = rf"\p{{Nd}}|(?:{'|'.join(_IN_WORDS)})\b"
-"""A pattern of how a number begins."""
-
-_ORDINAL = regex.compile(r"(?<=\d)(?:st|nd|rd|th|[.,:])\Z")
-_CENTURIES = range(1900, 2100)
-_LETTER = regex.compile(r"\p{L}")
-_BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 _STRETCH = regex.compile(rf"{SPACELESS}+|(?:(?!{SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
@@ -233,22 +187,6 @@ def stem_of(word: str, language: str = "en") -> str:
     return without_accents(_stemmer(own).stemWord(word.casefold()))
 
 
-def numeral_of(word: str) -> str:
-    """Return the digits of a number in digits, in words or in Roman numerals; "" for none.
-
-    Examples
-    --------
-    >>> [numeral_of(word) for word in ("2,000", "2nd", "four", "third", "VI", "lamp")]
-    ['2000', '2', '4', '3', '6', '']
-    """
-    if word[:1].isdecimal():
-        return _BETWEEN.sub("", word) if _NUMBER.fullmatch(word) else _ORDINAL.sub("", word)
-    if len(word) > 1 and word in _ROMAN:
-        return _ROMAN[word]
-    folded = word.lower()
-    return "" if folded in _ARTICLES else _BEFORE.get(folded) or _IN_WORDS.get(folded, "")
-
-
 def _identifiers(text: str) -> list[str]:
     return [f"~{name.casefold()}" for name in _IDENTIFIER.findall(text)]
 
@@ -324,13 +262,12 @@ def split_words(text: str) -> list[str]:
     >>> split_words("3/4/2024"), split_words("3 April 2024")
     (['2024', '20240304', '20240403'], ['3', 'April', '2024', '20240403'])
     """
-    has_digits = _DIGIT.search(text)
-    plain = _NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text) if has_digits else text
+    plain = without_separators(text)
     normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
-    dates = _find_dates(normal)
-    spelled = _replace(normal, dates, lambda of: of[0] if _is_kept(of) else f"{of['year']} ")
-    words: list[str] = (_ASCII_WORD if spelled.isascii() else _WORD).findall(spelled)
-    words += [whole for whole, _ in (*_numerals(words), *_compounds(normal, dates))]
+    dates = find_dates(normal)
+    spelled = keep_years(normal, dates)
+    words = plain_words(spelled)
+    words += [whole for whole, _ in find_wholes(normal, words, dates)]
     if len(normal) > 1 and normal.isupper():
         words = [word.lower() if word.lower() in FUNCTION_WORDS else word for word in words]
     return words + _OPTION.findall(spelled)
@@ -346,113 +283,7 @@ def compounds(text: str) -> list[tuple[str, list[str]]]:
     >>> compounds("Wi-Fi 2019-2020")
     [('WiFi', ['Wi', 'Fi'])]
     """
-    return [*_numerals(_WORD.findall(text)), *_compounds(text, _find_dates(text))]
-
-
-def _numerals(words: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the numbers that words stand for, with them: of "chapter six", "Louis XIV"."""
-    found = list[tuple[str, list[str]]]()
-    if not _SECTIONS.isdisjoint(words):
-        for one, other in pairwise(words):
-            if one in _SECTIONS and (number := _BEHIND.get(other.lower())):
-                found.append((number, [other]))
-            elif other in _SECTIONS and (number := _BEFORE.get(one.lower())):
-                found.append((number, [one]))
-    if not _ROMAN.keys().isdisjoint(words):
-        found += [(_ROMAN[word], [word]) for word in words[1:] if len(word) > 1 and word in _ROMAN]
-    return found
-
-
-def _compounds(text: str, dates: Sequence[regex.Match[str]]) -> list[tuple[str, list[str]]]:
-    rest = _replace(text, dates, lambda _: " ")
-    has_hyphens = not _HYPHENS.isdisjoint(rest)  # else nothing is found
-    found = filter(_LETTER.search, _COMPOUND.findall(rest) if has_hyphens else ())
-    wholes = [(_BETWEEN.sub("", word), _WORD.findall(word)) for word in found]
-    for number in _GROUPED.findall(rest) if _DIGIT.search(rest) else ():
-        whole = _BETWEEN.sub("", number)
-        is_long = _FEWEST_DIGITS <= len(whole) <= _MOST_DIGITS and not _YEARS.fullmatch(number)
-        if is_long or _THOUSANDS.fullmatch(number):
-            wholes.append((whole, _WORD.findall(number)))
-    for date in dates:
-        days = _days(date)
-        own = _WORD.findall(date[0]) if _is_kept(date) else []
-        wholes += [(day, own or [other for other in days if other != day] or [day]) for day in days]
-    return wholes
-
-
-def number_dates(text: str) -> str:
-    """Write each date in eight digits, the first of those that it may be.
-
-    Examples
-    --------
-    >>> number_dates("It opened on 3 April 2024.")
-    'It opened on 20240403.'
-    """
-    return _replace(text, _find_dates(text), lambda date: next(iter(_days(date)), date[0]))
-
-
-def _find_dates(text: str) -> list[regex.Match[str]]:
-    return [*_date().finditer(text)] if _HAS_YEAR.search(text) else []
-
-
-def _is_kept(date: regex.Match[str]) -> bool:
-    """Return whether a date keeps its words: it has a month's name, or may be a version."""
-    return date["named"] is not None or len(date["year"]) == 2
-
-
-def _replace(
-    text: str, found: Sequence[regex.Match[str]], written: Callable[[regex.Match[str]], str]
-) -> str:
-    """Replace what was found in a text, as the `sub` of its expression would."""
-    parts, last = list[str](), 0
-    for one in found:
-        parts += [text[last : one.start()], written(one)]
-        last = one.end()
-    return "".join([*parts, text[last:]])
-
-
-def _days(date: regex.Match[str]) -> list[str]:
-    """Return the days that a date may be, of which 3/4/2024 has two."""
-    day, year = int(date["day"]), date["year"]
-    if len(year) == 2:
-        year = f"{20 if year < '70' else 19}{year}"
-    if name := date["named"]:
-        pairs = [(_MONTHS[name.casefold()], day)]
-    else:
-        pairs = [(int(date["month"]), day)]
-        if date["mark"] in ("/", "-"):
-            pairs.append((day, int(date["month"])))
-    return sorted({f"{year}{m:02}{d:02}" for m, d in pairs if 1 <= m <= 12 and 1 <= d <= 31})
-
-
-@cache
-def _date() -> regex.Pattern[str]:
-    """Return the pattern of dates, which takes most of an import to compile, and is seldom used."""
-    day, year, month = r"(?P<day>\d\d?)", r"(?P<year>[12]\d{3})", r"(?P<month>\d\d?)"
-    any_year, named = r"(?P<year>[12]\d{3}|\d\d)", _named_month()
-    return regex.compile(
-        rf"(?<![\w.,/-])(?:{year}(?:-|/|\.|[年년]\s?){month}(?:-|/|\.|[月월]\s?){day}[日일]?"
-        rf"|{day}(?P<mark>[-/.]){month}(?P=mark){any_year}"
-        rf"|{day}(?P<mark>[-/]){named}(?P=mark){any_year}"
-        rf"|{day}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{named}\.?,?\s(?:de\s)?{year}"
-        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?,?\s{year})(?=$|T\d|[^\w./-]|[.-](?!\d))",
-        regex.IGNORECASE,
-    )
-
-
-@cache
-def _day_of_year() -> regex.Pattern[str]:
-    """Return the pattern of dates of a question that have no year."""
-    day, named = r"(?P<day>\d\d?)", _named_month()
-    return regex.compile(
-        rf"(?<![\w.,/-])(?:{day}(?:st|nd|rd|th|º|\.)?[\s-](?:of\s|de\s)?{named}"
-        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?|{day}\.(?P<month>\d\d?)\.)(?![\w-]|,?\s?(?:de\s)?\d)",
-        regex.IGNORECASE,
-    )
-
-
-def _named_month() -> str:
-    return rf"(?P<named>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+    return find_wholes(text, plain_words(text), find_dates(text))
 
 
 def spell_dates(text: str, known: Callable[[Sequence[str]], Sequence[str]]) -> str:
@@ -469,24 +300,18 @@ def spell_dates(text: str, known: Callable[[Sequence[str]], Sequence[str]]) -> s
     'On 2024-04-03?'
     """
 
-    def spelled(date: regex.Match[str]) -> str:
-        if "year" in date.groupdict():
-            days = _days(date)
-        else:
-            month = int(date["month"] or _MONTHS[date["named"].casefold()])
-            days = [f"{one}{month:02}{int(date['day']):02}" for one in _CENTURIES]
+    def spelled(days: Sequence[str]) -> str | None:
         if len(meant := known(days)) != 1:
-            return str(date[0])
+            return None
         year, of_year, day = meant[0][:4], meant[0][4:6], meant[0][6:]
-        names = [name for name, number in _MONTHS.items() if number == int(of_year)]
+        names = [name for name, number in MONTHS.items() if number == int(of_year)]
         written = known([*map(stem_of, names)])
         if not written:
             return f"{year}-{of_year}-{day}"
         name = next(one for one in names if stem_of(one) in written)
         return f"{int(day)} {name.capitalize()} {year}"
 
-    text = str(_date().sub(spelled, text)) if _HAS_YEAR.search(text) else text
-    return str(_day_of_year().sub(spelled, text)) if _DIGIT.search(text) else text
+    return replace_dates(text, spelled)
 
 
 @lru_cache(512)  # a hit is asked for several names, and found again

@@ -1,20 +1,30 @@
-"""In what a text is written: its script, its accents, and English by its function words."""
+"""How a text is written: its script, its accents, English by its function words.
+
+And what it notes in a form of its own: numbers, in digits, words or Roman numerals, words with
+hyphens, and dates.
+"""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import regex
 
-from uec_rag.base.text import ENGLISH, undecorated
+from uec_rag.base.text import ENGLISH, WORD, undecorated
 
-_OTHERS = Path(__file__).with_name("function_words.txt").read_text(encoding="utf-8").split()
 
-FOREIGN = frozenset(_OTHERS) - ENGLISH
+def _listed(name: str) -> list[str]:
+    """Return the lines of a list beside this file."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+
+
+FOREIGN = frozenset(" ".join(_listed("function_words.txt")).split()) - ENGLISH
 """Function words of other languages in the Latin script; words of both lists count as English."""
 
 _LATIN_WORD, _ACCENT = regex.compile(r"[\p{Latin}\p{Mn}]+"), regex.compile(r"\p{Mn}")
@@ -26,6 +36,53 @@ _MOST_LETTERS = 2000  # characters of a text that are examined
 _FEWEST_WORDS = 2  # foreign function words that identify a text as not English
 _EAST_ASIAN = {"CJK": "Chinese or Japanese characters", "HIRAGANA": "Japanese characters"}
 _EAST_ASIAN |= {"KATAKANA": _EAST_ASIAN["HIRAGANA"], "HANGUL": "Korean characters"}
+
+_DIGIT, _LETTER = re.compile(r"\d"), regex.compile(r"\p{L}")
+_BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
+# A word that is also written as one, "Wi-Fi", and a number with separators, "2,000".
+_COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
+_HYPHENS = frozenset("-\u2010\u2011")
+_NUMBER = re.compile(
+    r"(?<![\w.,])(?:\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})(?!\w)"
+)
+# Digits in groups, of a telephone or an order, or of an account, which begins with letters.
+_GROUPED = re.compile(
+    r"(?<![\w.,])(?:[A-Z]{2}\d\d(?: ?[A-Z\d]{4})+(?: [A-Z\d]{1,3})?"
+    r"|\d{1,9}(?:(?:\)[ /-]?|[ /.-])\(?\d{1,9}){1,9})(?![\w,])"
+)
+_FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # of a number in groups: a local telephone, an account
+_THOUSANDS, _YEARS = re.compile(r"\d{1,3}(?: \d{3})+"), re.compile(r"[12]\d{3}[/-][12]\d{3}")
+_ORDINAL = regex.compile(r"(?<=\d)(?:st|nd|rd|th|[.,:])\Z")
+
+# What is counted ("chapter"), and numbers by their words, behind it and before it.
+*_COUNTED, _COUNTS = _listed("numbers.txt")
+_SECTIONS = frozenset(_COUNTS.split()).union(map(str.capitalize, _COUNTS.split()))
+_IN_WORDS, _BEFORE = (
+    {
+        word: str(number)
+        for number, words in enumerate(_COUNTED, 1)
+        for word in words.partition("|")[column].split()
+    }
+    for column in (0, 2)
+)
+_ROMAN = {
+    f"{tens}{ones}": str(10 * ten + one)
+    for ten, tens in enumerate(("", "X", "XX", "XXX"))
+    for one, ones in enumerate(("", *["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX"]))
+    if ten or one
+}
+_BEHIND = _BEFORE | {roman.lower(): number for roman, number in _ROMAN.items()} | _IN_WORDS
+_ARTICLES = frozenset(_COUNTED[0].partition("|")[0].split())  # "one", "un", which are pronouns, too
+NUMERALS = rf"\p{{Nd}}|(?:{'|'.join(_IN_WORDS)})\b"
+"""A pattern of how a number begins."""
+
+MONTHS = {
+    name: number for number, names in enumerate(_listed("months.txt"), 1) for name in names.split()
+}
+"""The number of each month by its names, in small letters."""
+
+_HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)|\d([-/.])(?:\d\d?|[^\W\d_]{3,9})\1\d\d(?!\d)")
+_CENTURIES = range(1900, 2100)
 
 
 def writing_of(text: str) -> str | None:
@@ -89,3 +146,162 @@ def without_accents(word: str) -> str:
     if word.isascii() or not _LATIN_WORD.fullmatch(word):
         return word
     return str(_ACCENT.sub("", unicodedata.normalize("NFKD", word)).translate(_STROKES))
+
+
+def numeral_of(word: str) -> str:
+    """Return the digits of a number in digits, in words or in Roman numerals; "" for none.
+
+    Examples
+    --------
+    >>> [numeral_of(word) for word in ("2,000", "2nd", "four", "third", "VI", "lamp")]
+    ['2000', '2', '4', '3', '6', '']
+    """
+    if word[:1].isdecimal():
+        return _BETWEEN.sub("", word) if _NUMBER.fullmatch(word) else _ORDINAL.sub("", word)
+    if len(word) > 1 and word in _ROMAN:
+        return _ROMAN[word]
+    folded = word.lower()
+    return "" if folded in _ARTICLES else _BEFORE.get(folded) or _IN_WORDS.get(folded, "")
+
+
+def without_separators(text: str) -> str:
+    """Return a text with its numbers in digits alone: "2000" for "2,000"."""
+    if not _DIGIT.search(text):
+        return text
+    return str(_NUMBER.sub(lambda number: _BETWEEN.sub("", number[0]), text))
+
+
+def _numerals(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the numbers that words stand for, with them: of "chapter six", "Louis XIV"."""
+    found = list[tuple[str, list[str]]]()
+    if not _SECTIONS.isdisjoint(words):
+        for one, other in pairwise(words):
+            if one in _SECTIONS and (number := _BEHIND.get(other.lower())):
+                found.append((number, [other]))
+            elif other in _SECTIONS and (number := _BEFORE.get(one.lower())):
+                found.append((number, [one]))
+    if not _ROMAN.keys().isdisjoint(words):
+        found += [(_ROMAN[word], [word]) for word in words[1:] if len(word) > 1 and word in _ROMAN]
+    return found
+
+
+def find_wholes(
+    text: str, words: Sequence[str], dates: Sequence[regex.Match[str]]
+) -> list[tuple[str, list[str]]]:
+    """Return what several words of a text are as one, with these words.
+
+    It is the number that words stand for, a word with hyphens, a number in groups, or a date.
+    """
+    wholes, rest = _numerals(words), _replace(text, dates, lambda _: " ")
+    has_hyphens = not _HYPHENS.isdisjoint(rest)  # else nothing is found
+    found = filter(_LETTER.search, _COMPOUND.findall(rest) if has_hyphens else ())
+    wholes += [(_BETWEEN.sub("", word), WORD.findall(word)) for word in found]
+    for number in _GROUPED.findall(rest) if _DIGIT.search(rest) else ():
+        whole = _BETWEEN.sub("", number)
+        is_long = _FEWEST_DIGITS <= len(whole) <= _MOST_DIGITS and not _YEARS.fullmatch(number)
+        if is_long or _THOUSANDS.fullmatch(number):
+            wholes.append((whole, WORD.findall(number)))
+    for date in dates:
+        days = _days(date)
+        own = WORD.findall(date[0]) if _is_kept(date) else []
+        wholes += [(day, own or [other for other in days if other != day] or [day]) for day in days]
+    return wholes
+
+
+def number_dates(text: str) -> str:
+    """Write each date in eight digits, the first of those that it may be.
+
+    Examples
+    --------
+    >>> number_dates("It opened on 3 April 2024.")
+    'It opened on 20240403.'
+    """
+    return _replace(text, find_dates(text), lambda date: next(iter(_days(date)), date[0]))
+
+
+def find_dates(text: str) -> list[regex.Match[str]]:
+    """Find the dates with a year in a text."""
+    return [*_date().finditer(text)] if _HAS_YEAR.search(text) else []
+
+
+def keep_years(text: str, dates: Sequence[regex.Match[str]]) -> str:
+    """Return a text with the year alone of each date, but for one that keeps its words."""
+    return _replace(text, dates, lambda of: of[0] if _is_kept(of) else f"{of['year']} ")
+
+
+def _is_kept(date: regex.Match[str]) -> bool:
+    """Return whether a date keeps its words: it has a month's name, or may be a version."""
+    return date["named"] is not None or len(date["year"]) == 2
+
+
+def _replace(
+    text: str, found: Sequence[regex.Match[str]], written: Callable[[regex.Match[str]], str]
+) -> str:
+    """Replace what was found in a text, as the `sub` of its expression would."""
+    parts, last = list[str](), 0
+    for one in found:
+        parts += [text[last : one.start()], written(one)]
+        last = one.end()
+    return "".join([*parts, text[last:]])
+
+
+def _days(date: regex.Match[str]) -> list[str]:
+    """Return the days that a date may be, of which 3/4/2024 has two."""
+    day, year = int(date["day"]), date["year"]
+    if len(year) == 2:
+        year = f"{20 if year < '70' else 19}{year}"
+    if name := date["named"]:
+        pairs = [(MONTHS[name.casefold()], day)]
+    else:
+        pairs = [(int(date["month"]), day)]
+        if date["mark"] in ("/", "-"):
+            pairs.append((day, int(date["month"])))
+    return sorted({f"{year}{m:02}{d:02}" for m, d in pairs if 1 <= m <= 12 and 1 <= d <= 31})
+
+
+@cache
+def _date() -> regex.Pattern[str]:
+    """Return the pattern of dates, which takes most of an import to compile, and is seldom used."""
+    day, year, month = r"(?P<day>\d\d?)", r"(?P<year>[12]\d{3})", r"(?P<month>\d\d?)"
+    any_year, named = r"(?P<year>[12]\d{3}|\d\d)", _named_month()
+    return regex.compile(
+        rf"(?<![\w.,/-])(?:{year}(?:-|/|\.|[年년]\s?){month}(?:-|/|\.|[月월]\s?){day}[日일]?"
+        rf"|{day}(?P<mark>[-/.]){month}(?P=mark){any_year}"
+        rf"|{day}(?P<mark>[-/]){named}(?P=mark){any_year}"
+        rf"|{day}(?:st|nd|rd|th|º|\.)?\s(?:of\s|de\s)?{named}\.?,?\s(?:de\s)?{year}"
+        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?,?\s{year})(?=$|T\d|[^\w./-]|[.-](?!\d))",
+        regex.IGNORECASE,
+    )
+
+
+@cache
+def _day_of_year() -> regex.Pattern[str]:
+    """Return the pattern of dates of a question that have no year."""
+    day, named = r"(?P<day>\d\d?)", _named_month()
+    return regex.compile(
+        rf"(?<![\w.,/-])(?:{day}(?:st|nd|rd|th|º|\.)?[\s-](?:of\s|de\s)?{named}"
+        rf"|{named}\.?\s{day}(?:st|nd|rd|th)?|{day}\.(?P<month>\d\d?)\.)(?![\w-]|,?\s?(?:de\s)?\d)",
+        regex.IGNORECASE,
+    )
+
+
+def _named_month() -> str:
+    return rf"(?P<named>{'|'.join(sorted(MONTHS, key=len, reverse=True))})"
+
+
+def replace_dates(text: str, written: Callable[[Sequence[str]], str | None]) -> str:
+    """Replace each date by what `written` makes of the days that it may be, unless that is None.
+
+    A day has eight digits. A date without a year may be of any one since 1900.
+    """
+
+    def replaced(date: regex.Match[str]) -> str:
+        if "year" in date.groupdict():
+            days = _days(date)
+        else:
+            month = int(date["month"] or MONTHS[date["named"].casefold()])
+            days = [f"{one}{month:02}{int(date['day']):02}" for one in _CENTURIES]
+        return written(days) or str(date[0])
+
+    text = str(_date().sub(replaced, text)) if _HAS_YEAR.search(text) else text
+    return str(_day_of_year().sub(replaced, text)) if _DIGIT.search(text) else text

@@ -26,11 +26,15 @@ from uec_rag.questions.languages import (
     tables,
 )
 
+LONGEST_QUESTION = 200
+"""The number of characters up to which a text is a question as a whole, and not a message."""
+
 WORDS = {name: frozenset(text.split()) for name, text in tables()[ENGLISH]["wording"].items()}
 # A digit, an underscore, an inner capital or dot, a call, a quotation mark, a command-line option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|\w\.\w|\(\)|[\"“”«»`]|^-{1,2}\w")
 _CAPITAL = regex.compile(r"\p{Lu}")
 _ENDS = tuple(".!?:")  # of a sentence
+_SAYS = regex.compile(r"[\p{L}\p{N}]")
 _LONGEST_NAME = 4  # words
 _FEWEST_WORDS = 2  # that say something, of a part that does not begin as a question
 _ASKS = regex.compile("[?？؟]")
@@ -166,6 +170,19 @@ def _may_ask(side: str) -> bool:
     main = takewhile(lambda word: word not in WORDS["subordinators"], words)
     is_plain = asks or (_CLAUSE.isdisjoint(main) and words[:1] != ["it"])
     return is_plain and len(_content(side)) >= _FEWEST_WORDS
+
+
+def without_noise(question: str) -> str:
+    """Return a question without courtesies and signs behind its question mark.
+
+    Examples
+    --------
+    >>> without_noise("How long?? pls"), without_noise("Who? The owner")
+    ('How long?', 'Who? The owner')
+    """
+    asked, mark, behind = question.rpartition("?")
+    is_noise = not _SAYS.search(behind) or is_courtesy(behind)
+    return f"{asked.rstrip(' ?!')}{mark}" if _SAYS.search(asked) and is_noise else question
 
 
 @skip_long_texts(False)

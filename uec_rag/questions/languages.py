@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from operator import itemgetter
@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import regex
 
-from uec_rag.base.text import ADDRESS, FUNCTION_WORDS, skip_long_texts
+from uec_rag.base.text import ADDRESS, FUNCTION_WORDS, HAS_SPACELESS, skip_long_texts
 
 ENGLISH = "en"
 """The language of what is told about a question whose own language is not known."""
@@ -226,7 +226,42 @@ def _longest(phrases: frozenset[tuple[str, ...]]) -> int:
 
 @cache
 def phrases(key: str, language: str = "", table: str = "replies") -> frozenset[tuple[str, ...]]:
-    """Return the phrases of a language under a key of a table, as words; "" for all languages."""
-    tables_ = (tables()[code].get(table, {}) for code in ([language] if language else languages()))
-    said = (one for of_code in tables_ for one in of_code.get(key, "").casefold().split(","))
+    """Return the phrases under a key as `listed` does, each as its words in lower case."""
+    said = map(str.casefold, listed(key, language, table))
     return frozenset(filter(None, (tuple(WORD_OR_CLITIC.findall(one)) for one in said)))
+
+
+@cache
+def listed(key: str, language: str = "", table: str = "replies") -> tuple[str, ...]:
+    """Return the phrases of a language under a key of a table, as written; "" for all languages."""
+    tables_ = (tables()[code].get(table, {}) for code in ([language] if language else languages()))
+    return tuple(one for of_code in tables_ for one in split_phrases(of_code.get(key, "")))
+
+
+def split_phrases(text: str) -> list[str]:
+    """Split a text in a table at its commas."""
+    return [*filter(None, (" ".join(one.split()) for one in text.split(",")))]
+
+
+def any_of(said: Iterable[str]) -> str:
+    """Return an expression of phrases: of whole words where words have spaces.
+
+    Examples
+    --------
+    >>> form = any_of(["no more", "没"])
+    >>> [regex.findall(form, text) for text in ("no  more", "no moren", "还没来")]
+    [['no  more'], [], ['没']]
+    """
+    joined, apart = list[str](), list[str]()
+    for one in said:
+        plain = regex.escape(one, literal_spaces=True).replace(" ", r"\s+").replace("'", "['’]")
+        (joined if HAS_SPACELESS.search(one) else apart).append(plain)
+    edge = r"[\p{Latin}\p{Cyrillic}]"  # the other scripts join words
+    whole = [rf"(?<!{edge})(?:{'|'.join(apart)})(?!{edge})"] if apart else []
+    return "|".join([*whole, *joined])
+
+
+@cache
+def matcher(key: str, language: str, table: str) -> regex.Pattern[str]:
+    """Compile the expression of the phrases under a key, when it is used."""
+    return regex.compile(any_of(listed(key, language, table)) or "(?!)", regex.IGNORECASE)

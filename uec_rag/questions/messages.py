@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from itertools import dropwhile, pairwise
 
 import regex
 
 from uec_rag.base.text import SENTENCE_END
-from uec_rag.questions.grammar import WORDS, lower
-from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, tables
+from uec_rag.questions.grammar import LONGEST_QUESTION, WORDS, lower
+from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of, matcher, tables
 
 _INDIRECT = tables()[ENGLISH]["indirect"]
-LONGEST_QUESTION = 200
-"""The number of characters up to which a text is a question as a whole, and not a message."""
-
 # A line that goes on in lower case, and was long enough to be wrapped.
 _WRAPPED = regex.compile(
     r"(?<=[^\n]{40}[^\s.!?:;])[ \t]*\n[ \t]*(?!(?:at|error|fatal|panic)\b)(?=\p{Ll})"
@@ -30,7 +26,6 @@ _LABEL, _SPEAKER = (
     )
     for kind in ("labels", "speakers")
 )
-_WORD = regex.compile(r"[\p{L}\p{N}]")
 _TAG = regex.compile(r"</?[\w-]+>|[\"'}\]`*]+\s*\Z")
 _QUOTED = regex.compile(r"\A\s*+[>|]")
 # The line of a log that says what failed: "PermissionError: ...", "fatal: not a repository".
@@ -45,12 +40,10 @@ _FULL_STOP = regex.compile(r"[.!,;:。！]")
 def asking_part(message: str) -> tuple[str, str]:
     r"""Return the part of a message that asks, and the rest; the part is "" if nothing asks.
 
-    A text of up to 200 characters asks as a whole, but for courtesies and signs behind its question
-    mark. Of a longer one, what follows the last label
-    ("Question:") asks, else the sentences with question marks in the last paragraph that has any,
-    else the last sentence that begins as a question or a request, unless the last paragraph is a
-    line without a full stop. Quoted lines of a mail ask if no others do, then the last line that
-    says what failed; a text that tells a problem asks as a whole.
+    What follows the last label ("Question:") asks, else the sentences with question marks in the
+    last paragraph that has any, else the last sentence that begins as a question or a request,
+    unless the last paragraph is a line without a full stop. Quoted lines of a mail ask if no others
+    do, then the last line that says what failed; a text that tells a problem asks as a whole.
 
     Examples
     --------
@@ -59,10 +52,6 @@ def asking_part(message: str) -> tuple[str, str]:
     >>> asking_part("The parcel arrived on Monday. " * 9)[0]
     ''
     """
-    if len(message) <= LONGEST_QUESTION:
-        asked, mark, behind = message.rpartition("?")  # "?? pls" asks no more than "?"
-        is_noise = not _WORD.search(behind) or is_courtesy(behind)
-        return f"{asked.rstrip(' ?!')}{mark}" if _WORD.search(asked) and is_noise else message, ""
     rows, sentences = list[int](), list[str]()
     for paragraph in _PARAGRAPH.split(_WRAPPED.sub(" ", message.replace("\r\n", "\n")).strip()):
         for place, sentence in enumerate(_sentences(paragraph)):
@@ -85,24 +74,13 @@ def asking_part(message: str) -> tuple[str, str]:
 
 def _tells_problem(message: str) -> bool:
     """Return whether a message tells of a trouble, or in prose of something of one's own."""
-    own, trouble = _problems(language_of(message) or ENGLISH)
-    if trouble.search(message):
+    language = language_of(message) or ENGLISH
+    if matcher("trouble", language, "problem").search(message):
         return True
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     broken = sum(not one.endswith(_STOPS) and next_[0].isupper() for one, next_ in pairwise(lines))
-    return own.search(message) is not None and 2 * broken <= len(lines)  # no verses
-
-
-@cache
-def _problems(language: str) -> tuple[regex.Pattern[str], ...]:
-    """Return patterns of the words by which a language tells of oneself, and of a trouble."""
-    patterns = list[regex.Pattern[str]]()
-    for text in (tables()[language]["problem"][key] for key in ("own", "trouble")):
-        phrases = regex.escape(" ".join(text.split()), special_only=True, literal_spaces=True)
-        some = phrases.replace(", ", "|").replace(" ", r"\s+").replace("'", "['’]")
-        edge = r"[\p{Latin}\p{Cyrillic}]"  # the other scripts join words
-        patterns.append(regex.compile(rf"(?<!{edge})(?:{some})(?!{edge})", regex.IGNORECASE))
-    return tuple(patterns)
+    is_own = matcher("own", language, "problem").search(message) is not None
+    return is_own and 2 * broken <= len(lines)  # no verses
 
 
 def _sentences(paragraph: str) -> list[str]:

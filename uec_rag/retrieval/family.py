@@ -13,14 +13,14 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from itertools import chain, pairwise, repeat, zip_longest
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 import regex
 
-from uec_rag.base.text import HAS_SPACELESS, LONGEST_ASKED, LONGEST_STATEMENT
-from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import without_accents
-from uec_rag.questions.languages import ENGLISH, function_words, tables
+from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
+from uec_rag.encoders import writing
+from uec_rag.encoders.lexical import stem_of
+from uec_rag.questions.languages import ENGLISH, any_of, function_words, listed, matcher, tables
 
 _FEWEST, _ALIKE = 3, 0.5  # members, and the share of their words
 _ABBREVIATED = 3  # letters of an abbreviation
@@ -30,12 +30,9 @@ _WORD = regex.compile(
     regex.VERSION1,
 )
 _BEFORE_NUMBER = r"(?=\W++(?:\p{L}++\W++)?+(?&number))"  # "after 6", "over the 6"
-_DEFINED = rf"(?(DEFINE)(?P<number>{lexical.NUMERALS}))"
 _SOME_WORDS = r"(?:\p{L}++\W++){1,3}?"  # "how many … are there"
 _NUMBER = "#"  # the stem of any number
 _VOWELS, _DOUBLED = regex.compile("[aeiouy]"), regex.compile(r"(.)\1+")
-
-_Phrases: TypeAlias = Mapping[str, regex.Pattern[str]]
 
 
 class _Word(NamedTuple):
@@ -115,13 +112,11 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     members = tuple([at for at, is_one in enumerate(alike) if is_one])
     if len(members) < _FEWEST:
         return None
-    phrases = _phrases(language)
     # In "if it does not fit", nothing excludes.
-    asks = phrases["conditions"].split(question, 1)[0] if phrases else ""
-    operators = [*phrases["phrases"].finditer(asks, overlapped=True)] if phrases else []
-    whole = question
-    if phrases:  # of "which plant", the family may be some
-        question = phrases["wh"].sub(lambda of: " " * len(of[0]), question)
+    asks = matcher("conditions", language, "operators").split(question, 1)[0]
+    operators = [*_operator("phrases", language).finditer(asks, overlapped=True)]
+    whole = question  # of "which plant", the family may be some
+    question = _operator("wh", language).sub(lambda of: " " * len(of[0]), question)
     counts = Counter([stem for at in members for stem in bags[at]])
     every = [word for at in members for word in lines[at]]
     words = _words(question, language)
@@ -339,13 +334,13 @@ def _abbreviates(short: str, long: str) -> bool:
 @lru_cache(4096)
 def consonants(word: str) -> str:
     """Return the consonants of a word in Latin letters, each once; a short one is kept whole."""
-    plain = without_accents(word)
+    plain = writing.without_accents(word)
     return _DOUBLED.sub(r"\1", _VOWELS.sub("", plain)) if len(plain) > _ABBREVIATED else word
 
 
 @lru_cache(4096)
 def _words(text: str, language: str) -> tuple[_Word, ...]:
-    text, without, found = lexical.number_dates(text), _little(language), list[_Word]()
+    text, without, found = writing.number_dates(text), _little(language), list[_Word]()
     matches = [*_WORD.finditer(text)]
     for one in matches:
         word, start = one[0], one.start()
@@ -369,34 +364,24 @@ def _words(text: str, language: str) -> tuple[_Word, ...]:
 @lru_cache(2**15)
 def _read(word: str, language: str) -> tuple[str, str]:
     """Return the number that a word is, or "", and its stem."""
-    number = lexical.numeral_of(word)
-    return number, _NUMBER if number else lexical.stem_of(word, language)
+    number = writing.numeral_of(word)
+    return number, _NUMBER if number else stem_of(word, language)
 
 
 @cache
 def _little(language: str) -> frozenset[str]:
     """Return the words that name nothing: function words, and asides such as "currently"."""
-    asides = tables()[language].get("operators", {}).get("asides", "")
-    return function_words(language).union(asides.replace(",", " ").split())
+    return function_words(language).union(listed("asides", language, "operators"))
 
 
 @cache
-def _phrases(language: str) -> _Phrases:
-    """Return the expressions of what excludes or compares; empty if a language has no table."""
-    table = tables()[language].get("operators", {})
-    return {kind: _any_of(table[kind], kind) for kind in ("phrases", "conditions", "wh") if table}
-
-
-def _any_of(listed: str, kind: str) -> regex.Pattern[str]:
-    """Return the expression of phrases: whole words where words have spaces."""
-    phrases = [regex.escape(one.strip()) for one in listed.split(",")]
-    phrases = [one.replace(r"\ \#", _BEFORE_NUMBER).replace("…", _SOME_WORDS) for one in phrases]
-    joined = [one for one in phrases if HAS_SPACELESS.search(one)]
-    spaced = "|".join([one for one in phrases if not HAS_SPACELESS.search(one)])
-    noun = r"(?:\s+\p{L}*+(?!['’]))?" if kind == "wh" else ""
-    whole = rf"(?<![\p{{L}}\p{{N}}])(?:{spaced}){noun}(?![\p{{L}}\p{{N}}])"
-    either = "|".join([*([whole] if spaced else []), *joined])
-    defined = (
-        _DEFINED if _BEFORE_NUMBER in either else ""
-    )  # once: forty times take 60 ms to compile
-    return regex.compile(f"{defined}(?:{either})", regex.IGNORECASE)
+def _operator(key: Literal["phrases", "wh"], language: str) -> regex.Pattern[str]:
+    """Return the expression of what excludes or compares, or asks with the noun behind it."""
+    either = any_of(listed(key, language, "operators")) or "(?!)"
+    if key == "wh":
+        return regex.compile(rf"(?:{either})(?:\s+\p{{Latin}}*+(?![\p{{N}}'’]))?", regex.IGNORECASE)
+    either = either.replace(r"\s+\#", _BEFORE_NUMBER).replace("…", _SOME_WORDS)
+    # The number is defined once: forty times take 60 ms to compile.
+    return regex.compile(
+        rf"(?(DEFINE)(?P<number>{writing.NUMERALS}))(?:{either})", regex.IGNORECASE
+    )

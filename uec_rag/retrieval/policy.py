@@ -23,7 +23,7 @@ from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.model import JUDGED, SURE, UNLIKELY
-from uec_rag.confidence.readings import CLARIFY_FROM
+from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied, are_of_one_model
 

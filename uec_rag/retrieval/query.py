@@ -139,7 +139,7 @@ class Query:
         if text == said and not replies and is_courtesy(text):
             return cls(text, searched_turns(text, before), replies, before, said, asks=False)
         # A reply that is more text of the question was asked for.
-        asked, rest = messages.asking_part(text) if text in (said, *history) else (text, "")
+        asked, rest = _asking_part(text) if text in (said, *history) else (text, "")
         earlier = searched_turns(asked or text, before)
         if not rest:
             return cls(asked, earlier, replies, before, said, is_unsettled=missed >= _MOST_MISSED)
@@ -157,6 +157,13 @@ class Query:
     def language(self) -> str:
         """The code of the language to reply in: the question's, else its turns', else English."""
         return language_of(self.text) or language_of("\n".join(self.history)) or ENGLISH
+
+
+def _asking_part(said: str) -> tuple[str, str]:
+    """Return what asks in a text, and what else it says; a short one asks as a whole."""
+    if len(said) <= grammar.LONGEST_QUESTION:
+        return grammar.without_noise(said), ""
+    return messages.asking_part(said)
 
 
 def _names_no_reading(said: str, history: Sequence[str]) -> bool:
@@ -246,7 +253,7 @@ def searched_turns(question: str, history: Sequence[str]) -> list[str]:
         if not replies:
             alone = before[-1], before[:-1]
             turn, earlier = _other_question(*alone) or alone
-        turn = messages.asking_part(turn[-LONGEST_QUERY:])[0] or turn
+        turn = _asking_part(turn[-LONGEST_QUERY:])[0] or turn
         before, said = earlier, "\n".join([turn, *replies])
         is_told = is_clarifying_question(said) or answers.is_note(said)
         if is_told or is_courtesy(said):

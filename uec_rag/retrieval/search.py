@@ -38,7 +38,7 @@ from uec_rag.confidence.model import (
     learned_ratios,
     shipped_model,
 )
-from uec_rag.confidence.readings import CLARIFY_FROM, Node, Outline, ambiguity
+from uec_rag.confidence.outline import CLARIFY_FROM, Node, Outline, ambiguity
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
