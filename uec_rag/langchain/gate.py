@@ -37,6 +37,7 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
+    CallOptions,
     Question,
     passages_of,
     question_and_history,
@@ -44,7 +45,6 @@ from uec_rag.langchain.documents import (
     with_uncertainty,
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
-from uec_rag.langchain.options import CallOptions
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
