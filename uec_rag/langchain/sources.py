@@ -23,9 +23,9 @@ from uec_rag.langchain.documents import passages_of
 from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
+from uec_rag.stores.filters import ORDERS, Compare, leaves, matching, parse, translate
 from uec_rag.stores.passage import Passage
-from uec_rag.stores.source import Search, Source, comparable, matching, source_of_retriever
+from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors
 
 
@@ -235,7 +235,7 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
             return {}
 
         def keep(metadata: dict[str, Any]) -> bool:
-            return matches(condition, Passage("", "", comparable(metadata)))
+            return bool(matching(condition, [Passage("", "", metadata)]))
 
         return {"filter": keep, "fetch_k": theirs.index.ntotal}  # it filters the nearest `fetch_k`
 
