@@ -20,8 +20,7 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.labelled import check_labels
-from uec_rag.retrieval.learn import FitMode, OwnFit, one_at_a_time
+from uec_rag.retrieval.learn import FitMode, OwnFit, check_labels, one_at_a_time
 from uec_rag.stores.base import Store
 from uec_rag.stores.candidates import saved_store
 from uec_rag.stores.local import LocalStore
