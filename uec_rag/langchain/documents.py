@@ -1,4 +1,4 @@
-"""Conversion between LangChain's types and ours: documents, messages, and the options of calls."""
+"""Conversion between LangChain's types and ours: documents, messages, options, embeddings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
-from uec_rag.base.checks import as_list, check_documents
+from uec_rag.base.checks import as_list, check_documents, check_text, check_type
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.confidence.replies import Within
@@ -267,3 +267,49 @@ def _arguments(
         "within": within,
         "diversity": Diversity(fetch_k, lambda_mult) if search_type == "mmr" else None,
     }
+
+
+class UECEmbeddings(Embeddings):
+    """The mean vectors of an ensemble as a LangChain `Embeddings`.
+
+    Vectors carry no variance: to search with uncertainty, use `UECVectorStore` or `UECRetriever`.
+    Vectors of passages have length 1. Vectors of queries may not, if the encoders' weights depend
+    on the query; then use the inner product (a cosine gives the same order).
+
+    Parameters
+    ----------
+    uec : UEC, optional
+        `UEC()` by default.
+
+    Raises
+    ------
+    TypeError
+        If uec is not a UEC.
+
+    Examples
+    --------
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
+    >>> def letters(texts):
+    ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
+    >>> embeddings = UECEmbeddings(uec=UEC([letters]))
+
+    Embed:
+
+    >>> [round(number, 3) for number in embeddings.embed_query("aba")]
+    [0.802, 0.535, 0.267]
+    """
+
+    def __init__(self, uec: UEC | None = None) -> None:
+        check_type(uec, UEC | None, "uec", "a UEC", "; make one with UEC([encoder, ...])")
+        self.uec = UEC() if uec is None else uec
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed passages."""
+        vectors: list[list[float]] = self.uec.embed(texts, "passage").mean.tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one query."""
+        vector: list[float] = self.uec.embed([check_text(text, "text")], "query").mean[0].tolist()
+        return vector

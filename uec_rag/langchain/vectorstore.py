@@ -25,6 +25,7 @@ from uec_rag.langchain.documents import (
     Parameters,
     Question,
     Shown,
+    UECEmbeddings,
     arguments_of,
     checked_passages,
     plain_documents,
@@ -33,7 +34,6 @@ from uec_rag.langchain.documents import (
     to_document,
     with_text,
 )
-from uec_rag.langchain.embeddings import UECEmbeddings
 from uec_rag.langchain.gated import AsTool
 from uec_rag.langchain.sources import index_over
 from uec_rag.retrieval import Retriever, SearchResult, framework
@@ -108,7 +108,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     @property
     def embeddings(self) -> UECEmbeddings:
         """The ensemble, as what makes the vectors of searches by vector."""
-        return UECEmbeddings(self.index.uec)
+        return UECEmbeddings(self._index.uec)
 
     @classmethod
     def from_texts(  # type: ignore[override]
@@ -515,7 +515,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     @property
     def index(self) -> Retriever:
         """The underlying index."""
-        return self.vectorstore.index
+        return self.vectorstore._index
 
     _passages = staticmethod(checked_passages)
 
