@@ -99,8 +99,8 @@ def with_text(
     texts: Iterable[str],
     metadatas: Sequence[Mapping[str, Any]] | None,
     ids: Sequence[str | None] | None,
-) -> tuple[tuple[list[str], list[str] | None, list[Mapping[str, Any]]], list[str]]:
-    """Return the arguments of `Retriever.add`, and the ids of texts that `without_text` leaves out.
+) -> tuple[list[str], list[str] | None, list[Mapping[str, Any]], list[str]]:
+    """Return the texts, ids and metadata to add, and the ids of what `without_text` leaves out.
 
     ValueError if there is not one id or mapping per text.
     """
@@ -115,7 +115,7 @@ def with_text(
     kept = [at for at in range(count) if at not in left]
     named = None if ids is None else [names[at] or uuid.uuid4().hex for at in kept]
     outdated = [id_ for at in left if (id_ := names[at]) is not None]
-    return ([every[at] for at in kept], named, [about[at] for at in kept]), outdated
+    return [every[at] for at in kept], named, [about[at] for at in kept], outdated
 
 
 def without_text(texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]]) -> set[int]:

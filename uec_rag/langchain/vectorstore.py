@@ -157,9 +157,9 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         TypeError, ValueError
             As in `Retriever.add`.
         """
-        kept, outdated = with_text(texts, metadatas, ids)
+        texts, ids, metadatas, outdated = with_text(texts, metadatas, ids)
         self.index.delete(outdated)
-        return self.index.add(*kept)
+        return self.index.add(texts, ids, metadatas)
 
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """Run `add_texts` on documents; their ids count unless `ids` are passed."""
