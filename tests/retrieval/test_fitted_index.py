@@ -18,7 +18,7 @@ from tests.helpers import (
 )
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.model import JUDGED
-from uec_rag.retrieval.labelled import FEWEST
+from uec_rag.retrieval.learn import FEWEST
 
 pytestmark = pytest.mark.slow
 

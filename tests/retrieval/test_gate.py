@@ -17,9 +17,8 @@ from uec_rag.confidence.decision import Decision, decide_again
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.retrieval.diversity import Diversity
-from uec_rag.retrieval.gate import Gate
+from uec_rag.retrieval.gate import Gate, LabelledSearch
 from uec_rag.retrieval.hits import SearchResult
-from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.stores.local import View

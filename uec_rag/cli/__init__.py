@@ -7,7 +7,7 @@ import typer
 
 from uec_rag.base import __version__
 from uec_rag.base.progress import IN_LINES
-from uec_rag.cli import ask_index, make_index, serve, use_labels
+from uec_rag.cli import ask_index, make_index, use_labels
 from uec_rag.cli.console import ENCODERS, readable_errors, take_help
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ app = typer.Typer(
 for command in (
     *(ask_index.demo, make_index.index, ask_index.ask),
     *(use_labels.gate, use_labels.questions, make_index.check),
-    *(serve.serve, serve.explore, serve.mcp, use_labels.evaluate),
+    *(ask_index.serve, ask_index.explore, ask_index.mcp, use_labels.evaluate),
 ):
     app.command(help=take_help(command))(readable_errors(command))
 

@@ -13,9 +13,8 @@ from uec_rag.base.checks import one_line, visible
 from uec_rag.confidence.risk import reliability
 from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.documents.questions import is_code, make_questions
-from uec_rag.retrieval.gate import GATE_FILE, Gate
+from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch
 from uec_rag.retrieval.hits import Result
-from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.retriever import Retriever
 
 RISKS = [percent / 100 for percent in range(1, 51)]

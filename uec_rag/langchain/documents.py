@@ -1,23 +1,37 @@
-"""Conversion between LangChain documents and passages, and from messages to turns."""
+"""Conversion between LangChain's types and ours: documents, messages, options, embeddings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypedDict
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
+from uec_rag.base.checks import as_list, check_documents, check_text, check_type
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
-from uec_rag.retrieval import SearchResult
+from uec_rag.confidence.replies import Within
+from uec_rag.ensemble import UEC
+from uec_rag.retrieval import Retriever, SearchResult, framework
+from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
+from uec_rag.stores.base import Filter
 from uec_rag.stores.passage import Passage, content_id
+
+KIND = "langchain_core.documents.Document"
+"""The class of documents, for messages."""
 
 Question: TypeAlias = str | Mapping[str, Any]
 """A question, or a mapping with a "question" or "input", and "chat_history" or "history"."""
+
+Embedding: TypeAlias = UEC | Embeddings | Retriever | None
+"""The types from which a store can be created."""
 
 
 def to_document(passage: Passage) -> Document:
@@ -35,6 +49,11 @@ def passages_of(documents: Sequence[Document]) -> list[Passage]:
         id_ = content_id(text, metadata) if id_ is None else str(id_)
         passages.append(Passage(id_, text, as_json(metadata)))
     return passages
+
+
+def checked_passages(documents: Iterable[Document]) -> list[Passage]:
+    """Convert documents that a user passes to passages; TypeError if one is none."""
+    return passages_of(check_documents(documents, Document, KIND, "Document(text)"))
 
 
 def plain_document(document: Document) -> Document:
@@ -56,6 +75,47 @@ def with_uncertainty(result: SearchResult, details: bool = False) -> list[Docume
         document.metadata = HitMetadata(hit.metadata | found.metadata(rank, details))
         documents.append(document)
     return documents
+
+
+def plain_documents(result: SearchResult) -> list[Document]:
+    """Convert the hits of one query to documents as they were added."""
+    [found] = result
+    framework.note(result, [passage.text for passage in found.passages])
+    return [*map(to_document, found.passages)]
+
+
+def select_documents(result: SearchResult, details: bool, least: float) -> framework.Hits[Document]:
+    """Return the documents of one query whose relevance is at least a threshold, with the decision.
+
+    `details`: as in `with_uncertainty`.
+    """
+    found = with_uncertainty(result, details)
+    documents = framework.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
+    documents.decision = result[0].told
+    return documents
+
+
+def with_text(
+    texts: Iterable[str],
+    metadatas: Sequence[Mapping[str, Any]] | None,
+    ids: Sequence[str | None] | None,
+) -> tuple[list[str], list[str] | None, list[Mapping[str, Any]], list[str]]:
+    """Return the texts, ids and metadata to add, and the ids of what `without_text` leaves out.
+
+    ValueError if there is not one id or mapping per text.
+    """
+    every = as_list(texts, "texts")
+    count = len(every)
+    about = [{}] * count if metadatas is None else as_list(metadatas, "metadatas")
+    names = [None] * count if ids is None else as_list(ids, "ids")
+    for argument, values in (("metadatas", about), ("ids", names)):
+        if len(values) != count:
+            raise ValueError(f"{argument}: expected {count}, one per text, got {len(values)}.")
+    left = without_text(every, about)
+    kept = [at for at in range(count) if at not in left]
+    named = None if ids is None else [names[at] or uuid.uuid4().hex for at in kept]
+    outdated = [id_ for at in left if (id_ := names[at]) is not None]
+    return [every[at] for at in kept], named, [about[at] for at in kept], outdated
 
 
 def without_text(texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]]) -> set[int]:
@@ -127,3 +187,129 @@ def _speaker(message: BaseMessage) -> str:
     if isinstance(message, HumanMessage):
         return "user"
     return "assistant" if isinstance(message, AIMessage) else message.type
+
+
+class Shown(TypedDict, total=False):
+    """The parameters of a `UECRetriever` besides its store and k."""
+
+    filter: Filter | None
+    tenant: Filter | None
+    details: bool
+    search_type: str
+    search_kwargs: dict[str, Any]
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+    name: str | None
+
+
+class Parameters(Shown, total=False):
+    """The parameters of a `UECRetriever` besides its store."""
+
+    k: int
+
+
+class Indexed(framework.MakeOptions, Parameters, total=False):
+    """The options of `UECRetriever.from_texts`."""
+
+
+class Loaded(framework.OverOptions, Parameters, total=False):
+    """The options of `UECRetriever.load`, also for what it was made over."""
+
+
+class CallOptions(TypedDict, total=False):
+    """The options of a call of a retriever or a gate; see `UECRetriever`."""
+
+    k: int | None
+    filter: Filter | None
+    tenant: Filter | None
+    history: object
+    within: Within | None
+    fetch_k: int
+    lambda_mult: float
+    score_threshold: float | None
+
+
+def arguments_of(
+    search_type: str, own: Mapping[str, Any], call: Mapping[str, Any]
+) -> tuple[dict[str, Any], float]:
+    """Return the arguments of an index's search by a call's options, and the threshold of hits.
+
+    `own`: the options of the retriever, which count where the call has none.
+    """
+    options = {**own, **{name: value for name, value in call.items() if value is not None}}
+    asked = partial(_arguments, search_type)
+    framework.refuse_unknown(options, asked)
+    return asked(**options), options.get("score_threshold") or 0.0
+
+
+def _arguments(
+    search_type: str,
+    *,
+    k: int,
+    filter: Filter | None,
+    tenant: Filter | None,
+    history: object = None,
+    within: Within | None = None,
+    fetch_k: int = 20,
+    lambda_mult: float = 0.5,
+    score_threshold: float | None = None,
+) -> dict[str, Any]:
+    if score_threshold is not None and search_type != "similarity_score_threshold":
+        raise ValueError(
+            'score_threshold: it needs search_type="similarity_score_threshold", got '
+            f"{search_type!r}."
+        )
+    return {
+        "k": k,
+        "filter": filter,
+        "tenant": tenant,
+        "history": [turns(history)],
+        "within": within,
+        "diversity": Diversity(fetch_k, lambda_mult) if search_type == "mmr" else None,
+    }
+
+
+class UECEmbeddings(Embeddings):
+    """The mean vectors of an ensemble as a LangChain `Embeddings`.
+
+    Vectors carry no variance: to search with uncertainty, use `UECVectorStore` or `UECRetriever`.
+    Vectors of passages have length 1. Vectors of queries may not, if the encoders' weights depend
+    on the query; then use the inner product (a cosine gives the same order).
+
+    Parameters
+    ----------
+    uec : UEC, optional
+        `UEC()` by default.
+
+    Raises
+    ------
+    TypeError
+        If uec is not a UEC.
+
+    Examples
+    --------
+    Set up, with a function as the model; ``UEC()`` has one of its own:
+
+    >>> def letters(texts):
+    ...     return [[text.count(letter) + 1 for letter in "abc"] for text in texts]
+    >>> embeddings = UECEmbeddings(uec=UEC([letters]))
+
+    Embed:
+
+    >>> [round(number, 3) for number in embeddings.embed_query("aba")]
+    [0.802, 0.535, 0.267]
+    """
+
+    def __init__(self, uec: UEC | None = None) -> None:
+        check_type(uec, UEC | None, "uec", "a UEC", "; make one with UEC([encoder, ...])")
+        self.uec = UEC() if uec is None else uec
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed passages."""
+        vectors: list[list[float]] = self.uec.embed(texts, "passage").mean.tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed one query."""
+        vector: list[float] = self.uec.embed([check_text(text, "text")], "query").mean[0].tolist()
+        return vector

@@ -37,6 +37,7 @@ from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
+    CallOptions,
     Question,
     passages_of,
     question_and_history,
@@ -44,7 +45,6 @@ from uec_rag.langchain.documents import (
     with_uncertainty,
 )
 from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
-from uec_rag.langchain.options import CallOptions
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
@@ -359,9 +359,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
     def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
         retriever, asked, rule = self._prepare(input, config, options)
-        with framework.keeping_findings(_text_of, _merged) as keep:
-            ask = either(retriever.invoke, retriever.ainvoke)
-            found = keep(ask(asked, config, **options))
+        found = _retrieve(retriever, asked, config, **options)
         return _output(input, *rule(found).finish())
 
     async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
@@ -395,11 +393,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             text = Query.parse(question, turns(history)).lines
             in_chain = isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever)
             asked = {"input": question, **cast(Mapping[str, Any], input)} if in_chain else question
-
-            def search(rewrite: str) -> list[Document]:
-                with framework.keeping_findings(_text_of, _merged) as keep:
-                    return keep(either(retriever.invoke, retriever.ainvoke)(rewrite, config))
-
+            search = partial(_retrieve, retriever, config=config)
         whose = f"those of this {type(retriever).__name__} have none"
         expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."
         return (
@@ -410,6 +404,14 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
 
 
 _text_of = attrgetter("page_content")
+
+
+def _retrieve(
+    retriever: Runnable[Any, Any], asked: Question, config: RunnableConfig, **options: Any
+) -> list[Document]:
+    """Return the documents of a retriever, with what was found of those that they contain."""
+    with framework.keeping_findings(_text_of, _merged) as keep:
+        return keep(either(retriever.invoke, retriever.ainvoke)(asked, config, **options))
 
 
 def _merged(document: Document, told: dict[str, Any]) -> Document:

@@ -13,15 +13,19 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import VectorStore
 
 from uec_rag.base.loops import either, is_own
+from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import passages_of
+from uec_rag.retrieval import Retriever, framework
+from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import ORDERS, Compare, leaves, matches, parse, translate
+from uec_rag.stores.filters import ORDERS, Compare, leaves, matching, parse, translate
 from uec_rag.stores.passage import Passage
-from uec_rag.stores.source import Search, Source, comparable, matching, source_of_retriever
+from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors
 
 
@@ -56,6 +60,29 @@ class _Store(NamedTuple):
     every: Callable[[], list[Passage]] | None = None
     place: Callable[[], str] = lambda: "page_content"
     run: Callable[..., list[Document]] | None = None
+
+
+def index_over(
+    theirs: VectorStore | BaseRetriever,
+    embedding: UEC | Embeddings | None,
+    count: int,
+    vectors: Vectors | None,
+    *,
+    words: bool,
+    fit: FitMode,
+) -> Retriever:
+    """Return an index over a store or a retriever; see `UECRetriever.over`.
+
+    TypeError if it is neither, or ours.
+    """
+    is_ours = isinstance(theirs, VectorStore) and isinstance(theirs, framework.OverIndex)
+    if is_ours or not isinstance(theirs, VectorStore | BaseRetriever):
+        raise TypeError(
+            "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
+            f"which there is from_store), got {type(theirs).__name__}."
+        )
+    own, source = getattr(theirs, "embeddings", None), source_of(theirs, count)
+    return framework.index_over(source, embedding, own, theirs, vectors, words=words, fit=fit)
 
 
 def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
@@ -171,9 +198,7 @@ def _join(kind: str, parts: list[Any]) -> dict[str, Any]:
 
 
 def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
-    def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        found = theirs.get(ids=ids, include=["embeddings"])
-        return dict(zip(found["ids"], found["embeddings"], strict=True))
+    vectors, ids = framework.in_chroma(theirs)
 
     def look_up(ids: list[str]) -> list[Document]:  # its own fails without metadata
         found = theirs.get(ids=ids, include=["documents", "metadatas"])
@@ -188,12 +213,7 @@ def _chroma(theirs: Any) -> _Store:  # noqa: ANN401
         whole = {"$gte": math.ceil(value)} if "g" in operator else {"$lte": math.floor(value)}
         return {"$or": [asked, {key: whole}]}
 
-    return _Store(
-        lambda filter: _given(translate(filter, bounds, _join)),
-        vectors,
-        lambda most: list[str](theirs.get(limit=most, include=[])["ids"]),
-        look_up,
-    )
+    return _Store(lambda filter: _given(translate(filter, bounds, _join)), vectors, ids, look_up)
 
 
 def _in_memory(theirs: Any) -> _Store:  # noqa: ANN401
@@ -215,7 +235,7 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
             return {}
 
         def keep(metadata: dict[str, Any]) -> bool:
-            return matches(condition, Passage("", "", comparable(metadata)))
+            return bool(matching(condition, [Passage("", "", metadata)]))
 
         return {"filter": keep, "fetch_k": theirs.index.ntotal}  # it filters the nearest `fetch_k`
 

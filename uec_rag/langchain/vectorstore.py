@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any, Self, TypeAlias, Unpack
+from typing import Annotated, Any, Self, Unpack
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -15,40 +13,35 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict
 
-from uec_rag.base.checks import as_list, check_documents, check_k
+from uec_rag.base.checks import check_documents, check_k
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
-    Question,
-    passages_of,
-    question_and_history,
-    to_document,
-    with_uncertainty,
-    without_text,
-)
-from uec_rag.langchain.embeddings import UECEmbeddings
-from uec_rag.langchain.gated import AsTool
-from uec_rag.langchain.options import (
+    KIND,
     CallOptions,
+    Embedding,
     Indexed,
-    Kept,
     Loaded,
     Parameters,
+    Question,
     Shown,
-    search_arguments,
+    UECEmbeddings,
+    arguments_of,
+    checked_passages,
+    plain_documents,
+    question_and_history,
+    select_documents,
+    to_document,
+    with_text,
 )
-from uec_rag.langchain.sources import source_of
+from uec_rag.langchain.gated import AsTool
+from uec_rag.langchain.sources import index_over
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter, Store
 from uec_rag.stores.filters import all_of
-from uec_rag.stores.passage import Passage
 from uec_rag.stores.stored import Vectors
-
-_KIND = "langchain_core.documents.Document"
-Embedding: TypeAlias = UEC | Embeddings | Retriever | None
-"""The types from which a store can be created."""
 
 
 # LangChain's methods take any keyword; these refuse one that is misspelt.
@@ -115,7 +108,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     @property
     def embeddings(self) -> UECEmbeddings:
         """The ensemble, as what makes the vectors of searches by vector."""
-        return UECEmbeddings(self.index.uec)
+        return UECEmbeddings(self._index.uec)
 
     @classmethod
     def from_texts(  # type: ignore[override]
@@ -125,7 +118,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         metadatas: Sequence[Mapping[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
-        **kwargs: Unpack[Kept],
+        **kwargs: Unpack[framework.MakeOptions],
     ) -> Self:
         """Create a store and add texts; parameters as in the class and `add_texts`."""
         made = cls(embedding, **kwargs)
@@ -164,22 +157,13 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         TypeError, ValueError
             As in `Retriever.add`.
         """
-        every = as_list(texts, "texts")
-        count = len(every)
-        about = [{}] * count if metadatas is None else as_list(metadatas, "metadatas")
-        names = [None] * count if ids is None else as_list(ids, "ids")
-        for argument, values in (("metadatas", about), ("ids", names)):
-            if len(values) != count:
-                raise ValueError(f"{argument}: expected {count}, one per text, got {len(values)}.")
-        left = without_text(every, about)
-        self.index.delete([id_ for at in left if (id_ := names[at]) is not None])  # outdated ones
-        kept = [at for at in range(count) if at not in left]
-        named = None if ids is None else [names[at] or uuid.uuid4().hex for at in kept]
-        return self.index.add([every[at] for at in kept], named, [about[at] for at in kept])
+        texts, ids, metadatas, outdated = with_text(texts, metadatas, ids)
+        self.index.delete(outdated)
+        return self.index.add(texts, ids, metadatas)
 
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
         """Run `add_texts` on documents; their ids count unless `ids` are passed."""
-        checked = check_documents(documents, Document, _KIND, "add_texts")
+        checked = check_documents(documents, Document, KIND, "add_texts")
         kwargs.pop("current_time", None)  # which LangChain's time-weighted retriever hands on
         return super().add_documents(checked, **kwargs)
 
@@ -217,27 +201,27 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         TypeError, ValueError
             If the query is empty or not a string, k < 1, or the filter is invalid.
         """
-        return _documents(self._search(query, k, filter))
+        return plain_documents(self._search(query, k, filter))
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Filter | None = None
     ) -> list[tuple[Document, float]]:
         """Run `similarity_search`, and return each document with its s_hat (higher is better)."""
         result = self._search(query, k, filter)
-        return list(zip(_documents(result), result.scores[0].tolist(), strict=True))
+        return list(zip(plain_documents(result), result.scores[0].tolist(), strict=True))
 
     def _similarity_search_with_relevance_scores(  # type: ignore[override]
         self, query: str, k: int = 4, filter: Filter | None = None
     ) -> list[tuple[Document, float]]:
         """Return each document with its `uec_relevance`; the public method has a threshold, too."""
         result = self._search(query, k, filter)
-        return list(zip(_documents(result), result.relevance[0].tolist(), strict=True))
+        return list(zip(plain_documents(result), result.relevance[0].tolist(), strict=True))
 
     def similarity_search_by_vector(  # type: ignore[override]
         self, embedding: Sequence[float], k: int = 4, filter: Filter | None = None
     ) -> list[Document]:
         """Run `similarity_search` for a vector of `embeddings`; see `Retriever.search_vector`."""
-        return _documents(self.index.search_vector(embedding, k, filter=filter))
+        return plain_documents(self.index.search_vector(embedding, k, filter=filter))
 
     def max_marginal_relevance_search(  # type: ignore[override]
         self,
@@ -250,7 +234,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         """Find documents that are relevant and diverse; see `Diversity`."""
         diversity = Diversity(fetch_k, lambda_mult)
         found = self.index.search([query], k, filter=filter, diversity=diversity)
-        return _documents(found.with_copies(k, last=True))
+        return plain_documents(found.with_copies(k, last=True))
 
     def max_marginal_relevance_search_by_vector(  # type: ignore[override]
         self,
@@ -263,7 +247,7 @@ class UECVectorStore(framework.OverIndex, VectorStore):
         """Run `max_marginal_relevance_search` for a vector of `embeddings`."""
         diversity = Diversity(fetch_k, lambda_mult)
         found = self.index.search_vector(embedding, k, filter=filter, diversity=diversity)
-        return _documents(found.with_copies(k, last=True))
+        return plain_documents(found.with_copies(k, last=True))
 
     asimilarity_search = framework.in_thread_once_fitted(similarity_search)
     asimilarity_search_with_score = framework.in_thread_once_fitted(similarity_search_with_score)
@@ -283,20 +267,10 @@ class UECVectorStore(framework.OverIndex, VectorStore):
     def as_retriever(self, **kwargs: Unpack[Parameters]) -> UECRetriever:  # type: ignore[override]
         """Return a retriever over this store, whose documents have their uncertainty.
 
-        Parameters
-        ----------
-        **kwargs
-            LangChain's `search_type`, `search_kwargs` and `tags`, and the parameters of
-            `UECRetriever`:
-            ``as_retriever(search_type="mmr", search_kwargs={"k": 6, "lambda_mult": 0.3})``.
+        `**kwargs`: LangChain's `search_type`, `search_kwargs` and `tags`, and the parameters of
+        `UECRetriever`: ``as_retriever(search_type="mmr", search_kwargs={"lambda_mult": 0.3})``.
         """
         return UECRetriever(vectorstore=self, **kwargs)
-
-
-def _documents(result: SearchResult) -> list[Document]:
-    """Convert the hits of the first query to documents as they were added."""
-    framework.note(result, [passage.text for passage in result.passages[0]])
-    return [to_document(passage) for passage in result.passages[0]]
 
 
 class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRetriever):
@@ -455,10 +429,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
             the vectors in Chroma, FAISS, Qdrant or `InMemoryVectorStore` are what it makes of the
             texts, they are read, and only questions are embedded.
         k : int
-        words : bool
-            Whether words are compared beside an `Embeddings`.
-        fit : bool
-            Whether the first search may fit the ensemble.
+        words, fit : bool
+            As in `UECVectorStore`.
         candidates : int
             Number of documents to request from a vector store for each question; at least k. As
             many are looked up by their words in those stores, which list up to 20,000 for this.
@@ -483,19 +455,10 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         >>> UECRetriever.over(store, k=1).invoke("Why do cats purr?")[0].page_content
         'Cats purr when they are content.'
         """
-        is_theirs = isinstance(theirs, VectorStore | BaseRetriever)
-        if isinstance(theirs, UECVectorStore) or not is_theirs:
-            raise TypeError(
-                "theirs: expected a retriever or a VectorStore other than UECVectorStore (for "
-                f"which there is from_store), got {type(theirs).__name__}."
-            )
-        source = source_of(theirs, max(check_k(candidates, "candidates"), check_k(k)))
-        store_embedding = getattr(theirs, "embeddings", None)
+        count = max(check_k(candidates, "candidates"), check_k(k))
         framework.refuse_unknown(kwargs, cls, cls.over)
-        made = framework.index_over(
-            source, embedding, store_embedding, theirs, vectors, words=words, fit=fit
-        )
-        return cls(vectorstore=UECVectorStore(made), k=k, **kwargs)._with_usual_filter()
+        index = index_over(theirs, embedding, count, vectors, words=words, fit=fit)
+        return cls(vectorstore=UECVectorStore(index), k=k, **kwargs)._with_usual_filter()
 
     @classmethod
     def load(
@@ -540,19 +503,21 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
 
     aload = framework.made_in_thread(load)
 
+    @property
+    def _own(self) -> dict[str, Any]:
+        """The options of its searches, unless a call has others."""
+        return {"k": self.k, "filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
+
     def _with_usual_filter(self) -> Self:
-        kept = {"filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
-        self.index.usual_filter = all_of(kept["tenant"], kept["filter"])
+        self.index.usual_filter = all_of(self._own["tenant"], self._own["filter"])
         return self
 
     @property
     def index(self) -> Retriever:
         """The underlying index."""
-        return self.vectorstore.index
+        return self.vectorstore._index
 
-    @staticmethod
-    def _passages(documents: Iterable[Document]) -> list[Passage]:
-        return passages_of(check_documents(documents, Document, _KIND, "Document(text)"))
+    _passages = staticmethod(checked_passages)
 
     # A question may also be a mapping that has its history.
     def invoke(  # type: ignore[override]
@@ -572,30 +537,11 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     def _get_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        asked, least = self._options(kwargs)
-        return self._hits(self.index.search([query], **asked), least)
+        asked, least = arguments_of(self.search_type, self._own, kwargs)
+        return select_documents(self.index.search([query], **asked), self.details, least)
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any
     ) -> list[Document]:
-        asked, least = self._options(kwargs)
-        return self._hits(await self.index.asearch([query], **asked), least)
-
-    def _options(self, call: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
-        """Return the arguments of the index's search by a call's options, and the threshold.
-
-        The defaults of options are those in `search_kwargs`, then those of the retriever.
-        """
-        given = {name: value for name, value in call.items() if value is not None}
-        own = {"k": self.k, "filter": self.filter, "tenant": self.tenant}
-        options = {**own, **self.search_kwargs, **given}
-        asked = partial(search_arguments, self.search_type)
-        framework.refuse_unknown(options, asked)
-        return asked(**options), options.get("score_threshold") or 0.0
-
-    def _hits(self, result: SearchResult, least: float) -> framework.Hits[Document]:
-        """Return the documents of a question whose relevance is at least a threshold."""
-        found = with_uncertainty(result, self.details)
-        documents = framework.Hits(d for d in found if d.metadata.get("uec_relevance", 0) >= least)
-        documents.decision = result[0].told
-        return documents
+        asked, least = arguments_of(self.search_type, self._own, kwargs)
+        return select_documents(await self.index.asearch([query], **asked), self.details, least)

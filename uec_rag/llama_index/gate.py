@@ -307,7 +307,7 @@ class UECQueryEngine(BaseQueryEngine):
             "answer": answer,
             "clarify": clarify,
             "abstain": abstain,
-            "uncertain": uncertain,
+            "uncertain": abstain if uncertain is None else uncertain,
         }
         for name, way in ways.items():
             check_type(way, str | LLM | BaseQueryEngine | None, name, "a text, an LLM or an engine")
@@ -404,9 +404,7 @@ class UECQueryEngine(BaseQueryEngine):
 
     def _way_of(self, decision: Decision) -> Way | None:
         """Return where the outcome of a decision goes; None for what the class does."""
-        outcome = outcome_of(decision.action, decision.code)
-        way = self._ways.get(outcome)
-        return self._ways.get("abstain") if way is None and outcome == "uncertain" else way
+        return self._ways.get(outcome_of(decision.action, decision.code))
 
     def _said(
         self, text: str | None, decision: Decision, nodes: list[NodeWithScore], *, is_async: bool

@@ -71,16 +71,12 @@ class _Parameters(_Shown, total=False):
     similarity_top_k: int
 
 
-class _Indexed(_Parameters, total=False):
-    store: Store | None
-    words: bool
-    fit: FitMode
+class _Indexed(framework.MakeOptions, _Parameters, total=False):
+    """The options of `UECRetriever.from_nodes`."""
 
 
-class _Loaded(_Parameters, total=False):
-    candidates: int
-    vectors: Vectors | None
-    words: bool
+class _Loaded(framework.OverOptions, _Parameters, total=False):
+    """The options of `UECRetriever.load`, also for what it was made over."""
 
 
 class UECRetriever(framework.FitFrom, BaseRetriever):
@@ -426,7 +422,7 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         kept = store.data.embedding_dict
         vectors = lambda ids: {id_: kept[id_] for id_ in ids if id_ in kept}  # noqa: E731
     if kind == "ChromaVectorStore":  # its own nodes come without vectors
-        vectors, listed = _in_chroma(store.client)
+        vectors, listed = framework.in_chroma(store.client)
         if sample is None:
             sample = lambda most: passages_of(nodes_of(ids)) if (ids := listed(most)) else []  # noqa: E731
     return Source(
@@ -437,16 +433,6 @@ def _source_of(theirs: VectorStoreIndex | BaseRetriever, count: int) -> Source:
         sample,
         find_by_vector if store.is_embedding_query else None,
     )
-
-
-def _in_chroma(collection: Any) -> tuple[Vectors, Callable[[int], list[str]]]:  # noqa: ANN401
-    """Return what reads the vectors of a collection, and what lists its ids."""
-
-    def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        found = collection.get(ids=[*ids], include=["embeddings"])
-        return dict(zip(found["ids"], found["embeddings"], strict=True))
-
-    return vectors, lambda most: [*collection.get(limit=most, include=[])["ids"]]
 
 
 def _passages(

@@ -20,8 +20,7 @@ from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save
 from uec_rag.retrieval.index import Index
-from uec_rag.retrieval.labelled import check_labels
-from uec_rag.retrieval.learn import FitMode, OwnFit, one_at_a_time
+from uec_rag.retrieval.learn import FitMode, OwnFit, check_labels, one_at_a_time
 from uec_rag.stores.base import Store
 from uec_rag.stores.candidates import saved_store
 from uec_rag.stores.local import LocalStore
@@ -136,14 +135,11 @@ class FittedIndex(Index):
         own = self._own_fit
         if not own.is_due or self._is_snapshot or time.monotonic() < own.not_before:
             return False
-        if self.uec.is_fitted or (self._is_large_enough and self._must_stay):
+        # Else there may be more passages later.
+        is_large_enough = self.store.is_elsewhere or len(self) >= learn.ENOUGH
+        if self.uec.is_fitted or (is_large_enough and self._must_stay):
             own.is_due = False
-        return own.is_due and self._is_large_enough
-
-    @property
-    def _is_large_enough(self) -> bool:
-        """False if there may be more passages later, to fit the ensemble on."""
-        return self.store.is_elsewhere or len(self) >= learn.ENOUGH
+        return own.is_due and is_large_enough
 
     def _fit_once(self) -> bool:
         """Fit an ensemble without a fit at the first search, for which others of this index wait.

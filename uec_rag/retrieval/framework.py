@@ -148,6 +148,22 @@ def as_index(
     return value
 
 
+class MakeOptions(TypedDict, total=False):
+    """The options of `as_index`, which all classes of the adapters have that make an index."""
+
+    store: Store | None
+    words: bool
+    fit: FitMode
+
+
+class OverOptions(TypedDict, total=False):
+    """The options of `over` of an adapter's retriever that are of no use without another store."""
+
+    candidates: int
+    vectors: Vectors | None
+    words: bool
+
+
 class LoadOptions(TypedDict, total=False):
     """The options of `Retriever.load` that a class of an adapter has, too."""
 
@@ -305,6 +321,16 @@ def decision_on(hits: Sequence[Any], expected: str, question: str | None = None)
     if decision is None:
         raise ValueError(f"none has uec_decision and uec_confidence in its metadata; {expected}")
     return decision
+
+
+def in_chroma(collection: Any) -> tuple[Vectors, Callable[[int], list[str]]]:  # noqa: ANN401
+    """Return what reads the vectors of a collection of Chroma, and what lists its ids."""
+
+    def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
+        found = collection.get(ids=[*ids], include=["embeddings"])
+        return dict(zip(found["ids"], found["embeddings"], strict=True))
+
+    return vectors, lambda most: [*collection.get(limit=most, include=[])["ids"]]
 
 
 Noted: TypeAlias = list[tuple[str, Mapping[str, Any]]]

@@ -136,11 +136,6 @@ class Index:
     def __len__(self) -> int:
         return len(self.store)
 
-    @property
-    def changes(self) -> int:
-        """The number of additions and removals so far by all processes; 0 for an engine."""
-        return self.store.changes
-
     def add(
         self,
         texts: Iterable[str],

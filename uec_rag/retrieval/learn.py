@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from uec_rag.base.checks import as_list, check_texts
 from uec_rag.base.errors import FingerprintMismatch, NoFit, warn
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.base.progress import progress_bar
@@ -39,7 +40,6 @@ from uec_rag.ensemble.ensemble_file import fit_of_twin
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
-from uec_rag.retrieval.labelled import warn_of_lost
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.search import Method, find
 from uec_rag.stores.base import Searched
@@ -49,6 +49,9 @@ from uec_rag.stores.source import SourceStore
 
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
+
+FEWEST = 20
+"""The smallest number of labelled questions to learn from."""
 
 _AT_ONCE = 4096  # passages in memory at a time
 _LEAST_SLOPE = 0.5  # of the best encoder; of 110 passages and more, cut anyhow, it was above 1.5
@@ -266,6 +269,67 @@ class CorpusCalibration(Record):
             f"Calibrated on {self.queries} labelled queries: relevance and confidence, for the "
             f"first {self.k} hits. {self.model.unanswerable:.0%} of the questions are assumed to "
             "be unanswerable."
+        )
+
+
+def check_labels(
+    queries: Sequence[str],
+    relevant_ids: Sequence[Collection[str]],
+    store: Searched,
+    fewest: int = FEWEST,
+) -> list[frozenset[str]]:
+    """Check labelled queries before anything is encoded.
+
+    Returns
+    -------
+    list of frozenset of str
+        Ids of the passages that answer each query; empty if none does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not one collection of ids per query, an id is not in the index, all collections
+        are empty, or there are fewer than `fewest` queries.
+    """
+    check_texts(queries, "queries")
+    if len(relevant_ids) != len(queries):
+        raise ValueError(
+            f"relevant_ids: expected {len(queries)} collections of ids, one per query, got "
+            f"{len(relevant_ids)}."
+        )
+    wanted = [
+        frozenset(as_list(ids, f"relevant_ids[{row}]")) for row, ids in enumerate(relevant_ids)
+    ]
+    every = sorted(frozenset().union(*wanted), key=str)
+    if not every:
+        raise ValueError(
+            "relevant_ids: no query has a relevant passage; expected at least one that has. "
+            "Queries that the corpus does not answer may be included."
+        )
+    known = {passage.id for passage in store.get(every)} if store.can_look_up else {*every}
+    if unknown := [id_ for id_ in every if id_ not in known]:
+        raise ValueError(
+            f"relevant_ids: {len(unknown)} of {len(every)} ids are not in the index, first "
+            f"{unknown[0]!r}; use the ids that `add` returned."
+        )
+    if len(queries) < fewest:
+        raise ValueError(
+            f"queries: expected at least {fewest} to calibrate on, got {len(queries)}."
+        )
+    return wanted
+
+
+def warn_of_lost(store: Searched, wanted: Sequence[Collection[str]]) -> None:
+    """Warn if a source of candidates has not found some of the passages that are labelled.
+
+    `store`: the view that was searched.
+    """
+    every = frozenset[str]().union(*wanted)
+    if lost := store.missed(every):
+        warn(
+            f"{len(lost)} of {len(every)} labelled passages are not among the candidates that the "
+            f"store finds ({store}): no answer can come from these. Ask it for more, by "
+            "candidates= of `over`."
         )
 
 

@@ -1,9 +1,10 @@
-"""The HTTP API of an index, and its page, which is a client of that API."""
+"""The HTTP API of an index with its metrics, and its page, which is a client of that API."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,17 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from uec_rag.base import __version__
+from uec_rag.base.telemetry import WATCHERS, Step
 from uec_rag.evaluation.labels import (
     gate_report,
     gate_state,
@@ -28,7 +37,6 @@ from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.tool import answer_record
 from uec_rag.server import schemas
 from uec_rag.server.access import protections
-from uec_rag.server.metrics import read_metrics
 
 _PAGES = Path(__file__).parent / "pages"
 _FILES = {"/": "index.html", "/docs": "docs.html"}
@@ -210,3 +218,35 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
         return await alone(saved)
 
     return routes
+
+
+# What Prometheus counts of this process.
+
+_DECISIONS = Counter("uec_rag_decisions", "Questions decided.", ["decision", "reason"])
+_BORDERLINE = Counter("uec_rag_borderline", "Questions that an advisor was asked, or uncertain.")
+_TOKENS = Counter("uec_rag_advice_tokens", "Tokens that advisors read and wrote, where known.")
+_FAILURES = Counter("uec_rag_advice_failures", "Calls of advisors that gave no advice.")
+_ERRORS = Counter("uec_rag_errors", "Searches, fits and calls that raised.", ["step", "error"])
+_SECONDS = Histogram("uec_rag_seconds", "Seconds of searches, fits and advice.", ["step"])
+
+
+def _count(step: Step, seconds: float, told: Mapping[str, Any]) -> None:
+    _SECONDS.labels(step).observe(seconds)
+    for decision, reason in zip(told.get("decisions", ()), told.get("reasons", ()), strict=True):
+        _DECISIONS.labels(decision, reason).inc()
+    _BORDERLINE.inc(told.get("borderline", 0))
+    _TOKENS.inc(told.get("tokens", 0))
+    _FAILURES.inc(told.get("failed", 0))
+    if "error" in told:
+        _ERRORS.labels(step, told["error"]).inc()
+
+
+WATCHERS.append(_count)
+
+
+def read_metrics() -> bytes:
+    """Return the metrics of this process, or of all that share PROMETHEUS_MULTIPROC_DIR."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        return generate_latest()
+    MultiProcessCollector(registry := CollectorRegistry())  # type: ignore[no-untyped-call]
+    return generate_latest(registry)

@@ -24,13 +24,21 @@ from __future__ import annotations
 
 import operator as op
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.records import cached_property
 from uec_rag.stores.base import Filter
-from uec_rag.stores.metadata import DEEPEST, DateText, as_date, check_stored_text, normalise_value
+from uec_rag.stores.metadata import (
+    DEEPEST,
+    DateText,
+    as_date,
+    check_stored_text,
+    normalise,
+    normalise_value,
+)
 from uec_rag.stores.passage import Passage
 
 Operator = Literal["$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$contains", "$exists"]
@@ -240,6 +248,14 @@ def leaves(condition: Condition) -> list[Compare | HasId | Callable[[Passage], b
     return [condition]
 
 
+def ids_of(condition: Condition) -> list[str]:
+    """Return the ids that a condition asks for besides other things; none if it asks for none."""
+    joined = condition.conditions if isinstance(condition, Join) else (condition,)
+    if isinstance(condition, Join) and condition.kind != "and":
+        return []
+    return next(([*one.ids] for one in joined if isinstance(one, HasId)), [])
+
+
 def all_of(*filters: Filter | None) -> Filter | None:
     """Join filters by "and"; None selects everything.
 
@@ -328,6 +344,24 @@ def matches(condition: Condition, passage: Passage) -> bool:
             found = (matches(one, passage) for one in conditions)
             return all(found) if kind == "and" else any(found) != (kind == "not")
     return bool(condition(passage))
+
+
+def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages of another's store that match, each once; see `comparable`."""
+    return [
+        one
+        for one in {passage.id: passage for passage in passages}.values()
+        if matches(condition, Passage(one.id, one.text, comparable(one.metadata)))
+    ]
+
+
+def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata of any types as a store of ours would have them, if it can."""
+    if all(value is None or type(value) in (str, int, bool) for value in metadata.values()):
+        return metadata
+    with suppress(TypeError, ValueError):
+        return normalise(metadata, "metadata")
+    return metadata
 
 
 def holds(condition: Compare, metadata: Mapping[str, Any]) -> bool:

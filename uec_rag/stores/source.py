@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,24 +24,20 @@ from uec_rag.base.errors import NoDirection, as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.confidence.model import NEAREST
-from uec_rag.encoders.base import PROBES, TermEncoder, probe
+from uec_rag.encoders.base import PROBES, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
-from uec_rag.stores.filters import Compare, Condition, HasId, Join, all_of, leaves, matches, parse
+from uec_rag.stores.filters import Compare, Condition, all_of, ids_of, leaves, matching, parse
 from uec_rag.stores.local import View
-from uec_rag.stores.metadata import normalise
 from uec_rag.stores.passage import Passage
-from uec_rag.stores.stored import Listed, Mirror, Vectors, encode_words
+from uec_rag.stores.stored import Mirror, Vectors, encode_words
 
 _MANY = 1000  # candidates that are filtered here if the store cannot run a filter
 _FEW = 3  # stored vectors that are compared for a gate
-_MOST_LISTED = 20_000  # passages whose words are counted
 
 _FOREIGN = (0.0,)  # in place of what `probe` returns of a model
-
-_LISTED = deque[tuple[object, list[str], Listed]](maxlen=8)  # stores, with the words of late
 
 
 @dataclass(frozen=True)
@@ -252,24 +246,6 @@ def _with_text(
     return found
 
 
-def matching(condition: Condition, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the passages that match, each once, whose metadata may be of any types."""
-    return [
-        one
-        for one in {passage.id: passage for passage in passages}.values()
-        if matches(condition, Passage(one.id, one.text, comparable(one.metadata)))
-    ]
-
-
-def comparable(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata as a store of ours would have them, if it can."""
-    if all(value is None or type(value) in (str, int, bool) for value in metadata.values()):
-        return metadata
-    with suppress(TypeError, ValueError):
-        return normalise(metadata, "metadata")
-    return metadata
-
-
 def source_of_retriever(name: str, find: Callable[[str], Sequence[Passage]]) -> Source:
     """Make the source of a retriever, which decides itself how many candidates it finds.
 
@@ -312,7 +288,9 @@ class SourceStore(CandidateStore):
         self._filter: Filter | None = None
         self._condition = parse({})
         vectors, are_ours = source.vectors or source.stored, source.vectors is not None
-        self._mirror = Mirror(source.name, vectors, are_ours)  # shared by views
+        sample = source.sample if self.can_look_up else None
+        # Shared by views.
+        self._mirror = Mirror(source.name, vectors, are_ours, sample, source.theirs)
         self._seen: dict[str, Passage] | None = None  # in a view, those that were found
 
     def __str__(self) -> str:
@@ -327,10 +305,10 @@ class SourceStore(CandidateStore):
 
         They are those of the source and, if it can list its passages, as many by their words.
         """
-        get, ids = self.source.get, _ids_of(self._condition)
+        get, ids = self.source.get, ids_of(self._condition)
         found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
         self.is_incomplete = isinstance(found, Incomplete)
-        listed = self._listed(found)
+        listed = self._mirror.listed(self.uec.encoders, found)
         if get is not None and listed is not None and not ids:
             known = {passage.id for passage in found}
             more = listed.nearest(query, len(found), self._filter, known)
@@ -348,39 +326,12 @@ class SourceStore(CandidateStore):
         frequencies = self.frequencies if listed is None else listed.frequencies
         return View.from_passages(passages, gaussians, frequencies)
 
-    def _listed(self, found: Sequence[Passage] = ()) -> Listed | None:
-        """Return the words of its passages, for all views and later retrievers over it.
-
-        They are counted again once a tenth of those found is new. None if it cannot list any.
-        """
-        known, theirs = self._mirror, self.source.theirs
-        by = [one.revision for one in self.uec.encoders if isinstance(one, TermEncoder)]
-        if (listed := known.words) is None:
-            before = [made for of, own, made in [*_LISTED] if of is theirs and own == by]
-            known.words = listed = before[-1] if before else self._count(by)
-        if listed is not None:
-            known.new |= {passage.id for passage in found} - listed.rows.keys()
-            if len(listed.rows) < _MOST_LISTED and 10 * len(known.new) > len(listed.rows):
-                known.new.clear()
-                known.words = listed = self._count(by) or listed
-        return listed
-
-    def _count(self, by: list[str]) -> Listed | None:
-        some = self.examples(_MOST_LISTED) if self.can_look_up and by else []
-        if not some:
-            return None
-        kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
-        made = Listed.count(kept, self.uec.encoders)
-        if self.source.theirs is not None:
-            _LISTED.append((self.source.theirs, by, made))
-        return made
-
     def _encode_usable(self, passages: list[Passage]) -> tuple[list[Passage], list[Gaussian]]:
         """Encode the passages whose vector has a direction; NoDirection if of several none has."""
         try:
             return passages, self.encode(passages) if passages else []
         except NoDirection:
-            usable = self._usable(passages)
+            usable = _usable(self.encode, passages)
             if not usable and len(passages) > 1:
                 raise
         lost = {one.id for one in passages} - {one.id for one in usable}
@@ -388,15 +339,6 @@ class SourceStore(CandidateStore):
         what = f"{len(lost)} whose vector is zeros or no number are left out, first {min(lost)!r}"
         warn_once(self._mirror.said, "zeros", f"{self.source.name}: {what}.")
         return usable, self.encode(usable) if usable else []
-
-    def _usable(self, passages: list[Passage]) -> list[Passage]:
-        """Find the passages that can be encoded, by halving."""
-        half = len(passages) // 2
-        try:
-            self.encode(passages)
-        except NoDirection:
-            return self._usable(passages[:half]) + self._usable(passages[half:]) if half else []
-        return passages
 
     def encode(self, passages: Sequence[Passage]) -> list[Gaussian]:
         """Encode passages, of which models see the text that the store's embedding saw.
@@ -408,17 +350,8 @@ class SourceStore(CandidateStore):
         TypeError, ValueError
             If the source's vectors are not those of the first encoder.
         """
-        texts, encoders = [passage.text for passage in passages], self.uec.with_cache().encoders
-        known, listed = self._mirror.read(encoders, passages), self._listed()
-        words = listed.encoded_before(passages) if listed else []
-        of_words = iter(words or encode_words(encoders, passages))
-        encoded = [
-            next(of_words)
-            if isinstance(encoder, TermEncoder)
-            else known.get(position) or encoder.encode(texts, "passage")
-            for position, encoder in enumerate(encoders)
-        ]
-        return self.uec.fitted.gaussians(encoded)
+        encoders = self.uec.with_cache().encoders
+        return self.uec.fitted.gaussians(self._mirror.encode(encoders, passages))
 
     def learn_words(self, passages: Sequence[Passage]) -> None:
         """Take the rarity of words from passages, in place of that among each question's hits."""
@@ -543,9 +476,11 @@ class SourceStore(CandidateStore):
     add = delete = search = _refuse
 
 
-def _ids_of(condition: Condition) -> list[str]:
-    """Return the ids that a condition asks for besides other things; none if it asks for none."""
-    joined = condition.conditions if isinstance(condition, Join) else (condition,)
-    if isinstance(condition, Join) and condition.kind != "and":
-        return []
-    return next(([*one.ids] for one in joined if isinstance(one, HasId)), [])
+def _usable(encode: Callable[[list[Passage]], object], some: list[Passage]) -> list[Passage]:
+    """Find the passages that can be encoded, by halving."""
+    half = len(some) // 2
+    try:
+        encode(some)
+    except NoDirection:
+        return _usable(encode, some[:half]) + _usable(encode, some[half:]) if half else []
+    return some

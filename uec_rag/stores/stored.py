@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -22,9 +23,11 @@ from uec_rag.encoders.base import (
     check_vectors,
 )
 from uec_rag.stores.base import Filter, Probes
+from uec_rag.stores.filters import comparable
 from uec_rag.stores.local import View
 from uec_rag.stores.passage import Passage
 
+_MOST_LISTED = 20_000  # passages whose words are counted
 _COMPARED = 8  # texts from which it is learned how alike a model's vectors of one are
 
 _log = logging.getLogger("uec_rag")
@@ -48,6 +51,10 @@ class Mirror:
     vectors : Vectors or None
     are_ours : bool
         Whether they are said to be of these encoders; if not, they are used if they are.
+    sample : callable(count) -> sequence of Passage, or None
+        Lists passages, to count their words.
+    theirs : object
+        The store itself, whose words are counted once for all mirrors.
     are_of_these : bool or None
         Whether they are, once compared.
     unusable : set of str
@@ -65,12 +72,53 @@ class Mirror:
     name: str
     vectors: Vectors | None
     are_ours: bool = False
+    sample: Callable[[int], Sequence[Passage]] | None = None
+    theirs: object = None
     are_of_these: bool | None = None
     unusable: set[str] = field(default_factory=set)
     words: Listed | None = None
     new: set[str] = field(default_factory=set)
     probes: Probes | None = None
     said: set[object] = field(default_factory=set)
+
+    def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
+        """Encode passages, of which only what is not known here is encoded; errors as in `read`."""
+        known, listed = self.read(encoders, passages), self.listed(encoders)
+        words = listed.encoded_before(passages) if listed else []
+        of_words = iter(words or encode_words(encoders, passages))
+        texts = [passage.text for passage in passages]
+        return [
+            next(of_words)
+            if isinstance(encoder, TermEncoder)
+            else known.get(position) or encoder.encode(texts, "passage")
+            for position, encoder in enumerate(encoders)
+        ]
+
+    def listed(self, encoders: Sequence[Encoder], found: Sequence[Passage] = ()) -> Listed | None:
+        """Return the words of its passages, for all views and later retrievers over it.
+
+        They are counted again once a tenth of those found is new. None if it cannot list any.
+        """
+        by = [one.revision for one in encoders if isinstance(one, TermEncoder)]
+        if (listed := self.words) is None:
+            before = [made for of, own, made in [*_LISTED] if of is self.theirs and own == by]
+            self.words = listed = before[-1] if before else self._count(encoders, by)
+        if listed is not None:
+            self.new |= {passage.id for passage in found} - listed.rows.keys()
+            if len(listed.rows) < _MOST_LISTED and 10 * len(self.new) > len(listed.rows):
+                self.new.clear()
+                self.words = listed = self._count(encoders, by) or listed
+        return listed
+
+    def _count(self, encoders: Sequence[Encoder], by: list[str]) -> Listed | None:
+        some = self.sample(_MOST_LISTED) if self.sample and by else []
+        if not some:
+            return None
+        kept = [Passage(one.id, one.text, comparable(one.metadata)) for one in some]
+        made = Listed.count(kept, encoders)
+        if self.theirs is not None:
+            _LISTED.append((self.theirs, by, made))
+        return made
 
     def read(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> dict[int, Encoded]:
         """Return what encoders made of the passages, by their positions; not all are known.
@@ -169,6 +217,9 @@ class Mirror:
         units = self._split([encoder], [row for _, row in pairs]) if pairs else {}
         texts = [text for text, _ in pairs]
         return bool(pairs) and not (units and _is_maker(encoder, texts, units[0]))
+
+
+_LISTED = deque[tuple[object, list[str], "Listed"]](maxlen=8)  # stores, with the words of late
 
 
 def _is_maker(encoder: Encoder, texts: Sequence[str], unit: FloatArray) -> bool:

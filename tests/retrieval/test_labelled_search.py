@@ -11,9 +11,8 @@ from scipy.special import expit, logit
 from uec_rag import Gate
 from uec_rag.advice.opinion import Opinion
 from uec_rag.confidence.decision import decide_one
-from uec_rag.retrieval.gate import advised_thresholds
+from uec_rag.retrieval.gate import LabelledSearch, advised_thresholds
 from uec_rag.retrieval.hits import Hit, Result, SearchResult
-from uec_rag.retrieval.labelled import LabelledSearch
 from uec_rag.retrieval.pending import pending_on_results
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.stores.passage import Passage
