@@ -12,13 +12,12 @@ and what the processors worked then says more than the clock.
 from __future__ import annotations
 
 import time
-import warnings
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, take_turns
 from uec_rag.encoders import Encoded
 from uec_rag.laplace.curvature import BATCH, Factors, Layer, accumulate
@@ -111,7 +110,6 @@ def main(
     generic: Annotated[int, typer.Option(help="Pairs for laplace-torch's own.")] = 512,
 ) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     header = ["structure", "closed form, s", f"CurvlinopsGGN on {generic} pairs, s"]
     header += ["on all, extrapolated, s", "ratio", "largest difference"]
     header += ["whole fit, s", "of processors, s"]
@@ -120,4 +118,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

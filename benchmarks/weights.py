@@ -27,6 +27,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from benchmarks.tables import run_script
 from uec_rag.encoders.packages import PACKAGED, Package, read_packages
 from uec_rag.encoders.small_models import BLOCK, Q4, FourBitFile, OnnxEncoder, files_of
 
@@ -237,4 +238,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -18,16 +18,13 @@ from __future__ import annotations
 import json
 import math
 import random
-import warnings
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-
 from benchmarks.quality.first_week import passages_in
 from benchmarks.quality.shared import Manuals, index_of, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.stores.passage import Passage
 
@@ -78,7 +75,6 @@ def has_name(passage: Passage, name: str) -> bool:
 
 def main(folder: Manuals) -> None:
     """Print how often each kind of text is first, and write what that says."""
-    warnings.simplefilter("ignore")
     manuals = {name: passages_in(folder, name) for name in FURTHER}
     learned = {
         "unnamed": names(manuals, "page.html"),
@@ -92,4 +88,4 @@ def main(folder: Manuals) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

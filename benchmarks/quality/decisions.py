@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import random
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,7 @@ from sklearn.metrics import roc_auc_score
 import uec_rag.confidence
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
 from benchmarks.quality.shared import Data, fit_calibrator, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
@@ -297,7 +296,6 @@ def main(
     write_model: Annotated[bool, typer.Option("--write", help="Into the package.")] = False,
 ) -> None:
     """Print the table; with --write put the model into the package."""
-    warnings.simplefilter("ignore")
     uec = shipped()
     sets = {name: clarify_set(uec, data / name, 10 * most) for name in CLARIFY}
     sets |= {name: ordinary_set(uec, data / name, most) for name in ORDINARY}
@@ -310,4 +308,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -14,7 +14,6 @@ Printed is also in how many families of twelve what fits a comparison is among f
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -28,7 +27,7 @@ import typer
 from benchmarks.quality.counterevidence import OUT
 from benchmarks.quality.logic import SETS, corpora_of
 from benchmarks.quality.shared import Data, index_of, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
 from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.hits import read_by_model
@@ -137,7 +136,6 @@ def planted() -> Iterator[tuple[list[str], str, set[str]]]:
 
 def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     """Print what is learned, and how many families are handed over with what fits."""
-    warnings.simplefilter("ignore")
     every, uec = [*cases(folder)], shipped()
     learned = learn([one for one in every if one.set not in REPORTED])
     rows = []
@@ -168,4 +166,4 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -21,7 +21,7 @@ import typer
 from numpy.typing import NDArray
 from scipy.special import bdtr, expit
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.confidence import risk as ours
 
 Floats = NDArray[np.float64]
@@ -121,4 +121,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

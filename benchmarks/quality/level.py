@@ -16,7 +16,6 @@ With --write, the thresholds go into `uec_rag/confidence/shipped.json`.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +37,7 @@ from benchmarks.quality.shipped_confidence import (
     learned_elsewhere,
     loaded,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import ConfidenceModel, log_odds, shipped_model
 
 Floats = NDArray[np.float64]
@@ -143,7 +142,6 @@ def main(
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the thresholds into the package."""
-    warnings.simplefilter("ignore")
     uec = shipped()
     known: Any = uec.fitted.confidence_model
     start = replace(shipped_model("words"), temperature=known.temperature)
@@ -158,4 +156,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -39,6 +39,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.tables import run_script
 from uec_rag.documents.python_docs import gather_corpus
 
 Sources = dict[str, tuple[str, str, str]]
@@ -207,4 +208,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

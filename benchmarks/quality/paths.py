@@ -14,7 +14,6 @@ once, and kept on disk; the first search, which may fit, is not counted.
 from __future__ import annotations
 
 import time
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -27,7 +26,7 @@ from langchain_core.embeddings import Embeddings
 
 from benchmarks.quality.first_week import KINDS, Asked, passages_in
 from benchmarks.quality.shared import Manuals, cached, is_found, read_tables
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.encoders import Encoded, Encoder
 from uec_rag.encoders.base import Role, TermEncoder
@@ -119,7 +118,6 @@ def main(
     show: Annotated[bool, typer.Option(help="Print what is decided differently.")] = False,
 ) -> None:
     """Print the tables."""
-    warnings.simplefilter("ignore")
     tables = read_tables("first_week", "own_words", "further")
     asked, costs = defaultdict[str, list[Asked]](list), defaultdict[str, list[list[float]]](list)
     for name in only.split(","):
@@ -174,4 +172,4 @@ def _summary(asked: Sequence[Asked]) -> list[str]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

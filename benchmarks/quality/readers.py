@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Annotated, NamedTuple
 import typer
 from bs4 import BeautifulSoup, Tag
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.documents import passages_of, read_folder
 
 GENERATORS = {
@@ -137,7 +136,6 @@ def measure(folder: Path, selector: str) -> list[float]:
 
 def main(folder: Annotated[Path, typer.Argument(metavar="PAGES", help="Packages.")]) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     table = []
     for name, (package, part, selector) in GENERATORS.items():
         pages, words, foreign, around, headings, count, rows, seconds = measure(
@@ -152,4 +150,4 @@ def main(folder: Annotated[Path, typer.Argument(metavar="PAGES", help="Packages.
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

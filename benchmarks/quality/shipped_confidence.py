@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import random
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from sklearn.metrics import roc_auc_score
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection, read_rows, sample_collection
 from benchmarks.quality.shared import Data, Sets, fit_calibrator, index_collection, unfitted
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import weighted_sum
 from uec_rag.confidence.fit_view import FitView, fit_temperature
@@ -435,7 +434,6 @@ def main(
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the model into the package."""
-    warnings.simplefilter("ignore")
     ensembles = [unfitted(names.split(",")) for names in ensemble]
     learned = run(data, ensembles, sets.split(","), most, passages)
     if write:
@@ -461,4 +459,4 @@ def _rounded(value: object) -> object:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)
