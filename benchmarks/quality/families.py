@@ -13,7 +13,6 @@ Printed is also in how many families of twelve what fits a comparison is among f
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -24,9 +23,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from benchmarks.quality.counterevidence import OUT
 from benchmarks.quality.logic import SETS, corpora_of
-from benchmarks.quality.shared import Data, index_of, read_tables, shipped
+from benchmarks.quality.shared import Data, index_of, read_tables, shipped, write_learned
 from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
 from uec_rag.retrieval.family import family_of
@@ -145,8 +143,7 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
         [[str(of) for of in (total, found[4], found[8])]],
     )
     if write:
-        known = json.loads(OUT.read_text(encoding="utf-8")) | learned
-        OUT.write_text(json.dumps(known) + "\n", encoding="utf-8")
+        write_learned("counterevidence.json", learned)
 
 
 if __name__ == "__main__":

@@ -115,7 +115,6 @@ def main(
     folder: Manuals,
     only: Annotated[str, typer.Option(help="Manuals, comma-separated.")] = "uv,handbook,restic",
     questions: Annotated[int, typer.Option(help="Asked of each manual at most.")] = 60,
-    show: Annotated[bool, typer.Option(help="Print what is decided differently.")] = False,
 ) -> None:
     """Print the tables."""
     tables = read_tables("first_week", "own_words", "further")
@@ -133,7 +132,7 @@ def main(
         "Decided alike",
         ["", "", "decided alike", "difference of confidence"],
         [
-            [one, other, *_compare(asked[one], asked[other], show)]
+            [one, other, *_compare(asked[one], asked[other])]
             for one, other in combinations(PATHS, 2)
         ],
     )
@@ -148,16 +147,10 @@ def main(
     )
 
 
-def _compare(asked: Sequence[Asked], others: Sequence[Asked], show: bool) -> list[str]:
-    pairs = [(one, two, one.decision, two.decision) for one, two in zip(asked, others, strict=True)]
-    alike = [mine.action == theirs.action for *_, mine, theirs in pairs]
-    for one, _, mine, theirs in pairs if show else ():
-        if mine.action != theirs.action:
-            print(
-                f"  {one.kind}: {one.question:.90} {mine.action} {mine.confidence:.2f}, "
-                f"{theirs.action} {theirs.confidence:.2f}"
-            )
-    apart = np.mean([abs(mine.confidence - theirs.confidence) for *_, mine, theirs in pairs])
+def _compare(asked: Sequence[Asked], others: Sequence[Asked]) -> list[str]:
+    pairs = [(one.decision, two.decision) for one, two in zip(asked, others, strict=True)]
+    alike = [mine.action == theirs.action for mine, theirs in pairs]
+    apart = np.mean([abs(mine.confidence - theirs.confidence) for mine, theirs in pairs])
     return [f"{np.mean(alike):.3f}", f"{apart:.3f}"]
 
 

@@ -3,11 +3,11 @@
     python -m benchmarks.quality.readers PAGES
 
 PAGES has a folder for each package of Debian in `generators.csv`, with its files (`apt-get
-download`, `dpkg-deb -x`). What a page says is what the selectors of its generator select: its words, headings
-and the rows of tables whose header is in the first row. Of at most thirty pages of each, the table
-says which share of the words, headings and rows is in passages, a row if one passage has each of
-its values behind the name of its column; how many of the words that stand only around a page's
-content are there too; and the seconds for a megabyte.
+download`, `dpkg-deb -x`). What a page says is what the selectors of its generator select: its
+words, headings and the rows of tables whose header is in the first row. Of at most thirty pages of
+each, the table says which share of the words, headings and rows is in passages, a row if one
+passage has each of its values behind the name of its column; how many of the words that stand only
+around a page's content are there too; and the seconds for a megabyte.
 """
 
 from __future__ import annotations
