@@ -20,8 +20,7 @@ import typer
 from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, take_turns
 from uec_rag.encoders import Encoded
-from uec_rag.laplace.curvature import BATCH, Factors, Layer, accumulate
-from uec_rag.laplace.fit_posterior import fit_posterior
+from uec_rag.laplace.fit_posterior import BATCH, Factors, Layer, accumulate, fit_posterior
 from uec_rag.laplace.pairs import LabelledPairs, check_pairs
 
 _SLOPE, _INTERCEPT = 20.0, -8.0

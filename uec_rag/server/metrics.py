@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from uec_rag.base.telemetry import WATCHERS, Step
+from uec_rag.base.progress import WATCHERS, Step
 
 _DECISIONS = Counter("uec_rag_decisions", "Questions decided.", ["decision", "reason"])
 _BORDERLINE = Counter("uec_rag_borderline", "Questions that an advisor was asked, or uncertain.")
