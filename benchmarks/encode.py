@@ -19,7 +19,7 @@ import torch
 import typer
 from sentence_transformers import SentenceTransformer
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.documents.questions import make_questions
@@ -62,4 +62,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -21,7 +21,7 @@ import typer
 from qdrant_client import QdrantClient
 
 from benchmarks.synthetic import Corpus, K, with_encodings
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
 from tests.stores.edge_client import EdgeClient
 from uec_rag import Retriever, SearchResult
@@ -99,4 +99,4 @@ def compared(found: SearchResult, expected: SearchResult) -> list[float]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -12,17 +12,15 @@ and what the processors worked then says more than the clock.
 from __future__ import annotations
 
 import time
-import warnings
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, take_turns
 from uec_rag.encoders import Encoded
-from uec_rag.laplace.curvature import BATCH, Factors, Layer, accumulate
-from uec_rag.laplace.fit_posterior import fit_posterior
+from uec_rag.laplace.fit_posterior import BATCH, Factors, Layer, accumulate, fit_posterior
 from uec_rag.laplace.pairs import LabelledPairs, check_pairs
 
 _SLOPE, _INTERCEPT = 20.0, -8.0
@@ -111,7 +109,6 @@ def main(
     generic: Annotated[int, typer.Option(help="Pairs for laplace-torch's own.")] = 512,
 ) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     header = ["structure", "closed form, s", f"CurvlinopsGGN on {generic} pairs, s"]
     header += ["on all, extrapolated, s", "ratio", "largest difference"]
     header += ["whole fit, s", "of processors, s"]
@@ -120,4 +117,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

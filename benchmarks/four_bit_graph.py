@@ -17,6 +17,7 @@ import onnx
 import typer
 from onnx import TensorProto, helper
 
+from benchmarks.tables import run_script
 from uec_rag.encoders.small_models import GRAPH, WEIGHTS, FourBitFile, arrange_weights, offsets
 
 _THEIRS = "com.microsoft"
@@ -125,4 +126,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

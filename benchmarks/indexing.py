@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
 from uec_rag import Retriever
 from uec_rag.documents.python_docs import gather_corpus
@@ -87,4 +87,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -14,7 +14,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
 from uec_rag import Gaussian
 from uec_rag.stores import LocalStore, Passage
@@ -85,4 +85,4 @@ def main(passages: Annotated[int, typer.Option(help="In the folder.")] = 200_000
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

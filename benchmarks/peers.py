@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -29,7 +28,7 @@ import numpy as np
 import typer
 
 from benchmarks.synthetic import Corpus
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, private_memory
 from benchmarks.words import Texts
 from uec_rag.base.records import cached_property
@@ -268,7 +267,6 @@ def main(
     rounds: Annotated[int, typer.Option(help="Of each start.")] = 5,
 ) -> None:
     """Print the tables."""
-    warnings.simplefilter("ignore")
     if only:
         print(json.dumps(measure(only, int(sizes))))
         return
@@ -302,4 +300,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -12,7 +12,7 @@ import numpy as np
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.base.records import cached_property
 from uec_rag.encoders import Encoded
-from uec_rag.stores import LocalStore, Passage
+from uec_rag.stores import Passage
 
 WIDTH = 384
 K = 10
@@ -105,11 +105,6 @@ class Corpus:
     def queries(self, count: int) -> list[Gaussian]:
         """Each encoder's Gaussians of the first queries."""
         return self._parts(range(count), "query")
-
-    def matrix(self, store: LocalStore) -> np.ndarray:
-        """The means as one matrix, in the order of the store's rows."""
-        segments = [part.segment for part in store.snapshot().state.parts]
-        return np.concatenate([np.concatenate(one.means, axis=1) for one in segments])
 
 
 def with_encodings(

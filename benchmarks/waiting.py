@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import warnings
 from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.learn import FitMode
@@ -93,7 +92,6 @@ def main(
 ) -> None:
     """Print what others wait."""
     logging.getLogger("uec_rag").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")
     ways: list[tuple[str, FitMode, bool]] = [
         ("A does nothing", True, False),
         (f"{_WAITING} searches wait for A's fit", True, True),
@@ -109,4 +107,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -27,6 +27,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from benchmarks.tables import run_script
 from uec_rag.encoders.packages import PACKAGED, Package, read_packages
 from uec_rag.encoders.small_models import BLOCK, Q4, FourBitFile, OnnxEncoder, files_of
 
@@ -34,26 +35,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = read_packages(ROOT / "uec_rag/encoders/packages.json")
 _VERSION = "1.0.0"
 _CARD = "README.md"
-_MIT = """\
-MIT License
-
-Copyright (c) Microsoft Corporation
-
-Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
-associated documentation files (the "Software"), to deal in the Software without restriction,
-including without limitation the rights to use, copy, modify, merge, publish, distribute,
-sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
-furnished to do so, subject to the following conditions:
-
-The above copyright notice and this permission notice shall be included in all copies or substantial
-portions of the Software.
-
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
-NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
-NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES
-OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN
-CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +61,7 @@ SOURCES = {
         "fd1525a9fd15316a2d503bf26ab031a61d056e98",
         ("model.safetensors", "config.json", "tokenizer.json", _CARD),
         "MIT",
-        _MIT,
+        (ROOT / "benchmarks/multilingual-e5-small.LICENSE").read_text(encoding="utf-8"),
     ),
 }
 
@@ -237,4 +218,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

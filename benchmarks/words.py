@@ -18,7 +18,7 @@ import numpy as np
 import typer
 
 from benchmarks.synthetic import Corpus, K, with_encodings
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from benchmarks.timing import machine, take_turns
 from uec_rag import UEC, Gaussian, Retriever
 from uec_rag.encoders import Encoded
@@ -126,4 +126,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -228,7 +228,7 @@ def read_tasks(data: Path, name: str, limits: Limits) -> list[Task]:
         candidates = _judged(folder)
         if candidates is not None:
             own = {query: candidates[query] for query in collection.queries}
-            return [Reranking(collection, own, small)]
+            return [Reranking(collection, small, candidates=own)]
         sampled = sample_collection(collection, limits.queries, limits.passages)
         return [Retrieval(sampled, small)]
     if (folder / "pairs.jsonl.gz").is_file():
@@ -263,9 +263,9 @@ def _of_labelled(folder: Path, limits: Limits, small: bool) -> list[Task]:
         return [Clustering(load_labelled_texts(folder, split, limit=limits.test_texts), small)]
     return [
         Classification(
-            load_labelled_texts(folder, "train", per_label=limits.train_per_label),
             load_labelled_texts(folder, "test", limit=limits.test_texts),
             small,
+            train=load_labelled_texts(folder, "train", per_label=limits.train_per_label),
         )
     ]
 

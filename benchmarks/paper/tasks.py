@@ -3,54 +3,57 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import ClassVar, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.paper.data import Bitext, Collection, LabelledTexts, ScoredPairs
+from benchmarks.paper.data import Collection, LabelledTexts
 from benchmarks.paper.metrics import mean_average_precision, mean_ndcg, score_retrieval, var_ece
 from benchmarks.paper.systems import System
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import Role
 
 
-class Task(Protocol):
+@dataclass(frozen=True)
+class Task(ABC):
     """Something systems are measured on.
 
     Attributes
     ----------
+    data : Collection, LabelledTexts, ScoredPairs or Bitext
+    small : bool
+        Whether systems with a model of their own are measured on it too.
     kind : str
         Which table it belongs to.
     metrics : tuple of str
         What `evaluate` returns, the metric that candidates are chosen by first.
-    name : str
-        Of the data.
-    small : bool
-        Whether systems with a model of their own are measured on it too.
     """
 
+    data: Any
+    small: bool = False
     kind: ClassVar[str]
     metrics: ClassVar[tuple[str, ...]]
 
     @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def small(self) -> bool: ...  # noqa: D102
+    def name(self) -> str:
+        """Name of the data."""
+        return str(self.data.name)
 
+    @abstractmethod
     def texts(self) -> list[tuple[Role, list[str]]]:
         """Every list of texts that is embedded, with its role."""
-        ...
 
     def evaluate(self, system: System) -> dict[str, float]:
         """Measure a system."""
-        ...
+        return {self.metrics[0]: self.selection(system)}
 
+    @abstractmethod
     def selection(self, system: System) -> float:
         """Measure what candidates are chosen by, quickly."""
-        ...
 
 
 def evaluate(task: Task, built: System | Sequence[System]) -> tuple[dict[str, float], str]:
@@ -71,93 +74,62 @@ def evaluate(task: Task, built: System | Sequence[System]) -> tuple[dict[str, fl
 _DEPTH = 100
 
 
-def _texts_of(collection: Collection) -> list[tuple[Role, list[str]]]:
-    return [
-        ("query", list(collection.queries.values())),
-        ("passage", list(collection.passages.values())),
-    ]
+_SEED = 42  # of draws, samples and k-means: all systems see the same
 
 
-@dataclass(frozen=True)
-class Retrieval:
-    """nDCG@10, Recall@10, Recall@100 and AUC@10 on a collection.
+class _OfCollection(Task):
+    """A task whose data is a collection."""
 
-    Attributes
-    ----------
-    collection : Collection
-    small : bool
-    """
-
-    collection: Collection
-    small: bool = False
-    kind: ClassVar[str] = "retrieval"
-    metrics: ClassVar[tuple[str, ...]] = ("ndcg10", "recall10", "recall100", "auc10")
-
-    @property
-    def name(self) -> str:
-        """Name of the collection."""
-        return self.collection.name
+    data: Collection
 
     def texts(self) -> list[tuple[Role, list[str]]]:
         """Queries and passages."""
-        return _texts_of(self.collection)
+        return [
+            ("query", list(self.data.queries.values())),
+            ("passage", list(self.data.passages.values())),
+        ]
+
+
+class Retrieval(_OfCollection):
+    """nDCG@10, Recall@10, Recall@100 and AUC@10 on a collection."""
+
+    kind: ClassVar[str] = "retrieval"
+    metrics: ClassVar[tuple[str, ...]] = ("ndcg10", "recall10", "recall100", "auc10")
 
     def evaluate(self, system: System) -> dict[str, float]:
         """Search all queries and score the best hits."""
-        found = system.search(
-            list(self.collection.queries.values()), self.collection.passages, _DEPTH
-        )
-        scores = asdict(score_retrieval(self.collection, found.ids, found.confidence))
+        found = system.search(list(self.data.queries.values()), self.data.passages, _DEPTH)
+        scores = asdict(score_retrieval(self.data, found.ids, found.confidence))
         return {metric: float(scores[metric]) for metric in self.metrics}
 
     def selection(self, system: System) -> float:
         """nDCG@10."""
-        found = system.search(list(self.collection.queries.values()), self.collection.passages, 10)
-        return mean_ndcg(self.collection, found.ids)
+        found = system.search(list(self.data.queries.values()), self.data.passages, 10)
+        return mean_ndcg(self.data, found.ids)
 
 
 @dataclass(frozen=True)
-class Reranking:
+class Reranking(_OfCollection):
     """Mean average precision over each query's own candidates.
 
-    Attributes
-    ----------
-    collection : Collection
-    candidates : mapping
-        Query id -> ids of the passages to order.
-    small : bool
+    `candidates`: the ids of the passages to order, by query id.
     """
 
-    collection: Collection
-    candidates: Mapping[str, list[str]]
-    small: bool = False
+    candidates: Mapping[str, list[str]] = field(kw_only=True)
     kind: ClassVar[str] = "reranking"
     metrics: ClassVar[tuple[str, ...]] = ("map",)
-
-    @property
-    def name(self) -> str:
-        """Name of the collection."""
-        return self.collection.name
-
-    def texts(self) -> list[tuple[Role, list[str]]]:
-        """Queries and passages."""
-        return _texts_of(self.collection)
-
-    def evaluate(self, system: System) -> dict[str, float]:
-        """Order the candidates."""
-        return {"map": self.selection(system)}
 
     def selection(self, system: System) -> float:
         """MAP."""
         scores = system.similarities(
-            list(self.collection.queries.values()), list(self.collection.passages.values())
+            list(self.data.queries.values()), list(self.data.passages.values())
         )
-        column = {passage: index for index, passage in enumerate(self.collection.passages)}
+        column = {passage: index for index, passage in enumerate(self.data.passages)}
         ordered = [
             sorted(self.candidates[query], key=lambda passage: -row[column[passage]])
-            for query, row in zip(self.collection.queries, scores.tolist(), strict=True)
+            for query, row in zip(self.data.queries, scores.tolist(), strict=True)
         ]
-        return mean_average_precision(self.collection, ordered)
+        return mean_average_precision(self.data, ordered)
 
 
 _EXPERIMENTS = 10
@@ -165,34 +137,20 @@ _PER_LABEL = 8
 
 
 @dataclass(frozen=True)
-class Classification:
+class Classification(Task):
     """Accuracy, macro F1 and AUROC, means over ten draws of eight training texts a class.
 
-    AUROC is one class against the rest, averaged over the classes.
-
-    Attributes
-    ----------
-    train, test : LabelledTexts
-    small : bool
-    seed : int
-        Of the draws; all systems see the same.
+    AUROC is one class against the rest, averaged over the classes. `data` is what is tested on,
+    `train` the pool that training texts are drawn from.
     """
 
-    train: LabelledTexts
-    test: LabelledTexts
-    small: bool = False
-    seed: int = 42
+    train: LabelledTexts = field(kw_only=True)
     kind: ClassVar[str] = "classification"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "f1", "auroc")
 
-    @property
-    def name(self) -> str:
-        """Name of the set."""
-        return self.test.name
-
     def texts(self) -> list[tuple[Role, list[str]]]:
         """Training and test texts, as passages."""
-        return [("passage", self.train.texts), ("passage", self.test.texts)]
+        return [("passage", self.train.texts), ("passage", self.data.texts)]
 
     def evaluate(self, system: System) -> dict[str, float]:
         """Train and test ten heads."""
@@ -204,8 +162,8 @@ class Classification:
 
     def _mean_scores(self, system: System, experiments: int) -> dict[str, float]:
         train = system.embed(self.train.texts, "passage").mean
-        test = system.embed(self.test.texts, "passage").mean
-        rng = np.random.default_rng(self.seed)
+        test = system.embed(self.data.texts, "passage").mean
+        rng = np.random.default_rng(_SEED)
         scores = [self._one_head(train, test, self._draw(rng)) for _ in range(experiments)]
         return {metric: float(np.mean([s[metric] for s in scores])) for metric in self.metrics}
 
@@ -230,7 +188,7 @@ class Classification:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # 100 steps are the protocol's
             head = LogisticRegression(max_iter=100).fit(train[rows], labels[rows])
-        gold = np.array(self.test.labels)
+        gold = np.array(self.data.labels)
         predicted, probability = head.predict(test), head.predict_proba(test)
         present = np.isin(head.classes_, gold) & ~np.all(gold[:, None] == head.classes_, axis=0)
         areas = [
@@ -249,32 +207,15 @@ _SAMPLES = 5
 _BATCH = 512
 
 
-@dataclass(frozen=True)
-class Clustering:
-    """V-measure, mean over five mini-batch k-means on samples with replacement, as mteb does.
+class Clustering(Task):
+    """V-measure, mean over five mini-batch k-means on samples with replacement, as mteb does."""
 
-    Attributes
-    ----------
-    labelled : LabelledTexts
-    small : bool
-    seed : int
-        Of the samples and the k-means; all systems see the same.
-    """
-
-    labelled: LabelledTexts
-    small: bool = False
-    seed: int = 42
     kind: ClassVar[str] = "clustering"
     metrics: ClassVar[tuple[str, ...]] = ("v_measure",)
 
-    @property
-    def name(self) -> str:
-        """Name of the set."""
-        return self.labelled.name
-
     def texts(self) -> list[tuple[Role, list[str]]]:
         """The texts, as passages."""
-        return [("passage", self.labelled.texts)]
+        return [("passage", self.data.texts)]
 
     def evaluate(self, system: System) -> dict[str, float]:
         """Cluster five samples."""
@@ -288,9 +229,9 @@ class Clustering:
         from sklearn.cluster import MiniBatchKMeans
         from sklearn.metrics import v_measure_score
 
-        embedding = system.embed(self.labelled.texts, "passage").mean
-        labels = np.array(self.labelled.labels)
-        rng = np.random.default_rng(self.seed)
+        embedding = system.embed(self.data.texts, "passage").mean
+        labels = np.array(self.data.labels)
+        rng = np.random.default_rng(_SEED)
         scores = []
         for _ in range(experiments):
             rows = rng.integers(0, len(labels), len(labels))
@@ -298,86 +239,54 @@ class Clustering:
                 n_clusters=len(np.unique(labels[rows])),
                 batch_size=_BATCH,
                 n_init=1,
-                random_state=self.seed,
+                random_state=_SEED,
             ).fit_predict(embedding[rows])
             scores.append(v_measure_score(labels[rows], clusters))
         return float(np.mean(scores))
 
 
-@dataclass(frozen=True)
-class SemanticSimilarity:
-    """Spearman's correlation with the scores people gave, and Var-ECE.
+class SemanticSimilarity(Task):
+    """Spearman's correlation with the scores people gave, and Var-ECE."""
 
-    Attributes
-    ----------
-    pairs : ScoredPairs
-    small : bool
-    """
-
-    pairs: ScoredPairs
-    small: bool = False
     kind: ClassVar[str] = "sts"
     metrics: ClassVar[tuple[str, ...]] = ("spearman", "var_ece")
 
-    @property
-    def name(self) -> str:
-        """Name of the set."""
-        return self.pairs.name
-
     def texts(self) -> list[tuple[Role, list[str]]]:
         """Both sides, as passages."""
-        return [("passage", self.pairs.first), ("passage", self.pairs.second)]
+        return [("passage", self.data.first), ("passage", self.data.second)]
 
     def evaluate(self, system: System) -> dict[str, float]:
         """Spearman of the score; Var-ECE of the similarity's mean and variance (paper eq. 31)."""
-        mu, sigma2 = system.pair_moments(self.pairs.first, self.pairs.second)
+        mu, sigma2 = system.pair_moments(self.data.first, self.data.second)
         return {
             "spearman": self.selection(system),
-            "var_ece": var_ece(mu, sigma2, self.pairs.scores, bins=min(10, len(mu))),
+            "var_ece": var_ece(mu, sigma2, self.data.scores, bins=min(10, len(mu))),
         }
 
     def selection(self, system: System) -> float:
         """Spearman; 0 where all scores are alike."""
         from scipy.stats import spearmanr
 
-        scores = system.pair_scores(self.pairs.first, self.pairs.second)
+        scores = system.pair_scores(self.data.first, self.data.second)
         if np.ptp(scores) == 0:
             return 0.0
-        return float(spearmanr(scores, self.pairs.scores).statistic)
+        return float(spearmanr(scores, self.data.scores).statistic)
 
 
-@dataclass(frozen=True)
-class BitextMining:
-    """Weighted F1 of the most similar sentence, as mteb computes it.
+class BitextMining(Task):
+    """Weighted F1 of the most similar sentence, as mteb computes it."""
 
-    Attributes
-    ----------
-    bitext : Bitext
-    small : bool
-    """
-
-    bitext: Bitext
-    small: bool = False
     kind: ClassVar[str] = "bitext"
     metrics: ClassVar[tuple[str, ...]] = ("f1",)
 
-    @property
-    def name(self) -> str:
-        """Name of the set and its language."""
-        return self.bitext.name
-
     def texts(self) -> list[tuple[Role, list[str]]]:
         """Both sides; the one that is looked up is a query."""
-        return [("query", self.bitext.first), ("passage", self.bitext.second)]
-
-    def evaluate(self, system: System) -> dict[str, float]:
-        """Match the sentences."""
-        return {"f1": self.selection(system)}
+        return [("query", self.data.first), ("passage", self.data.second)]
 
     def selection(self, system: System) -> float:
         """F1."""
         from sklearn.metrics import f1_score
 
-        scores = system.similarities(self.bitext.first, self.bitext.second)
-        gold = np.arange(len(self.bitext.first))
+        scores = system.similarities(self.data.first, self.data.second)
+        gold = np.arange(len(self.data.first))
         return float(f1_score(gold, scores.argmax(axis=1), average="weighted", zero_division=0))

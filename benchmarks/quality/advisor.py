@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import json
 import random
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +37,7 @@ import typer
 from benchmarks.quality.conversation import SETS, load_conversations, ndcg_of_hits
 from benchmarks.quality.first_week import KINDS, corpora_of
 from benchmarks.quality.shared import TABLES, Manuals, index_of, is_found, read_tables, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import Advice, Gate
 from uec_rag.advice.opinion import odds_of, share_of
 from uec_rag.retrieval.hits import Result
@@ -133,7 +132,6 @@ def main(
     data: Annotated[Path | None, typer.Option(help="Folder of collections.")] = None,
 ) -> None:
     """Print the tables."""
-    warnings.simplefilter("ignore")
     replies, uec = read_replies(), shipped()
     indexes = {name: index_of(uec, passages) for name, passages in corpora_of(folder).items()}
     asked = read_tables("first_week", "own_words")
@@ -204,4 +202,4 @@ def conversations(data: Path) -> tuple[list[str], list[list[str]]]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -20,12 +20,10 @@ an advisor that is asked in doubt. Its replies are those of `advisor.py`.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.quality.advisor import read_replies
@@ -40,7 +38,7 @@ from benchmarks.quality.shared import (
     read_tables,
     shipped,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import Advice, Gate, Retriever, SearchResult
 from uec_rag.confidence.model import JUDGED
 from uec_rag.evaluation.evaluate import search_by_each_member
@@ -54,7 +52,6 @@ _LABELS, _DRAWS = (30, 60), 200
 
 def main(folder: Manuals) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     rows = [row for row in read_tables("first_week", "own_words") if row["kind"] != "ambiguous"]
     uec, found, sizes, asked = shipped(), [], [], []
     replies, judged = read_replies(), Counter[tuple[str, str]]()
@@ -200,4 +197,4 @@ def with_labels(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
 from benchmarks.paper.data import Collection, load_collection, read_rows
 from benchmarks.quality.shared import Data, Sets, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.retrieval.hits import Result
@@ -210,4 +209,4 @@ def main(data: Data, sets: Sets = SETS) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -15,24 +15,18 @@ spread over all questions, keeps them finite.
 
 from __future__ import annotations
 
-import json
 import math
 import random
-import warnings
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-
-import typer
 
 from benchmarks.quality.first_week import passages_in
-from benchmarks.quality.shared import Manuals, index_of, shipped
-from benchmarks.tables import print_table
+from benchmarks.quality.shared import Manuals, index_of, shipped, write_learned
+from benchmarks.tables import print_table, run_script
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.stores.passage import Passage
 
 FURTHER = ("restic", "madetech", "caddy")
-OUT = Path(__file__).parents[2] / "uec_rag" / "confidence" / "counterevidence.json"
 
 
 def log_ratio(right: tuple[int, int], wrong: tuple[int, int], share: float = 0.0) -> list[float]:
@@ -78,7 +72,6 @@ def has_name(passage: Passage, name: str) -> bool:
 
 def main(folder: Manuals) -> None:
     """Print how often each kind of text is first, and write what that says."""
-    warnings.simplefilter("ignore")
     manuals = {name: passages_in(folder, name) for name in FURTHER}
     learned = {
         "unnamed": names(manuals, "page.html"),
@@ -86,10 +79,9 @@ def main(folder: Manuals) -> None:
     }
     rows = [[kind, f"{r:.4f}", f"{w:.4f}", f"{log:+.2f}"] for kind, (r, w, log) in learned.items()]
     print_table("First hits", ["kind", "right", "wrong", "log ratio"], rows)
-    ratios = json.loads(OUT.read_text(encoding="utf-8"))  # the others are learned by `families`
-    ratios |= {kind: round(log, 2) for kind, (_, _, log) in learned.items()}
-    OUT.write_text(json.dumps(ratios) + "\n", encoding="utf-8")
+    ratios = {kind: round(log, 2) for kind, (_, _, log) in learned.items()}
+    write_learned("counterevidence.json", ratios)  # the others are learned by `families`
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -15,9 +15,7 @@ of the first hit. Last is how many words a pair of characters counts as, where w
 
 from __future__ import annotations
 
-import json
 import random
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +25,9 @@ import numpy as np
 import typer
 from sklearn.metrics import roc_auc_score
 
-import uec_rag.confidence
 from benchmarks.paper.data import load_collection, read_rows, sample_collection
-from benchmarks.quality.shared import Data, fit_calibrator, shipped
-from benchmarks.tables import print_table
+from benchmarks.quality.shared import Data, fit_calibrator, shipped, write_learned
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
@@ -274,25 +271,12 @@ def words_of_pair(data: Path) -> float:
     return counts[0] / counts[1]
 
 
-def write(model: Calibrator, ask: float) -> None:
-    """Put what was learned into the package."""
-    path = Path(uec_rag.confidence.__file__).parent / "readings.json"
-    plain = {
-        key: [round(v, 5) for v in value] if isinstance(value, (list, tuple)) else round(value, 5)
-        for key, value in model.metadata().items()
-        if isinstance(value, (list, tuple, float))
-    }
-    path.write_text(json.dumps({"underspecified": plain}, indent=1) + "\n", encoding="utf-8")
-    print(f"\n{path.name} written; CLARIFY_FROM in outline.py should be {ask:.2f}")
-
-
 def main(
     data: Data,
     most: Annotated[int, typer.Option(help="Questions of a label or collection at most.")] = 120,
     write_model: Annotated[bool, typer.Option("--write", help="Into the package.")] = False,
 ) -> None:
     """Print the table; with --write put the model into the package."""
-    warnings.simplefilter("ignore")
     uec = shipped()
     sets = {name: clarify_set(uec, data / name, 10 * most) for name in CLARIFY}
     sets |= {name: ordinary_set(uec, data / name, most) for name in ORDINARY}
@@ -300,9 +284,11 @@ def main(
     study(sets)
     model = learn(sets)
     if write_model:
-        write(model, threshold(model, sets))
+        plain = {k: v for k, v in model.metadata().items() if isinstance(v, (list, tuple, float))}
+        write_learned("readings.json", {"underspecified": plain})
+        print(f"\nWritten; CLARIFY_FROM in readings.py should be {threshold(model, sets):.2f}")
     print(f"\nA pair of characters is {words_of_pair(data):.2f} words.")
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -13,8 +13,6 @@ Printed is also in how many families of twelve what fits a comparison is among f
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
@@ -25,10 +23,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from benchmarks.quality.counterevidence import OUT
 from benchmarks.quality.logic import SETS, corpora_of
-from benchmarks.quality.shared import Data, index_of, shipped
-from benchmarks.tables import print_table
+from benchmarks.quality.shared import Data, index_of, read_tables, shipped, write_learned
+from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import JUDGED, NEAREST, fit_logistic
 from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.hits import read_by_model
@@ -39,27 +36,6 @@ NAMES = [
     *("Amber", "Birch", "Cedar", "Delta", "Ember", "Fjord"),
     *("Grove", "Haven", "Indigo", "Jasper", "Kestrel", "Lagoon"),
 ]
-# A statement, the step from one value to the next, and questions of which few fit.
-PLANTED = [
-    ("The {name} plan costs {n} euros a month.", 4, "Which plans cost more than {high} euros?",
-     "Which plan is the cheapest?", "plans between {low} and {next} euros"),
-    ("The {name} trail is {n} kilometres long.", 3, "Which trails are longer than {high} km?",
-     "What is the shortest trail?", "Which trails are under {next} kilometres?"),
-    ("The {name} bridge was opened in {year}.", 7, "Which bridges were opened after {late}?",
-     "Which bridge is the oldest?", "bridges opened before {early}"),
-    ("Lamp: {name}, Battery (hours): {n}", 5, "Which lamp lasts more than {high} hours?",
-     "Which lamp lasts longest?", "lamps with at most {low} hours of battery"),
-    ("The {name} room seats {n} people.", 6, "Which room seats at least {high} people?",
-     "What is the largest room?", "rooms for less than {next} people"),
-    ("The train to {name} leaves at {hour}:10.", 1, "Which trains leave after {evening}:00?",
-     "When does the last train leave?", "trains before {morning}:30"),
-    ("A pass for {name} is valid for {n} days.", 9, "Which passes are valid over {high} days?",
-     "Which pass is valid for the fewest days?", "passes of no more than {low} days"),
-    ("The {name} laptop weighs {n} grams.", 110, "Which laptops weigh over {high} grams?",
-     "What is the lightest laptop?", "Which laptop is lighter than {next} grams?"),
-    ("Parcels to {name} take {n} days.", 2, "Where do parcels take more than {high} days?",
-     "Where do parcels arrive soonest?", "Where does a parcel take less than {next} days?"),
-]  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -118,9 +94,14 @@ def meant(one: Case, learned: Mapping[str, float]) -> bool:
 
 
 def planted() -> Iterator[tuple[list[str], str, set[str]]]:
-    """Yield texts of a family of twelve, a comparison, and the texts that fit it."""
-    for statement, step, *asked in PLANTED:
-        values = [step * (at + 2) for at in range(len(NAMES))]
+    """Yield texts of a family of twelve, a comparison, and the texts that fit it.
+
+    A row of questions/families.csv has a statement, the step from one value to the next, and
+    questions of which few fit.
+    """
+    for row in read_tables("families"):
+        statement, asked = row["statement"], (row["more"], row["most"], row["less"])
+        values = [int(row["step"]) * (at + 2) for at in range(len(NAMES))]
         texts = [
             statement.format(name=name, n=n, year=1950 + n, hour=n + 5)
             for name, n in zip(NAMES, values, strict=True)
@@ -137,7 +118,6 @@ def planted() -> Iterator[tuple[list[str], str, set[str]]]:
 
 def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     """Print what is learned, and how many families are handed over with what fits."""
-    warnings.simplefilter("ignore")
     every, uec = [*cases(folder)], shipped()
     learned = learn([one for one in every if one.set not in REPORTED])
     rows = []
@@ -163,9 +143,8 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
         [[str(of) for of in (total, found[4], found[8])]],
     )
     if write:
-        known = json.loads(OUT.read_text(encoding="utf-8")) | learned
-        OUT.write_text(json.dumps(known) + "\n", encoding="utf-8")
+        write_learned("counterevidence.json", learned)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

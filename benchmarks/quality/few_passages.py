@@ -9,22 +9,19 @@ of all, and drawn at random. An answer is right if one of the hits has the passa
 from __future__ import annotations
 
 import random
-import warnings
 
 import numpy as np
-import typer
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 
 SIZES = (2, 3, 4, 8)
 
 
 def main(folder: Manuals) -> None:
     """Print how often is answered, by where the passages are."""
-    warnings.simplefilter("ignore")
     uec, rng = shipped(), random.Random(0)
     told: dict[str, list[tuple[bool, float, bool]]] = {"all passages": [], "around the first": []}
     told["at random"] = []
@@ -55,4 +52,4 @@ def main(folder: Manuals) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

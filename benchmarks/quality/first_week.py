@@ -22,14 +22,11 @@ comes.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-
-import typer
 
 from benchmarks.quality.shared import (
     Manuals,
@@ -40,7 +37,7 @@ from benchmarks.quality.shared import (
     read_tables,
     shipped,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.confidence.decision import Decision
 from uec_rag.documents import passages_of, read_folder
@@ -95,7 +92,6 @@ def ask(uec: UEC, passages: Sequence[Passage], rows: Sequence[dict[str, str]]) -
 
 def main(folder: Manuals) -> None:
     """Print the decisions by kind of question, and each wrong one."""
-    warnings.simplefilter("ignore")
     rows, corpora = read_tables("first_week"), corpora_of(folder)
     counts: Counter[tuple[str, str, str]] = Counter()
     wrong = []
@@ -137,4 +133,4 @@ def corpora_of(folder: Path) -> dict[str, list[Passage]]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -16,7 +16,6 @@ Figures are the shares right with `UEC("multilingual")` and `UEC("english")`.
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,7 @@ import typer
 
 from benchmarks.quality.first_week import KINDS, ask
 from benchmarks.quality.shared import read_tables, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.documents import passages_of, read_folder
 
 PRESETS = ("multilingual", "english")
@@ -34,7 +33,6 @@ def main(
     folder: Annotated[Path, typer.Argument(help="With a folder for each language.")],
 ) -> None:
     """Print the share right by language and kind of question, with both presets."""
-    warnings.simplefilter("ignore")
     rows, table = read_tables("languages"), []
     for name in dict.fromkeys(row["documents"] for row in rows):
         if not (folder / name).is_dir():
@@ -50,4 +48,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

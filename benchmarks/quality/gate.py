@@ -1,27 +1,23 @@
 """How many questions a gate answers, simulated.
 
     python -m benchmarks.quality.gate
-    python -m benchmarks.quality.gate --grouped
 
 Prints, over logistic confidence of three accuracies and two strengths, the share that
 `Gate(max_risk=...)` answers over that of an oracle, which knows the risk of every threshold; the
 largest share of draws in which the risk exceeds its target; and what the best single threshold
-answers, which only who knows the risks could choose, tested by all of delta. With --grouped:
-questions that come in groups which fail together.
+answers, which only who knows the risks could choose, tested by all of delta.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from scipy.special import bdtr, expit
 
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.confidence import risk as ours
 
 Floats = NDArray[np.float64]
@@ -89,36 +85,11 @@ def simulated() -> list[list[str]]:
     return table
 
 
-def grouped() -> list[list[str]]:
-    """Groups that are all right or all wrong with a probability of one half; share the same risk.
-
-    At every threshold the risk is a hundredth above the target, so that any answer is one too many.
-    """
-    rng, table = np.random.default_rng(0), []
-    for size in (1, 2, 5):
-        for risk in RISKS[1:]:
-            over = 0
-            for _ in range(1000):
-                alike = rng.random(200 // size) < 0.5
-                wrong = rng.random((200 // size, size)) < 1.01 * risk
-                wrong = np.where(alike[:, None], wrong[:, :1], wrong)
-                sure = rng.random(wrong.shape)
-                gate = ours.risk_threshold(sure.ravel(), ~wrong.ravel(), risk, DELTA)
-                over += gate.is_controlled
-            table.append([str(size), str(risk), f"{over / 1000:.3f}"])
-    return table
-
-
-def main(
-    in_groups: Annotated[bool, typer.Option("--grouped", help="Groups alone.")] = False,
-) -> None:
-    """Print the tables."""
-    if not in_groups:
-        header = ["labels", "risk", "answered", "best single threshold", "over"]
-        print_table("Shares of what an oracle answers", header, simulated())
-        return
-    print_table("200 questions in groups", ["group of", "risk", "over"], grouped())
+def main() -> None:
+    """Print the table."""
+    header = ["labels", "risk", "answered", "best single threshold", "over"]
+    print_table("Shares of what an oracle answers", header, simulated())
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

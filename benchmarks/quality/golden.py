@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import random
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,7 +34,7 @@ import typer
 from benchmarks.quality.first_week import KINDS, corpora_of
 from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
 from benchmarks.quality.typed import joined, message, mistyped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import Gate, Retriever
 from uec_rag.retrieval.hits import Result
 from uec_rag.stores.passage import Passage
@@ -189,7 +188,6 @@ def record(
     folder: Manuals, out: Annotated[Path, typer.Argument(help="Write the record here.")]
 ) -> None:
     """Ask all questions, and write what is said of them."""
-    warnings.simplefilter("ignore")
     with out.open("w", encoding="utf-8") as file:
         for line in lines(folder):
             file.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")
@@ -267,7 +265,6 @@ def asking(folder: Manuals) -> None:
 
     Needless are clarifying questions to an answerable one: of those with a confidence above 0.5.
     """
-    warnings.simplefilter("ignore")
     lines = defaultdict[float, list[Line]](list)
     for index, part, name, rows in questions_of(folder):
         for least in ASKING if part == "manuals" else ():
@@ -286,8 +283,4 @@ def asking(folder: Manuals) -> None:
 
 
 if __name__ == "__main__":
-    app = typer.Typer(help=__doc__)
-    app.command()(record)
-    app.command()(compare)
-    app.command()(asking)
-    app()
+    run_script(record, compare, asking)

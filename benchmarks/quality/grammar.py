@@ -9,16 +9,13 @@ of right decisions on the manuals, and nDCG@10 of turns that depend on those bef
 from __future__ import annotations
 
 import sys
-import warnings
 from types import ModuleType
 from unittest.mock import patch
-
-import typer
 
 from benchmarks.quality.first_week import KINDS
 from benchmarks.quality.proof import answers, conversations
 from benchmarks.quality.shared import Data, Manuals, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 
 NOTHING = {"lacks_referent": False, "extract_concept": "", "refers_back": False}
@@ -43,7 +40,6 @@ def importers(name: str) -> list[ModuleType]:
 
 def main(data: Data, manuals: Manuals) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     uec = shipped()
     rows = [figures("all", uec, data, manuals)]
     for name, nothing in NOTHING.items():
@@ -61,4 +57,4 @@ def main(data: Data, manuals: Manuals) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

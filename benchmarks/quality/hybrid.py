@@ -38,7 +38,7 @@ from benchmarks.quality.shared import (
     sampled,
     shipped,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.encoders import load_encoder
 
@@ -150,4 +150,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -15,11 +15,8 @@ With --write, the thresholds go into `uec_rag/confidence/shipped.json`.
 
 from __future__ import annotations
 
-import json
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -27,8 +24,7 @@ import typer
 from numpy.typing import NDArray
 from scipy.special import expit
 
-import uec_rag.confidence
-from benchmarks.quality.shared import Data, Sets, shipped
+from benchmarks.quality.shared import Data, Sets, shipped, write_learned
 from benchmarks.quality.shipped_confidence import (
     MIX_WITH_WORDS,
     QUESTIONS,
@@ -38,7 +34,7 @@ from benchmarks.quality.shipped_confidence import (
     learned_elsewhere,
     loaded,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import ConfidenceModel, log_odds, shipped_model
 
 Floats = NDArray[np.float64]
@@ -143,7 +139,6 @@ def main(
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the thresholds into the package."""
-    warnings.simplefilter("ignore")
     uec = shipped()
     known: Any = uec.fitted.confidence_model
     start = replace(shipped_model("words"), temperature=known.temperature)
@@ -151,11 +146,8 @@ def main(
     cells = [*cells_of(uec, start, collections, most)]
     thresholds = print_all(asked_of(cells, start))
     if write:
-        path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
-        models = json.loads(path.read_text(encoding="utf-8"))
-        level = {"wrong": WRONG, "thresholds": thresholds}
-        path.write_text(json.dumps(models | {"level": level}, indent=1) + "\n")
+        write_learned("shipped.json", {"level": {"wrong": WRONG, "thresholds": thresholds}})
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -14,7 +14,6 @@ prints the rows that differ.
 from __future__ import annotations
 
 import json
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.quality.shared import Data, index_of, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.retrieval.hits import Result
 from uec_rag.stores.passage import Passage
@@ -143,7 +142,6 @@ def main(
     sets: Annotated[str, typer.Option(help="Sets to ask, comma-separated.")] = ",".join(SETS),
 ) -> None:
     """Print what becomes of the questions, and what changed."""
-    warnings.simplefilter("ignore")
     rows = [*ask(folder / "logic", (*sets.split(","),))]
     counts, right = dict[tuple[str, str, str], Counter[str]](), Counter[tuple[str, str, str]]()
     for row in rows:
@@ -172,4 +170,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -5,7 +5,7 @@
     python -m benchmarks.quality.manuals UNSEEN --table unseen --clones CLONES    # six others
 
 CLONES is a folder of clones or mirrors, with or without a work tree, of the repositories in
-`SOURCES`: "cargo", "rust-lang+cargo" or "rust-lang+cargo/repo". Files are those of a commit,
+`sources.csv`: "cargo", "rust-lang+cargo" or "rust-lang+cargo/repo". Files are those of a commit,
 whatever is checked out. Debian's packages are downloaded with `apt-get`, after an `apt-get update`,
 unless CLONES has them ("git-doc_*.deb"). Beside the script, `manuals.csv` names each file that is
 taken, with its SHA-256, and last the Python whose documentation is gathered, with that of all its
@@ -17,7 +17,7 @@ translators, of git the text sources of the how-tos, and whatever a search does 
 images. Of TTS the three pages in HTML are in. Of the three more, the handbook is without its roles
 and book club.
 
-The six of `UNSEEN` (`unseen.csv`) are of documents that no rule has seen, and must stay so: no rule
+The six of `unseen.csv` are of documents that no rule has seen, and must stay so: no rule
 is thought of, no number fitted and no example taken while looking at them or at what is found in
 them. Only `unseen` reads them. Of Syncthing what is for users is in (users, intro, advanced), of
 Traefik what is for administrators of one (its start, set-up and reference of HTTP), of Mattermost
@@ -39,66 +39,32 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.tables import run_script
 from uec_rag.documents.python_docs import gather_corpus
 
-Sources = dict[str, tuple[str, str, str]]
-
-# A repository on GitHub or a package of Debian, in which folder of MANUALS it is, its commit or
-# version, and which folder of it is taken.
-SOURCES: Sources = {
-    "git-doc": ("git", "1:2.39.5-0+deb12u3", "usr/share/doc/git-doc"),
-    "debian-policy": ("debian", "4.6.2.0", "usr/share/doc/debian-policy/policy.html"),
-    "developers-reference": ("debian", "12.18", "usr/share/developers-reference"),
-    "rust-lang/cargo": ("cargo", "af373f761aa4e42b093c2e453078fd73c8ce54dd", "doc/book/src"),
-    "basecamp/handbook": ("handbook", "c9536061f26d0b5bd9f2f900d63e27e9f4deb4ed", "."),
-    "fastapi/fastapi": ("fastapi", "c3f316b7e814667e8ee81e03a7330d00ee61e45c", "docs/en/docs"),
-    "astral-sh/uv": ("uv", "26a9dd4b2125bc271b47855e1fa0c49af3365db5", "docs"),
-    "squidfunk/mkdocs-material": ("material", "5b36f2ac499a45905e246bc66bbee2858ef6556f", "docs"),
-    "redis/redis-doc": ("redis", "1044224477fceacc5af56a636b0a7495d19e533c", "."),
-    "jekyll/jekyll": ("jekyll", "202df571314ba1d18e9fccd81d12aaad4a703c38", "docs/_docs"),
-    "18F/handbook": ("tts", "1e4955634d0369f17e5bbc0ebbf8f62e2a3dfe4b", "pages"),
-    "celery/celery": ("celery", "5dc781f0bd5f36186bfcc74e0a4f9f654452c69b", "docs"),
-    "restic/restic": ("restic", "a80be1478a4c537f8396e0db2b05120aa78f11e0", "doc"),
-    "madetech/handbook": ("madetech", "feab1851a74e3ea1f7665e095fc98337609f0619", "."),
-    "caddyserver/website": (
-        "caddy",
-        "1a6bbd7d92ea03da4fc4864a096dbbb290ffc1fc",
-        "src/docs/markdown",
-    ),
-}
-UNSEEN: Sources = {
-    "syncthing/docs": ("syncthing", "766daa6e2b02f68dacc98eccbe49663b6168cbfd", "."),
-    "traefik/traefik": ("traefik", "fd5a576df2e8aeb0bfc8a96b6ef6e60a61f7ec0a", "docs/content"),
-    "mattermost/docs": (
-        "mattermost",
-        "9dd1c713ed5ec6482ae9845228f23147936457af",
-        "source/end-user-guide",
-    ),
-    "github/opensource.guide": (
-        "opensource",
-        "ebc9678e39b55ff5e5c8801d1960904692188e90",
-        "_articles",
-    ),
-    "carpentries/docs.carpentries.org": (
-        "carpentries",
-        "0051f42356d935389ac88f1d297d679e93e08819",
-        "source",
-    ),
-    "mutt": ("mutt", "2.2.12-0.1~deb12u2", "usr/share/doc/mutt/html"),
-}
-TABLES = {"manuals": SOURCES, "unseen": UNSEEN}
 PYTHON = "python"
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    """The rows of a table beside this script."""
+    with Path(__file__).with_name(f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def sources(table: str = "manuals") -> dict[str, tuple[str, str, str]]:
+    """A repository on GitHub or package of Debian -> manual, commit or version, folder of it."""
+    rows = [row for row in rows_of("sources") if row["table"] == table]
+    return {row["source"]: (row["manual"], row["version"], row["root"]) for row in rows}
 
 
 def names(table: str = "manuals") -> list[str]:
     """The folders of the manuals."""
-    return list(dict.fromkeys(manual for manual, *_ in TABLES[table].values()))
+    return list(dict.fromkeys(manual for manual, *_ in sources(table).values()))
 
 
 def frozen(table: str = "manuals") -> list[tuple[str, str, str]]:
     """Source, path in the manual and SHA-256 of each file; last `PYTHON`, its version and texts."""
-    with Path(__file__).with_name(f"{table}.csv").open(encoding="utf-8", newline="") as file:
-        return [(row["source"], row["path"], row["sha256"]) for row in csv.DictReader(file)]
+    return [(row["source"], row["path"], row["sha256"]) for row in rows_of(table)]
 
 
 def build(folder: Path, clones: Path, table: str = "manuals") -> None:
@@ -113,7 +79,7 @@ def build(folder: Path, clones: Path, table: str = "manuals") -> None:
     """
     if folder.exists() and any(folder.iterdir()):
         raise FileExistsError(f"folder: {str(folder)!r} must be new or empty.")
-    for source, (manual, version, root) in TABLES[table].items():
+    for source, (manual, version, root) in sources(table).items():
         paths = [path for of, path, _ in frozen(table) if of == source]
         if "/" in source:
             content = archive_of_clone(source, version, root, clones)
@@ -163,7 +129,7 @@ def verify(folder: Path, table: str = "manuals") -> None:
     ValueError
         If a file differs, is missing or is not in the list, or Python's texts differ.
     """
-    manual_of = {source: manual for source, (manual, *_) in TABLES[table].items()}
+    manual_of = {source: manual for source, (manual, *_) in sources(table).items()}
     listed = frozen(table)
     expected = {(manual_of.get(source, PYTHON), path): sha for source, path, sha in listed}
     found = {}
@@ -197,7 +163,7 @@ def hash_of_python() -> str:
 def main(
     folder: Annotated[Path, typer.Argument(metavar="MANUALS", help="Folder of the manuals.")],
     clones: Annotated[Path | None, typer.Option(help="Build the manuals from this folder.")] = None,
-    table: Annotated[str, typer.Option(help=f"Which manuals: {', '.join(TABLES)}.")] = "manuals",
+    table: Annotated[str, typer.Option(help="Which manuals: manuals, unseen.")] = "manuals",
 ) -> None:
     """Build the manuals, and verify them."""
     if clones is not None:
@@ -207,4 +173,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -12,7 +12,6 @@ UEC_DATA.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +34,7 @@ from benchmarks.quality.shipped_confidence import (
     save,
 )
 from benchmarks.quality.shipped_fit import save_fit
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders.packages import PRESETS
@@ -141,7 +140,6 @@ def main(
     write: Annotated[bool, typer.Option(help="Write fit and confidence into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put fit and confidence into the package."""
-    warnings.simplefilter("ignore")
     pairs = fit_pairs(data)
     uec = unfitted(PRESETS["multilingual"])
     fit(uec, pairs)
@@ -170,4 +168,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -11,15 +11,12 @@ neighbour is worth less can go, or is for what these questions do not ask.
 from __future__ import annotations
 
 import sys
-import warnings
 from contextlib import ExitStack
 from unittest.mock import patch
 
-import typer
-
 from benchmarks.quality.golden import Line, ask, questions_of, shares
 from benchmarks.quality.shared import Manuals
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 
 NUMBERS: dict[str, tuple[float, ...]] = {
     "confidence.decision._COST": (0.0, 1.0),
@@ -59,7 +56,6 @@ def row(number: str, value: float | None, lines: list[Line], before: list[Line])
 
 def main(folder: Manuals) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     other = [(number, value) for number, values in NUMBERS.items() for value in values]
     lines: list[list[Line]] = [[] for _ in (None, *other)]
     for asked in questions_of(folder):
@@ -76,4 +72,4 @@ def main(folder: Manuals) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

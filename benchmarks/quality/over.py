@@ -20,7 +20,7 @@ import typer
 from benchmarks.paper.data import Collection, load_collection
 from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality.shared import FITTED_ON, Data, Fit, Queries, Sets, ndcg10, sampled, unfitted
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import Retriever
 from uec_rag.encoders import Encoder
 from uec_rag.stores import Passage
@@ -69,4 +69,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import random
 import time
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -42,7 +41,7 @@ from benchmarks.quality.first_week import FOLDERS, KINDS, ask, passages_in
 from benchmarks.quality.hybrid import searched
 from benchmarks.quality.proof import MOST
 from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, sampled, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.confidence.fit_view import level_of
 from uec_rag.documents.questions import pairs_from_passages
@@ -61,8 +60,6 @@ MODELS = "all-MiniLM-L6-v2,gte-small"
 
 Names = Annotated[str, typer.Option("--names", help="Models, comma-separated.")]
 Folder = Annotated[Path, typer.Argument(metavar="MODELS", help="Folder of the models.")]
-
-app = typer.Typer(help=__doc__)
 
 
 class OwnEmbedding:
@@ -109,10 +106,8 @@ def part_of(
     return [passage for passage in passages if passage.id in chosen]
 
 
-@app.command()
 def level(data: Data, sets: Sets = ENGLISH) -> None:
     """Print the moments of the log odds of `UEC()` by collection, and their means."""
-    warnings.simplefilter("ignore")
     uec, rows, levels = shipped(), [], []
     model = uec.fitted.confidence_model
     assert model is not None
@@ -128,7 +123,6 @@ def level(data: Data, sets: Sets = ENGLISH) -> None:
     print_table("Log odds of in_corpus over questions made of passages", header, rows)
 
 
-@app.command()
 def table(
     manuals: Manuals,
     folder: Folder,
@@ -138,7 +132,6 @@ def table(
     most: Annotated[int, typer.Option(help="Passages of each manual, with the answers.")] = 0,
 ) -> None:
     """Print the shares of right decisions."""
-    warnings.simplefilter("ignore")
     chosen = only.split(",") if only else ["python", *FOLDERS]
     asked = read_tables(*questions.split(","))
     corpora = {name: passages_in(manuals, name) for name in chosen}
@@ -161,10 +154,8 @@ def table(
     print_table("Right decisions", header, rows)
 
 
-@app.command()
 def ranking(data: Data, folder: Folder, names: Names = MODELS, sets: Sets = ENGLISH) -> None:
     """Print nDCG@10 of `UEC()`, and of each model alone and fitted with words."""
-    warnings.simplefilter("ignore")
     rows = []
     for name in sets.split(","):
         collection = sampled(load_collection(data / name), MOST)
@@ -181,7 +172,6 @@ def ranking(data: Data, folder: Folder, names: Names = MODELS, sets: Sets = ENGL
     print_table("nDCG@10", ["collection", "UEC()", *columns], rows)
 
 
-@app.command()
 def over(
     manuals: Manuals,
     folder: Folder,
@@ -189,7 +179,6 @@ def over(
     only: Annotated[str, typer.Option(help="Manuals, comma-separated.")] = ",".join(FOLDERS),
 ) -> None:
     """Print the numbers of questions whose answer is found within four, by kind."""
-    warnings.simplefilter("ignore")
     rows = [row for row in read_tables("first_week", "own_words") if shared.expected_texts(row)]
     found = defaultdict[tuple[str, str], list[bool]](list)
     kinds = [kind for kind, right in KINDS.items() if right == "answer"]
@@ -269,4 +258,4 @@ def _row(
 
 
 if __name__ == "__main__":
-    app()
+    run_script(level, table, ranking, over)

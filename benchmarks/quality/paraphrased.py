@@ -12,7 +12,6 @@ passages that it was given. It also wrote the questions, so that its rewrites ar
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from benchmarks.quality.advisor import read_replies
 from benchmarks.quality.own_model import OwnEmbedding
 from benchmarks.quality.shared import index_of, read_tables, shipped
 from benchmarks.quality.unseen import outcome
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import Gate, Retriever
 from uec_rag.documents import passages_of
 from uec_rag.documents.python_docs import gather_corpus
@@ -72,7 +71,6 @@ def main(
     model: Annotated[list[Path], typer.Option(help="Folder of a model.")] = [],  # noqa: B006
 ) -> None:
     """Print what becomes of the questions."""
-    warnings.simplefilter("ignore")
     passages, rows = passages_of(gather_corpus(1000)), read_tables("paraphrased")
     replies = read_replies("paraphrased_replies")
     verdicts = {question: replace(advice, rewrite="") for question, advice in replies.items()}
@@ -89,4 +87,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

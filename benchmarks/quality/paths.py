@@ -14,7 +14,6 @@ once, and kept on disk; the first search, which may fit, is not counted.
 from __future__ import annotations
 
 import time
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -27,7 +26,7 @@ from langchain_core.embeddings import Embeddings
 
 from benchmarks.quality.first_week import KINDS, Asked, passages_in
 from benchmarks.quality.shared import Manuals, cached, is_found, read_tables
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.encoders import Encoded, Encoder
 from uec_rag.encoders.base import Role, TermEncoder
@@ -116,10 +115,8 @@ def main(
     folder: Manuals,
     only: Annotated[str, typer.Option(help="Manuals, comma-separated.")] = "uv,handbook,restic",
     questions: Annotated[int, typer.Option(help="Asked of each manual at most.")] = 60,
-    show: Annotated[bool, typer.Option(help="Print what is decided differently.")] = False,
 ) -> None:
     """Print the tables."""
-    warnings.simplefilter("ignore")
     tables = read_tables("first_week", "own_words", "further")
     asked, costs = defaultdict[str, list[Asked]](list), defaultdict[str, list[list[float]]](list)
     for name in only.split(","):
@@ -135,7 +132,7 @@ def main(
         "Decided alike",
         ["", "", "decided alike", "difference of confidence"],
         [
-            [one, other, *_compare(asked[one], asked[other], show)]
+            [one, other, *_compare(asked[one], asked[other])]
             for one, other in combinations(PATHS, 2)
         ],
     )
@@ -150,16 +147,10 @@ def main(
     )
 
 
-def _compare(asked: Sequence[Asked], others: Sequence[Asked], show: bool) -> list[str]:
-    pairs = [(one, two, one.decision, two.decision) for one, two in zip(asked, others, strict=True)]
-    alike = [mine.action == theirs.action for *_, mine, theirs in pairs]
-    for one, _, mine, theirs in pairs if show else ():
-        if mine.action != theirs.action:
-            print(
-                f"  {one.kind}: {one.question:.90} {mine.action} {mine.confidence:.2f}, "
-                f"{theirs.action} {theirs.confidence:.2f}"
-            )
-    apart = np.mean([abs(mine.confidence - theirs.confidence) for *_, mine, theirs in pairs])
+def _compare(asked: Sequence[Asked], others: Sequence[Asked]) -> list[str]:
+    pairs = [(one.decision, two.decision) for one, two in zip(asked, others, strict=True)]
+    alike = [mine.action == theirs.action for mine, theirs in pairs]
+    apart = np.mean([abs(mine.confidence - theirs.confidence) for mine, theirs in pairs])
     return [f"{np.mean(alike):.3f}", f"{apart:.3f}"]
 
 
@@ -174,4 +165,4 @@ def _summary(asked: Sequence[Asked]) -> list[str]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

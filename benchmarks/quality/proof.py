@@ -26,7 +26,6 @@ import hashlib
 import json
 import sys
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -46,7 +45,7 @@ from benchmarks.quality.first_week import KINDS, ask, corpora_of
 from benchmarks.quality.hybrid import searched
 from benchmarks.quality.shared import Data, Manuals, read_tables, sampled, shipped
 from benchmarks.quality.shipped_confidence import HELD_OUT
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 
 SETS = "fiqa_small,cranfield,claude_docs_rag,medline,cisi,chroma_chunking,belebele_en"
@@ -253,7 +252,6 @@ def main(
     against: Annotated[Path | None, typer.Option(help="An older record.")] = None,
 ) -> None:
     """Record everything, and compare it."""
-    warnings.simplefilter("ignore")
     before = read(against) if against else None
     manuals.verify(folder)
     after = record(data, folder)
@@ -262,4 +260,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -2,12 +2,12 @@
 
     python -m benchmarks.quality.readers PAGES
 
-PAGES has a folder for each package of Debian in `GENERATORS`, with its files (`apt-get download`,
-`dpkg-deb -x`). What a page says is what the selectors of its generator select: its words, headings
-and the rows of tables whose header is in the first row. Of at most thirty pages of each, the table
-says which share of the words, headings and rows is in passages, a row if one passage has each of
-its values behind the name of its column; how many of the words that stand only around a page's
-content are there too; and the seconds for a megabyte.
+PAGES has a folder for each package of Debian in `generators.csv`, with its files (`apt-get
+download`, `dpkg-deb -x`). What a page says is what the selectors of its generator select: its
+words, headings and the rows of tables whose header is in the first row. Of at most thirty pages of
+each, the table says which share of the words, headings and rows is in passages, a row if one
+passage has each of its values behind the name of its column; how many of the words that stand only
+around a page's content are there too; and the seconds for a megabyte.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,27 +24,9 @@ from typing import Annotated, NamedTuple
 import typer
 from bs4 import BeautifulSoup, Tag
 
-from benchmarks.tables import print_table
+from benchmarks.quality.manuals import rows_of
+from benchmarks.tables import print_table, run_script
 from uec_rag.documents import passages_of, read_folder
-
-GENERATORS = {
-    "AsciiDoc": ("git-doc", "usr/share/doc/git-doc", "#header h1, #content"),
-    "Sphinx, Read the Docs": (
-        "debian-policy",
-        "usr/share/doc/debian-policy/policy.html",
-        "[role=main]",
-    ),
-    "Sphinx, Pallets": ("python-jinja2-doc", "usr/share/doc/python-jinja2-doc", "[role=main]"),
-    "DocBook": ("postgresql-doc-15", "usr/share/doc/postgresql-doc-15/html", "body"),
-    "MkDocs": ("mkdocs-doc", "usr/share/doc/mkdocs/html", "[role=main]"),
-    "mdBook": ("rust-doc", "usr/share/doc/rust-doc/html/book", "#content main"),
-    "rustdoc": ("rust-doc", "usr/share/doc/rust-doc/html/std/collections", "#main-content"),
-    "Doxygen": ("doxygen-doc", "usr/share/doc/doxygen/html", ".title, .contents"),
-    "Node": ("nodejs-doc", "usr/share/doc/nodejs/api", "#apicontent"),
-    "Javadoc": ("libcommons-lang3-java-doc", "usr/share/doc/libcommons-lang3-java/api/org", "main"),
-    "Apache": ("apache2-doc", "usr/share/doc/apache2-doc/manual/en", "#page-content"),
-}
-"""Generator -> package, folder, and the selector of what a page says."""
 
 _AROUND = ".navheader, .navfooter, .headerlink, .nav-wrapper, #quickview, .mark, .top, .toc"
 _NONE = "script, style, template, noscript, link, meta"
@@ -137,19 +118,18 @@ def measure(folder: Path, selector: str) -> list[float]:
 
 def main(folder: Annotated[Path, typer.Argument(metavar="PAGES", help="Packages.")]) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     table = []
-    for name, (package, part, selector) in GENERATORS.items():
+    for of in rows_of("generators"):
         pages, words, foreign, around, headings, count, rows, seconds = measure(
-            folder / package / part, selector
+            folder / of["package"] / of["folder"], of["selector"]
         )
         row = f"{rows:.3f} of {count:.0f}" if count else "-"
         beside = f"{foreign:.1f} of {around:.1f}"
         cells = [f"{words:.3f}", beside, f"{headings:.3f}", row, f"{seconds:.1f}"]
-        table.append([name, f"{pages:.0f}", *cells])
+        table.append([of["generator"], f"{pages:.0f}", *cells])
     header = ["generator", "pages", "words", "words around", "headings", "rows", "seconds a MB"]
     print_table("Read", header, table)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

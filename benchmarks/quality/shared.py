@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
 from numpy.typing import ArrayLike
 
+import uec_rag.confidence
 from benchmarks.paper.data import Collection
 from benchmarks.paper.metrics import mean_ndcg
 from uec_rag import UEC, Retriever, SearchResult
@@ -72,6 +74,23 @@ def fit_calibrator(
     learned, bias = fit_logistic(standard, right, counts, np.zeros(flat.shape[1]), strength, 0.0)
     weights_, location_, spread_ = (tuple(each.tolist()) for each in (learned, location, spread))
     return Calibrator(weights_, location_, spread_, bias)
+
+
+def write_learned(file: str, learned: Mapping[str, object]) -> None:
+    """Put what was learned into a file of `uec_rag/confidence`, where all else stays."""
+    path = Path(uec_rag.confidence.__file__).parent / file
+    known = json.loads(path.read_text(encoding="utf-8")) | {
+        key: _rounded(value) for key, value in learned.items()
+    }
+    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return round(value, 5) if isinstance(value, float) else value
 
 
 def unfitted(names: Sequence[str]) -> UEC:

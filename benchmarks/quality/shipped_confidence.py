@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import random
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +29,15 @@ from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection, read_rows, sample_collection
-from benchmarks.quality.shared import Data, Sets, fit_calibrator, index_collection, unfitted
-from benchmarks.tables import print_table
+from benchmarks.quality.shared import (
+    Data,
+    Sets,
+    fit_calibrator,
+    index_collection,
+    unfitted,
+    write_learned,
+)
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import weighted_sum
 from uec_rag.confidence.fit_view import FitView, fit_temperature
@@ -365,14 +371,14 @@ def study(kind: str, groups: Sequence[Sequence[Cell]], start: ConfidenceModel) -
 
 def run(
     data: Path, ensembles: Sequence[UEC], names: Sequence[str], most: int, passages: int
-) -> dict[str, object]:
+) -> dict[str, dict[str, object]]:
     """Study ensembles of each kind; return what was learned.
 
     `passages`: of a collection at most, beside those that are relevant.
     """
     pairs = load_collection(data / FIT, "train").pairs()
     collections = [loaded(data / name, passages) for name in names]
-    learned: dict[str, object] = {}
+    learned: dict[str, dict[str, object]] = {}
     for kind in ("fitted", "words", "unfitted"):
         chosen = [
             uec
@@ -435,30 +441,19 @@ def main(
     write: Annotated[bool, typer.Option(help="Write it into the package.")] = False,
 ) -> None:
     """Print the tables; with --write put the model into the package."""
-    warnings.simplefilter("ignore")
     ensembles = [unfitted(names.split(",")) for names in ensemble]
     learned = run(data, ensembles, sets.split(","), most, passages)
     if write:
         save(learned)
 
 
-def save(learned: dict[str, object]) -> None:
-    """Write what was learned into the package; kinds of ensembles not studied stay."""
+def save(learned: dict[str, dict[str, object]]) -> None:
+    """Write models into the package; their profiles, which `tenants` measures, stay."""
     path = Path(uec_rag.confidence.__file__).parent / "shipped.json"
     before = json.loads(path.read_text(encoding="utf-8"))
-    known = before | _rounded(learned)
-    for kind in known.keys() - {"level"}:  # profiles are measured by `tenants`
-        known[kind]["profile"] = before[kind]["profile"]
-    path.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-
-
-def _rounded(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return round(value, 5) if isinstance(value, float) else value
+    kept = {kind: model | {"profile": before[kind]["profile"]} for kind, model in learned.items()}
+    write_learned("shipped.json", kept)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -9,15 +9,13 @@ collections (see `benchmarks.paper.data`), or set UEC_DATA.
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-import typer
-
 from benchmarks.paper.data import load_collection
 from benchmarks.quality.shared import Data, unfitted
+from benchmarks.tables import run_script
 from uec_rag import UEC
 from uec_rag.confidence.model import ConfidenceModel, shipped_model
 from uec_rag.encoders import Encoder
@@ -30,7 +28,6 @@ FIT, LICENCE = "tydiqa_goldp_en", "TyDi QA GoldP, English, train; Apache-2.0"
 
 def main(data: Data) -> None:
     """Fit, print the report, and write the fit into the package."""
-    warnings.simplefilter("ignore")
     uec = unfitted(PRESETS["english"])
     pairs = load_collection(data / FIT, "train").pairs()
     with patch("uec_rag.ensemble.fit.shipped_fit", return_value=None):  # it has no level to keep
@@ -67,4 +64,4 @@ def save_probes(folder: Path, model: Encoder) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

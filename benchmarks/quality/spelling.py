@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 
 from benchmarks.paper.data import Collection, load_collection
 from benchmarks.quality.shared import Data
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
 from uec_rag.encoders.lexical import key_of, keys_of, near_words, stem_of
@@ -212,4 +212,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

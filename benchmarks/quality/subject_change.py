@@ -40,7 +40,7 @@ from benchmarks.quality.conversation import (
 )
 from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import Data, index_of, is_found, read_tables, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.hits import Result
 
@@ -230,4 +230,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

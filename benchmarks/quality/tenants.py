@@ -16,7 +16,6 @@ differs there from its own of all manuals.
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from unittest.mock import patch
@@ -26,7 +25,7 @@ import typer
 
 from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import Manuals, cached, index_of, is_found, read_tables, shipped
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import NEAREST, shipped_model
@@ -71,7 +70,6 @@ def profile(uec: UEC, corpora: Mapping[str, Sequence[Passage]], most: int) -> Fl
 
 def main(folder: Manuals, profiles: bool = False) -> None:
     """Print how many decisions another tenant's documents change, or the profiles."""
-    warnings.simplefilter("ignore")
     corpora = corpora_of(folder)
     if profiles:
         alone = UEC([cached(load_encoder("arctic-embed-s"))])
@@ -129,4 +127,4 @@ def main(folder: Manuals, profiles: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -17,7 +17,6 @@ of its first four hits is relevant. DATA is a folder of test collections, or set
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +38,7 @@ from benchmarks.quality.shipped_confidence import (
     loaded,
     strange_questions,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag.confidence.model import shipped_model
 from uec_rag.confidence.risk import Guarantee, conformal_threshold, risk_threshold
 from uec_rag.retrieval.search import compare
@@ -168,7 +167,6 @@ def main(
     passages: Annotated[int, typer.Option(help="Passages of a collection at most.")] = ALL,
 ) -> None:
     """Print the tables."""
-    warnings.simplefilter("ignore")
     names = sets.split(",")
     found = systems_of(data, names, most, passages)
     rows: dict[str, list[list[float]]] = {way: [] for way in WAYS}
@@ -202,4 +200,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

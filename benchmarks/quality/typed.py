@@ -19,12 +19,9 @@ pair, with that of each. All that is drawn is drawn with one seed.
 from __future__ import annotations
 
 import random
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import typer
 
 from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.shared import (
@@ -36,7 +33,7 @@ from benchmarks.quality.shared import (
     read_tables,
     shipped,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import Retriever
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.words import names_in
@@ -145,7 +142,6 @@ def count(counts: Counter[tuple[str, str]], kind: str, result: Result, found: bo
 
 def main(folder: Manuals) -> None:
     """Print the decisions by kind of question."""
-    warnings.simplefilter("ignore")
     rows, corpora = read_tables("first_week"), corpora_of(Path(folder))
     counts = Counter[tuple[str, str]]()
     for name, passages in corpora.items():
@@ -161,4 +157,4 @@ def main(folder: Manuals) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -28,7 +28,6 @@ passages are handed over for a reader to judge, "refused" if not even that.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +49,7 @@ from benchmarks.quality.shared import (
     read_tables,
     shipped,
 )
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Advice, Gate, Retriever
 from uec_rag.confidence.decision import Decision
 from uec_rag.documents import passages_of, read_folder
@@ -231,7 +230,6 @@ def main(
     picture: Annotated[Path | None, typer.Option(help="Draw the outcomes here.")] = None,
 ) -> None:
     """Print what becomes of the questions by each system, and each question."""
-    warnings.simplefilter("ignore")
     manuals.verify(unseen, "unseen")
     rerank = cross_encoder(reranker)
     corpora = {name: passages_of(read_folder(unseen / name)) for name in manuals.names("unseen")}
@@ -289,4 +287,4 @@ def draw(path: Path, counts: dict[str, Counter[str]]) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

@@ -13,7 +13,6 @@ two standard deviations.
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated
 
 import numpy as np
@@ -23,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.paper.data import Collection, load_collection, sample_collection
 from benchmarks.quality.shared import FITTED_ON, Data, ask_all, shipped, unfitted
 from benchmarks.quality.shipped_confidence import DOMAINS
-from benchmarks.tables import print_table
+from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 
 _K = 10
@@ -52,7 +51,6 @@ def main(
     passages: Annotated[int, typer.Option(help="Passages beside their answers at most.")] = 600,
 ) -> None:
     """Print the table."""
-    warnings.simplefilter("ignore")
     uec = shipped()
     if ensemble:
         pairs = load_collection(data / FITTED_ON, "train").pairs()[:1200]
@@ -69,4 +67,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run_script(main)

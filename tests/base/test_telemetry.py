@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import python
 from uec_rag import UEC, Advice, Gate, Retriever
-from uec_rag.base import telemetry
+from uec_rag.base import progress
 
 TEXTS = ["Cats purr when they are content.", "Dogs bark at strangers in the yard."]
 
@@ -16,7 +16,7 @@ def seen(monkeypatch):
     """What a watcher is told of each step."""
     told = []
     watch = lambda step, seconds, said: told.append((step, seconds, dict(said)))  # noqa: E731
-    monkeypatch.setattr(telemetry, "WATCHERS", [*telemetry.WATCHERS, watch])
+    monkeypatch.setattr(progress, "WATCHERS", [*progress.WATCHERS, watch])
     return told
 
 
@@ -73,6 +73,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from tests.helpers import pairs
 from uec_rag import UEC, Advice, Gate, Retriever
+from uec_rag.base import progress
 letters = lambda texts: [[text.count(one) + 0.1 for one in "abcdefg"] for text in texts]
 uec = UEC([letters, "bm25"]).fit(pairs(64))
 index = Retriever(uec)

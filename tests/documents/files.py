@@ -9,7 +9,8 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from tests.helpers import DATA
-from uec_rag.documents import read_folder
+from uec_rag.documents.document import cut
+from uec_rag.documents.readers import read_content
 
 
 def write_pdf(path, pages, password=None, outline=()):
@@ -97,7 +98,6 @@ def written(write, *given, **options):
     return file.getvalue()
 
 
-def sections_of(folder):
-    """The sections of the one document in a folder."""
-    [document] = read_folder(folder)
-    return list(document.sections)
+def read(name, data):
+    """The title and the sections that a reader and the cutting make of a file."""
+    return cut(read_content(name, data if isinstance(data, bytes) else data.encode()))

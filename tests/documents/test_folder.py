@@ -11,19 +11,13 @@ from pathlib import Path
 import pytest
 from openpyxl import Workbook
 
-from tests.documents.files import write_pdf
+from tests.documents.files import read, write_pdf
 from tests.helpers import data_of, refused, rows_of
 from uec_rag.documents import read_folder
-from uec_rag.documents.document import Section, cut
+from uec_rag.documents.document import Section
 from uec_rag.documents.folder import list_files
-from uec_rag.documents.readers import read_content
 
 PROSE = "Bread wants time. Let the dough rest until it has doubled."
-
-
-def read(name, source):
-    """The title and the sections that a reader and the cutting make of a file."""
-    return cut(read_content(name, source.encode()))
 
 
 def sections_of(folder, source):
@@ -51,9 +45,9 @@ def test_patterns_select_files_and_changelogs_and_licences_are_left_out(tmp_path
         (tmp_path / name).write_text(PROSE)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        read = read_folder(tmp_path, **options)
+        found = read_folder(tmp_path, **options)
         assert sorted(list_files(tmp_path, **options).hashes()) == sources
-    assert [document.source for document in read] == sources
+    assert [document.source for document in found] == sources
     if not options:
         assert "left out 2 files (Changelog.md, de/LICENCE.txt), as changelogs and" in str(
             told[0].message
@@ -100,14 +94,6 @@ def test_no_text_of_markdown_and_restructuredtext_is_lost_and_headings_have_no_m
     title, [section] = read(row["name"], row["source"])
     assert (section.heading or title) == row["heading"]
     assert " ".join(section.text.split()) == row["shown"]
-
-
-def test_rst_does_not_read_other_files(tmp_path):
-    (tmp_path / "secret.dat").write_text("the secret")
-    (tmp_path / "a.rst").write_text("Text.\n\n.. include:: secret.dat\n")
-    with pytest.warns(UserWarning, match="left out of a.rst: 1 included file"):
-        [text] = [part.text for part in sections_of(tmp_path, "a.rst")]
-    assert "the secret" not in text
 
 
 BODY = "<h1>Dough</h1><p>It rests.</p><pre>knead()</pre>"

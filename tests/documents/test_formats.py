@@ -3,6 +3,7 @@
 import io
 import zipfile
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 from lxml import etree
@@ -12,9 +13,9 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from tests.documents.files import paragraph, write_docx, write_pdf, written
+from tests.documents.files import paragraph, read, write_docx, write_pdf, written
 from tests.helpers import DATA, data_of
-from uec_rag.documents.document import cut
+from uec_rag.documents.document import Section
 from uec_rag.documents.readers import read_content
 
 NAMES = {
@@ -29,7 +30,7 @@ SPACES = " ".join(f'xmlns:{name}="{space}"' for name, space in NAMES.items())
 
 
 def sections_of(name, data):
-    return [(list(one.path), one.text) for one in cut(read_content(name, data))[1]]
+    return [(list(one.path), one.text) for one in read(name, data)[1]]
 
 
 def texts_of(name, data):
@@ -45,7 +46,7 @@ def test_of_word_what_is_shown_is_read(row):
 def test_headings_of_word_have_the_numbers_of_their_styles():
     row = next(row for row in data_of("word.json") if row["says"] == "headings by their styles")
     data = written(write_docx, row["body"], numbering=row["numbering"])
-    title, sections = cut(read_content("a.docx", data))
+    title, sections = read("a.docx", data)
     assert title == "1 Scope"
     assert [one.path for one in sections] == [
         (),
@@ -59,19 +60,6 @@ def test_the_contents_of_word_are_left_out():
     assert sections_of("a.docx", written(write_docx, *blocks)) == [(["Fees"], "Five.")]
 
 
-CHART = f"""<c:chartSpace {SPACES}><c:chart>
-<c:title><c:tx><c:rich><a:p><a:r><a:t>Loans</a:t></a:r></a:p></c:rich></c:tx></c:title>
-<c:plotArea><c:barChart><c:ser><c:tx><c:strRef><c:strCache><c:pt idx="0"><c:v>Books</c:v></c:pt>
-</c:strCache></c:strRef></c:tx><c:cat><c:numRef><c:numCache><c:formatCode>yyyy\\-mm</c:formatCode>
-<c:pt idx="0"><c:v>45292</c:v></c:pt><c:pt idx="1"><c:v>45323</c:v></c:pt></c:numCache></c:numRef>
-</c:cat><c:val><c:numRef><c:numCache><c:formatCode>General</c:formatCode><c:pt idx="0">
-<c:v>0.30000000000000004</c:v></c:pt><c:pt idx="1"><c:v>7</c:v></c:pt></c:numCache></c:numRef>
-</c:val></c:ser></c:barChart></c:plotArea></c:chart></c:chartSpace>"""
-DIAGRAM = (
-    f"<x {SPACES}><a:p><a:r><a:t>Ask</a:t></a:r></a:p><a:p><a:r><a:t>Pay</a:t></a:r></a:p></x>"
-)
-
-
 def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs():
     drawn = "".join(
         f"<w:p><w:r><w:drawing><wp:inline><a:graphic><a:graphicData>{element}</a:graphicData>"
@@ -79,7 +67,8 @@ def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs
         for element in ('<c:chart r:id="chart"/>', '<dgm:relIds r:dm="diagramData"/>')
     )
     blocks = [paragraph("Before."), drawn, paragraph("After.")]
-    data = written(write_docx, *blocks, chart=CHART, diagramData=DIAGRAM)
+    chart, diagram = ((DATA / f"{name}.xml").read_text() for name in ("chart", "diagram"))
+    data = written(write_docx, *blocks, chart=chart, diagramData=diagram)
     table = "Loans\nCategory: 2024-01, Books: 0.3\nCategory: 2024-02, Books: 7"
     assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\nPay\n\nAfter."]
 
@@ -225,3 +214,31 @@ def test_entities_of_word_are_not_expanded():
             file.writestr(name, part)
     with pytest.raises(Exception, match="undefined entity"):
         read_content("a.docx", new.getvalue())
+
+
+def test_slides_are_sections_under_their_titles_with_tables_and_notes():
+    show = Presentation()
+    slide = show.slides.add_slide(show.slide_layouts[5])
+    slide.shapes.title.text = "Bread and\nbutter"
+    box = slide.shapes.add_textbox(Inches(1), Inches(2), Inches(4), Inches(1))
+    box.text_frame.text = "Dough rests."
+    table = slide.shapes.add_table(2, 2, Inches(1), Inches(3), Inches(4), Inches(1)).table
+    for row, values in enumerate([("flour", "water"), ("500 g", "350 g")]):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+    within = slide.shapes.add_group_shape().shapes.add_group_shape().shapes
+    within.add_textbox(Inches(1), Inches(5), Inches(4), Inches(1)).text_frame.text = "And rises."
+    slide.notes_slide.notes_text_frame.text = "Say it slowly."
+    show.slides.add_slide(show.slide_layouts[6])
+    text = "Dough rests.\n\nflour: 500 g, water: 350 g\n\nAnd rises.\n\nSay it slowly."
+    data = written(lambda file: show.save(file))
+    assert read("a.pptx", data)[1] == (Section(("Bread and butter",), text, 1),)
+
+
+def test_a_book_is_read_in_the_order_of_its_spine():
+    parts, content = DATA / "epub", io.BytesIO()
+    with zipfile.ZipFile(content, "w") as book:
+        for part in filter(Path.is_file, parts.rglob("*")):
+            book.write(part, part.relative_to(parts))
+    chapters = Section(("One",), "Dough."), Section(("Two",), "Crust.")
+    assert read("a.epub", content.getvalue()) == ("Bread", chapters)

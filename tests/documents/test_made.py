@@ -6,9 +6,9 @@ import zipfile
 
 import pytest
 
+from tests.documents.files import read
 from tests.helpers import DATA, data_of
 from uec_rag.documents import passages_of, read_folder
-from uec_rag.documents.document import cut
 from uec_rag.documents.readers import read_content
 
 MADE = DATA / "made"
@@ -16,7 +16,7 @@ OF_PANDOC = sorted(path.name for path in MADE.glob("rules.*"))
 UNTITLED = ("rules.rtf", "rules.mediawiki", "rules.textile")  # which have no place for a title
 
 
-def read(folder, name):
+def read_made(folder, name):
     shutil.copy(MADE / name, folder)
     [document] = read_folder(folder)
     return document
@@ -25,7 +25,7 @@ def read(folder, name):
 @pytest.mark.filterwarnings("ignore:left out of")
 @pytest.mark.parametrize("row", data_of("made.json"), ids=lambda row: row["name"])
 def test_a_file_is_read_as_its_tool_shows_it(tmp_path, row):
-    document = read(tmp_path, row["name"])
+    document = read_made(tmp_path, row["name"])
     sections = {": ".join(section.path): section.text for section in document.sections}
     assert (document.title, document.left_out) == (row["title"], row["left_out"])
     assert [*sections] == [*row["sections"]]
@@ -37,7 +37,7 @@ def test_a_file_is_read_as_its_tool_shows_it(tmp_path, row):
 @pytest.mark.filterwarnings("ignore:left out of")
 @pytest.mark.parametrize("name", OF_PANDOC)
 def test_what_pandoc_converts_keeps_its_headings_its_table_and_its_title(tmp_path, name):
-    document = read(tmp_path, name)
+    document = read_made(tmp_path, name)
     below = {section.path: section.text for section in document.sections if section.path}
     assert [*below][:3] == [("Fees",), ("Fees", "Children"), ("Hours",)]
     assert below["Fees",].startswith("Late books cost *five* euros a week.")
@@ -46,41 +46,20 @@ def test_what_pandoc_converts_keeps_its_headings_its_table_and_its_title(tmp_pat
     assert document.title == ("" if name in UNTITLED else "Library rules")
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "text"),
-    [
-        (
-            "a.rtf",
-            r"{\rtf1 Five{\*\footnote\pard Per year.} euros.\par}",
-            "Five[1] euros.\n\n[1] Per year.",
-        ),
-        (
-            "a.tex",
-            "\\begin{description}\n\\tightlist\n\\item[Fee]\nFive.\n\\end{description}",
-            "Fee\nFive.",
-        ),
-        ("a.tex", "\\begin{itemize}\n\\item[$\\boxtimes$]\n  Paid\n\\end{itemize}", "* ☒ Paid"),
-        (
-            "a.tex",
-            "\\begin{longtable}{ll}\nTea & Fee \\\\\n\\endfirsthead\nTea & Fee \\\\\n\\endhead\n"
-            "Mint & 2 \\\\\n\\end{longtable}",
-            "Tea: Mint, Fee: 2",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "source", "text"), data_of("of_pandoc.json"))
 def test_what_pandoc_would_drop_or_double_is_read_once(name, source, text):
-    assert [one.text for one in cut(read_content(name, source.encode()))[1]] == [text]
+    assert [one.text for one in read(name, source)[1]] == [text]
 
 
 def test_formulas_stay_tex_and_what_is_lost_of_them_is_told(tmp_path):
-    assert r"The area is \(a^2\)." in read(tmp_path, "rules.tex").sections[-1].text
+    assert r"The area is \(a^2\)." in read_made(tmp_path, "rules.tex").sections[-1].text
     with pytest.warns(UserWarning, match=r"left out of rules\.odt: 1 equation"):
         read_folder(MADE, include=["*.odt"])
 
 
 def test_a_passage_of_a_mailbox_names_its_message(tmp_path):
     with pytest.warns(UserWarning, match=r"left out of python\.mbox: 1 attachment"):
-        passages = passages_of([read(tmp_path, "python.mbox")])
+        passages = passages_of([read_made(tmp_path, "python.mbox")])
     assert [passage.metadata["title"] for passage in passages] == ["Fees", "Hours"]
 
 
@@ -100,6 +79,7 @@ def test_pandoc_has_a_limit_of_time_and_of_memory(monkeypatch, limit, value, sai
         ("a.adoc", "Five euros.\n\ninclude::secret.txt[]\n"),
         ("a.tex", "Five euros.\n\n\\input{secret.txt}\n"),
         ("a.org", 'Five euros.\n\n#+INCLUDE: "secret.txt"\n'),
+        ("a.rst", "Five euros.\n\n.. include:: secret.txt\n"),
     ],
 )
 def test_no_other_file_is_opened_and_that_is_told(tmp_path, monkeypatch, name, source):
@@ -147,7 +127,7 @@ def test_code_of_quarto_is_code_and_divisions_are_no_text(name):
         "---\ntitle: Fees\n---\n\n## Late\n\n```{r, echo=FALSE}\nx <- 1\n```\n\n"
         "::: {.callout-note}\nFive euros.\n:::\n"
     )
-    title, [section] = cut(read_content(name, source.encode()))
+    title, [section] = read(name, source)
     assert (title, section.path) == ("Fees", ("Late",))
     assert section.text == "```r\nx <- 1\n```\n\nFive euros."
 

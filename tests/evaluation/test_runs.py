@@ -5,38 +5,11 @@ import json
 
 import pytest
 
+from tests.helpers import data_of
 from uec_rag.evaluation.runs import draw_curve, measure_runs, read_runs
 
-OURS = [
-    {"question": "a", "decision": "answer", "confidence": 0.9, "correct": True},
-    {"question": "b", "decision": "answer", "confidence": 0.8, "correct": True},
-    {"question": "c", "decision": "answer", "confidence": 0.6, "correct": False},
-    {"question": "d", "decision": "clarify", "confidence": 0.5, "correct": True},
-    {"question": "e", "decision": "abstain", "confidence": 0.1, "correct": True},
-    {"question": "f", "decision": "uncertain", "confidence": 0.3, "correct": False},
-]
-RAGAS = [
-    {"user_input": "a", "response": "Two years.", "faithfulness": 0.9, "answer_correctness": 0.8},
-    {
-        "user_input": "b",
-        "response": "Empty Response",
-        "faithfulness": "",
-        "answer_correctness": 0.0,
-    },
-    {"user_input": "c", "response": "", "faithfulness": "", "answer_correctness": ""},
-]
-LANGSMITH = [
-    {
-        "inputs": {"question": "a"},
-        "outputs": {"answer": "Two years.", "confidence": 0.7},
-        "feedback": {"correctness": 1},
-    },
-    {
-        "inputs": {"question": "b"},
-        "outputs": {"answer": "I don't know."},
-        "feedback": {"correctness": 0},
-    },
-]
+LOGS = data_of("logs.json")
+OURS, ANSWER = LOGS["ours"], {"question": "a", "answer": "b"}
 
 
 def written(path, rows):
@@ -75,7 +48,7 @@ def test_the_curve_answers_the_surest_first(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl"])
 def test_exports_of_ragas_are_read_in_every_form(tmp_path, suffix):
-    path = written(tmp_path / f"ragas.{suffix}", RAGAS)
+    path = written(tmp_path / f"ragas.{suffix}", LOGS["ragas"])
     runs = read_runs(path, confidence="faithfulness")
     assert [run.decision for run in runs] == ["answer", "abstain", "abstain"]
     assert [run.right for run in runs] == [True, False, None]
@@ -84,7 +57,7 @@ def test_exports_of_ragas_are_read_in_every_form(tmp_path, suffix):
 
 
 def test_nested_fields_of_langsmith_are_read(tmp_path):
-    runs = read_runs(written(tmp_path / "langsmith.jsonl", LANGSMITH))
+    runs = read_runs(written(tmp_path / "langsmith.jsonl", LOGS["langsmith"]))
     assert [(run.question, run.decision, run.right) for run in runs] == [
         ("a", "answer", True),
         ("b", "abstain", False),
@@ -92,71 +65,33 @@ def test_nested_fields_of_langsmith_are_read(tmp_path):
     assert runs[0].confidence == 0.7
 
 
-CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"}]
-RIGHT = {"question": "a", "answer": "b", "correct": True}
-
-
 @pytest.mark.parametrize(
     ("name", "log"),
-    [
-        ("r.csv", "Question;Answer;Correct;Confidence\na;b;y;0,87\n"),
-        ("r.tsv", "question\tanswer\tcorrect\tconfidence\na\tb\tpassed\t87 %\n"),
-        ("r.csv", "question,answer,correct\na,b,true\n".encode("utf-16")),
-        ("r.json", json.dumps({"data": [RIGHT]}, indent=2)),
-        ("r.json", json.dumps(RIGHT | {"confidence": 0.87}, indent=2)),
-        ("r.jsonl", json.dumps({"input": {"question": "a"}, "output": {"answer": "b"}})[:-1]
-         + ', "scores": {"correctness": 1}}'),
-        ("r.jsonl", json.dumps({"inputs": {"messages": CHAT}, "outputs": {"answer": "b"},
-                                "feedback": {"correctness": {"score": 1, "comment": "ok"}}})),
-        ("r.jsonl", json.dumps({"inputs": {"question": "a"}, "outputs": {"output": "b"},
-                                "feedback_stats": {"correctness": {"n": 1, "avg": 1.0}}})),
-        ("r.json", json.dumps([{"input": "a", "actual_output": "b", "success": True}])),
-    ],
-)  # fmt: skip
+    [*LOGS["alike"], ("r.csv", "question,answer,correct\na,b,true\n".encode("utf-16"))],
+)
 def test_exports_of_other_tools_are_read_as_they_come(tmp_path, name, log):
-    path = tmp_path / name
+    path, log = tmp_path / name, log if isinstance(log, str | bytes) else json.dumps(log)
     path.write_bytes(log if isinstance(log, bytes) else log.encode())
     [run] = read_runs(path)
     assert (run.question, run.decision, run.right) == ("a", "answer", True)
     assert run.confidence in (None, 0.87)
 
 
-NAN = float("nan")
-ANSWER = {"question": "a", "answer": "b"}
-
-
 def read_one(path, log):
     """The last run of a log: of lines of JSON, or of a table."""
-    if isinstance(log, dict):
-        log = json.dumps(log)
+    log = log if isinstance(log, str) else json.dumps(log)
     path = path / ("r.csv" if log[0] not in "{[" else "r.json")
     path.write_text(log)
     return read_runs(path)[-1]
 
 
-@pytest.mark.parametrize(
-    ("log", "decision", "confidence", "right"),
-    [
-        (ANSWER | {"confidence": NAN}, "answer", None, None),
-        (ANSWER | {"confidence": float("inf"), "correct": NAN}, "answer", None, None),
-        ("question,answer,confidence,correct\na,b,nan,NaN\n", "answer", None, None),
-        ("question,answer,confidence,correct\na,b,null,None\n", "answer", None, None),
-        ("question,response\na,nan\n", "abstain", None, None),
-        ("question,response\na,<NA>\n", "abstain", None, None),
-        ({"question": "a", "outputs": {"answer": NAN}}, "abstain", None, None),
-        ({"question": "a", "decision": NAN}, "abstain", None, None),
-        ({"question": "a", "decision": NAN, "answer": "b"}, "answer", None, None),
-        ({"question": "a", "decision": None, "answer": NAN}, "abstain", None, None),
-        ({"question": "a", "decision": False}, "abstain", None, None),
-        ({"question": "a", "decision": " Abstain "}, "abstain", None, None),
-    ],
-)
-def test_what_is_no_number_and_null_are_the_same(tmp_path, log, decision, confidence, right):
+@pytest.mark.parametrize(("log", "decision"), LOGS["nulls"])
+def test_what_is_no_number_and_null_are_the_same(tmp_path, log, decision):
     run = read_one(tmp_path, log)
-    assert (run.decision, run.confidence, run.right) == (decision, confidence, right)
+    assert (run.decision, run.confidence, run.right) == (decision, None, None)
 
 
-@pytest.mark.parametrize("confidence", [NAN, float("inf"), -float("inf"), None, "nan", "N/A"])
+@pytest.mark.parametrize("confidence", [*map(float, ("nan", "inf", "-inf")), None, "nan", "N/A"])
 def test_a_confidence_that_is_none_takes_no_others_away(tmp_path, confidence):
     rows = [*OURS, OURS[0] | {"confidence": confidence}]
     told, before = (
@@ -166,15 +101,7 @@ def test_a_confidence_that_is_none_takes_no_others_away(tmp_path, confidence):
     assert (told["brier"], told["bins"]) == (before["brier"], before["bins"])
 
 
-@pytest.mark.parametrize(
-    ("field", "right"),
-    [
-        ({"factual_correctness(mode=f1)": 1.0}, True),
-        ({"Factual_Correctness (mode=recall)": 0.3}, False),
-        ({"feedback": {"correctness(mode=strict)": {"score": 1}}}, True),
-        ({"Correctness [GEval]": 0.9}, True),
-    ],
-)
+@pytest.mark.parametrize(("field", "right"), LOGS["metrics"])
 def test_a_metric_is_known_without_its_mode(tmp_path, field, right):
     assert read_one(tmp_path, ANSWER | field).right is right
 
@@ -195,48 +122,7 @@ def test_a_verdict_outside_0_to_1_is_an_error_that_says_so(tmp_path, key, value)
         read_one(tmp_path, ANSWER | {key: value})
 
 
-RAGAS_OF_PANDAS = """\
-user_input,retrieved_contexts,response,reference,faithfulness,factual_correctness(mode=f1)
-How long is the warranty?,['...'],Two years.,Two years.,0.9,1.0
-Who is the owner?,[],,,,
-What is the price?,['x'],80 euros.,,0.5,0.0
-"""
-DEEPEVAL = {
-    "testCases": [
-        {"name": "case_0", "input": "How long?", "actualOutput": "Two years.", "success": True,
-         "metricsData": [{"name": "Faithfulness", "success": True, "score": 0.9}]},
-        {"name": "case_1", "input": "Who?", "actualOutput": "Bob.", "success": False,
-         "metricsData": [{"name": "Faithfulness", "error": "No.", "success": False}]},
-    ],
-    "conversationalTestCases": [], "metricsScores": [], "testPassed": 1, "testFailed": 1,
-}  # fmt: skip
-DEEPEVAL_IN_PYTHON = {
-    "test_results": [
-        {"name": "0", "success": True, "metrics_data": [], "input": "How long?", "index": 0,
-         "actual_output": "Two years.", "expected_output": None},
-        {"name": "1", "success": False, "metrics_data": None, "input": "Who?", "index": 1,
-         "actual_output": "Bob."},
-    ],
-    "confident_link": None,
-}  # fmt: skip
-LANGFUSE = [
-    {"id": "1", "name": "qa", "input": {"question": "How long?"}, "output": {"answer": "2 years"},
-     "metadata": {"k": 4}, "latency": 1.5, "comments": [], "correctness": [1]},
-    {"id": "2", "name": "qa", "input": [{"role": "user", "name": "Ana", "content": "Who?"}],
-     "output": {"role": "assistant", "content": "Bob."}, "correctness": [0, 1, 0]},
-]  # fmt: skip
-LANGFUSE_TABLE = (
-    '"id","name","input","output","comments","correctness"\n'
-    '"1","qa","{""question"":""How long?""}","{""answer"":""2 years""}","[]","[1]"\n'
-    '"2","qa","Who?","[Bob] is it.","[]","[0.2]"\n'
-)
-
-
-@pytest.mark.parametrize(
-    "log",
-    [json.dumps(DEEPEVAL), json.dumps(DEEPEVAL_IN_PYTHON), json.dumps(LANGFUSE), LANGFUSE_TABLE],
-    ids=["DeepEval", "DeepEval in Python", "Langfuse", "Langfuse as a table"],
-)
+@pytest.mark.parametrize("log", LOGS["tools"].values(), ids=LOGS["tools"])
 def test_logs_are_read_as_tools_export_them_today(tmp_path, log):
     read_one(tmp_path, log)
     runs = read_runs(next(tmp_path.iterdir()))
@@ -247,7 +133,7 @@ def test_logs_are_read_as_tools_export_them_today(tmp_path, log):
 
 
 def test_a_table_that_ragas_made_by_pandas_is_read(tmp_path):
-    (tmp_path / "r.csv").write_text(RAGAS_OF_PANDAS)
+    (tmp_path / "r.csv").write_text(LOGS["ragas of pandas"])
     runs = read_runs(tmp_path / "r.csv", confidence="faithfulness")
     assert [(run.decision, run.right, run.confidence) for run in runs] == [
         ("answer", True, 0.9),
@@ -258,7 +144,7 @@ def test_a_table_that_ragas_made_by_pandas_is_read(tmp_path):
 
 def test_a_metric_of_deepeval_is_named_as_it_names_it(tmp_path):
     path = tmp_path / "run.json"
-    path.write_text(json.dumps(DEEPEVAL))
+    path.write_text(json.dumps(LOGS["tools"]["DeepEval"]))
     assert [run.confidence for run in read_runs(path, confidence="Faithfulness")] == [0.9, None]
 
 
@@ -276,23 +162,7 @@ def test_a_log_without_verdicts_tells_what_it_can(tmp_path):
     assert (told["shares"]["wrong"], told["aurc"], told["curve"]) == (None, None, [])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "expected at least one row"),
-        ("no json", "expected lines of JSON"),
-        ('{"text": "a"}', "row 1: expected a question, and a decision or an answer"),
-        ('{"question": "a"}', "got the fields 'question'"),
-        (
-            '{"question": "a", "decision": "answer", "confidence": "high"}',
-            "expected a number, got 'high'",
-        ),
-        ('{"question": "a", "decision": "answer", "correct": "perhaps"}', "expected a Boolean"),
-        ('{"question": "a", "decision": "escalate"}', "expected one of .*, got 'escalate'"),
-        ('{"question": "a", "decision": 0.7}', "decision: expected one of"),
-        ('{"question": NaN, "answer": "b"}', "expected a question"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), LOGS["wrong"])
 def test_what_is_wrong_with_a_log_is_said(tmp_path, text, message):
     path = tmp_path / "runs.jsonl"
     path.write_text(text)

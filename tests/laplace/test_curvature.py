@@ -9,9 +9,8 @@ from torch import nn
 
 from benchmarks.fit import laplace_torch_curvature
 from uec_rag.encoders import Encoded
-from uec_rag.laplace import curvature
-from uec_rag.laplace.curvature import Layer, accumulate, distinct
-from uec_rag.laplace.fit_posterior import candidates
+from uec_rag.laplace import fit_posterior
+from uec_rag.laplace.fit_posterior import Layer, accumulate, candidates, distinct
 from uec_rag.laplace.pairs import LabelledPairs
 
 N, M, D = 48, 5, 4
@@ -33,7 +32,7 @@ def layer(structure, likelihood="pairs", gain=None, seed=0):
 
 @pytest.fixture(autouse=True)
 def batches_of_20(monkeypatch):
-    monkeypatch.setattr(curvature, "BATCH", {"pairs": 20, "in_batch": 20})
+    monkeypatch.setattr(fit_posterior, "BATCH", {"pairs": 20, "in_batch": 20})
 
 
 class Autograd:

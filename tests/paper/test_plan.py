@@ -32,7 +32,7 @@ def test_every_text_of_a_task_is_in_the_plan_once(tiny_data):
 def test_nothing_that_is_fitted_on_is_reported(tiny_data):
     made = plan(tiny_data)
     fitted = {query for query, _ in made.pairs}
-    searched = set(made.tasks[0].collection.queries.values())
+    searched = set(made.tasks[0].data.queries.values())
     assert fitted
     assert not fitted & searched
 

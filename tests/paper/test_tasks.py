@@ -57,9 +57,9 @@ def place_of(collection, query):
 def test_a_system_that_knows_the_answers_is_perfect_at_search(tasks):
     task = tasks["retrieval"]
     assert isinstance(task, Retrieval)
-    vectors = places(task.collection)
-    for query, text in task.collection.queries.items():
-        vectors[text] = place_of(task.collection, query)
+    vectors = places(task.data)
+    for query, text in task.data.queries.items():
+        vectors[text] = place_of(task.data, query)
     found = task.evaluate(Knowing(vectors))
     assert found["ndcg10"] == found["recall10"] == found["recall100"] == 1
     assert np.isnan(found["auc10"])  # nothing to abstain on
@@ -67,14 +67,12 @@ def test_a_system_that_knows_the_answers_is_perfect_at_search(tasks):
 
 def test_auc_is_high_where_wrong_queries_have_low_scores(tasks):
     task = tasks["retrieval"]
-    ids = list(task.collection.passages)
-    vectors = places(task.collection)
-    for number, (query, text) in enumerate(task.collection.queries.items()):
-        vectors[text] = place_of(task.collection, query)
+    ids = list(task.data.passages)
+    vectors = places(task.data)
+    for number, (query, text) in enumerate(task.data.queries.items()):
+        vectors[text] = place_of(task.data, query)
         if number % 3 == 0:  # finds one passage that is not relevant, with a low score
-            stranger = next(
-                i for i, p in enumerate(ids) if p not in task.collection.relevant[query]
-            )
+            stranger = next(i for i, p in enumerate(ids) if p not in task.data.relevant[query])
             vectors[text] = 0.1 * one_hot(stranger, len(ids)) - vectors[text]
     assert task.evaluate(Knowing(vectors))["auc10"] == pytest.approx(1)
 
@@ -82,13 +80,13 @@ def test_auc_is_high_where_wrong_queries_have_low_scores(tasks):
 def test_reranking_orders_only_a_querys_own_candidates(tasks):
     task = tasks["reranking"]
     assert isinstance(task, Reranking)
-    count = len(task.collection.passages)
-    ids = list(task.collection.passages)
-    vectors = places(task.collection)
-    for query, text in task.collection.queries.items():
+    count = len(task.data.passages)
+    ids = list(task.data.passages)
+    vectors = places(task.data)
+    for query, text in task.data.queries.items():
         # Best of all is a passage that is no candidate; of the candidates, the relevant one.
         stranger = next(i for i, name in enumerate(ids) if name not in task.candidates[query])
-        vectors[text] = 2 * one_hot(stranger, count) + place_of(task.collection, query)
+        vectors[text] = 2 * one_hot(stranger, count) + place_of(task.data, query)
     assert task.evaluate(Knowing(vectors)) == {"map": 1.0}
 
 
@@ -96,7 +94,7 @@ def test_texts_of_one_class_in_one_place_are_classified_and_clustered(tasks):
     for kind, expected in (("classification", Classification), ("clustering", Clustering)):
         task = tasks[kind]
         assert isinstance(task, expected)
-        labelled = [task.train, task.test] if kind == "classification" else [task.labelled]
+        labelled = [task.train, task.data] if kind == "classification" else [task.data]
         names = sorted({label for part in labelled for label in part.labels})
         vectors = {
             text: one_hot(names.index(label), len(names))
@@ -113,7 +111,7 @@ def test_similarity_ranks_as_people_do_and_var_ece_is_the_error_left(tasks):
 
     class Exact(Knowing):
         def pair_moments(self, first, second):
-            return task.pairs.scores, np.zeros_like(task.pairs.scores)
+            return task.data.scores, np.zeros_like(task.data.scores)
 
     assert task.evaluate(Exact({})) == {"spearman": pytest.approx(1), "var_ece": 0}
 
@@ -121,10 +119,10 @@ def test_similarity_ranks_as_people_do_and_var_ece_is_the_error_left(tasks):
 def test_translations_are_found(tasks):
     task = tasks["bitext"]
     assert isinstance(task, BitextMining)
-    count = len(task.bitext.first)
+    count = len(task.data.first)
     vectors = {
         text: one_hot(i, count)
-        for pair in (task.bitext.first, task.bitext.second)
+        for pair in (task.data.first, task.data.second)
         for i, text in enumerate(pair)
     }
     assert task.evaluate(Knowing(vectors)) == {"f1": 1.0}
@@ -146,7 +144,7 @@ def test_a_calibrated_ensemble_ranks_like_the_plain_one_and_is_confident_in_its_
     task = tasks["retrieval"]
     plain, calibrated = (
         Ensemble("x", "x", uec, calibrated=kind).search(
-            list(task.collection.queries.values()), task.collection.passages, 10
+            list(task.data.queries.values()), task.data.passages, 10
         )
         for kind in (False, True)
     )

@@ -66,8 +66,8 @@ def test_each_manual_has_files_with_a_hash_each():
     rows = manuals.frozen()
     assert all(re.fullmatch("[0-9a-f]{64}", sha256) for *_, sha256 in rows)
     assert max(Counter((source, path) for source, path, _ in rows).values()) == 1
-    assert {source for source, *_ in rows} == {*manuals.SOURCES, manuals.PYTHON}
-    assert {manual for manual, *_ in manuals.SOURCES.values()} > {*FOLDERS}
+    assert {source for source, *_ in rows} == {*manuals.sources(), manuals.PYTHON}
+    assert {manual for manual, *_ in manuals.sources().values()} > {*FOLDERS}
 
 
 def test_a_file_that_differs_is_named(tmp_path, monkeypatch):

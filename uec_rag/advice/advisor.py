@@ -26,8 +26,8 @@ import numpy as np
 from uec_rag.advice.decision_models import Case, DecisionModel, decision_model, read_answers
 from uec_rag.advice.opinion import SHOWN, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
+from uec_rag.base.progress import span
 from uec_rag.base.records import Record
-from uec_rag.base.telemetry import span
 from uec_rag.confidence.readings import MOST_READINGS, shorten
 from uec_rag.questions.grammar import LONGEST_QUESTION
 

@@ -1,23 +1,27 @@
 """Reading of HTML: the main content of a page, its headings, its tables, and the rest as Markdown.
 
-It also reads what other readers convert to HTML.
+It also reads what other readers convert to HTML, and EPUB books, whose chapters are pages. Each
+note moves below the first paragraph that refers to it, with its mark as "[1]".
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 
+from uec_rag.documents.archive import unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
-from uec_rag.documents.notes import move_notes
 from uec_rag.documents.plain_text import decode, fenced, has_words, linked, tidy_lines, to_integer
-from uec_rag.documents.shown import HEADINGS, write_shown
+from uec_rag.documents.shown import HEADINGS, join_written, write, write_shown
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A[\s\ufeff]*---\n.*?\n---\n", re.DOTALL)  # of site generators
@@ -284,3 +288,167 @@ def _span(cell: Tag, name: str) -> int:
     """Return how many rows or columns a cell spans."""
     count = to_integer(str(cell.get(name, "1")).strip(), 1)
     return max(1, min(count, _WIDEST) if name == "colspan" else count)
+
+
+_LONGEST_MARK, _LONGEST_RAISED, _LONGEST_NOTE = 5, 12, 5_000  # characters
+_REFERENCE, _BACK = re.compile("noteref|footnote"), re.compile("back")  # in attributes
+_ARROWS = ("↩", "↩︎", "↑", "^")
+_INLINE = ("a", "span", "sup", "b", "strong", "em", "i", "cite")
+_HOLDERS = ("li", "aside", "dd", "p", "tr", "div")
+_BELOW = ("p", "li", "dd", "blockquote", "pre", "div", "section", "article", *HEADINGS)
+
+
+def move_notes(root: Tag) -> None:
+    """Move notes below what refers to them, and write the marks of references in brackets.
+
+    A link refers to a note if its text is a short mark, and if it is raised or so named, or if the
+    note has a link that leads back.
+    """
+    named, references = dict[str, Tag](), list[Tag]()
+    found = dict[int, tuple[Tag, Tag, str]]()  # each note, the first reference and its mark
+    for tag in root.find_all(True):
+        for name in filter(None, (tag.attrs.get("id"), tag.attrs.get("name"))):
+            named.setdefault(str(name), tag)
+    for link in root.find_all("a", href=True):
+        mark = "" if link.decomposed else link.get_text().strip("[]() \n")
+        sup = link.find_parent("sup") if mark else None
+        outer = link if sup is None or len(sup.get_text()) > len(mark) + 4 else sup
+        is_raised = outer is sup or link.find("sup") is not None
+        if not _is_mark(mark, is_raised=is_raised) or link.find_parent(HEADINGS):
+            continue
+        said = str([value for key, value in link.attrs.items() if key != "href"])
+        is_marked = is_raised or bool(_REFERENCE.search(said))
+        note, names = _note(link, named), _names_of(outer)
+        back = [] if note is None else [one for one in note.find_all("a") if _leads(one, names)]
+        leads_back = any(_fragment(one) in names for one in back)
+        is_here = is_marked and str(link["href"]).startswith("#")
+        if _BACK.search(said) or not (is_marked or leads_back):
+            continue
+        if note is not None and (is_here or leads_back):
+            found.setdefault(id(note), (note, outer, mark))
+            for one in back:
+                one.decompose()
+        write(outer, f"[{mark}]")
+        references.append(outer)
+    parents = {id(note.parent): note.parent for note, _, _ in found.values()}
+    below = dict[int, tuple[Tag, list[Tag]]]()
+    for note, reference, mark in found.values():
+        block = _block(reference)
+        below.setdefault(id(block), (block, []))[1].append(note)
+        _take(note, mark)
+    for block, notes in below.values():
+        if block.name in ("li", "dd"):
+            block.extend(notes)
+        else:
+            block.insert_after(*notes)
+    for parent in parents.values():
+        _clear(parent, root)
+    join_written(references)
+
+
+def _is_mark(text: str, *, is_raised: bool) -> bool:
+    longest = _LONGEST_RAISED if is_raised else _LONGEST_MARK
+    return 0 < len(text) <= longest and (has_words(text) or text in "*†‡§")
+
+
+def _note(link: Tag, named: dict[str, Tag]) -> Tag | None:
+    """Return what a link leads to, with what is around its label; None if it is no note."""
+    target = named.get(_fragment(link))
+    if target is not None and target.name == "dt":
+        target = target.find_next_sibling("dd")
+    if target is not None and target.name in _INLINE:
+        target = target.find_parent(_HOLDERS)
+    if target is None or target.name not in (*_HOLDERS, "table", "blockquote"):
+        return None
+    is_around = target in link.parents or target.find(HEADINGS) is not None
+    return None if is_around or len(target.get_text()) > _LONGEST_NOTE else target
+
+
+def _names_of(outer: Tag) -> set[str]:
+    """Return the names by which a note can lead back to a reference."""
+    around = [outer, *outer.find_all(True)]
+    if outer.parent is not None and outer.parent.name in _INLINE:
+        around.append(outer.parent)
+    return {str(tag[key]) for tag in around for key in ("id", "name") if tag.has_attr(key)}
+
+
+def _leads(link: Tag, names: set[str]) -> bool:
+    return _fragment(link) in names or link.get_text().strip() in _ARROWS
+
+
+def _fragment(link: Tag) -> str:
+    return unquote(str(link.get("href", "")).partition("#")[2])
+
+
+def _block(reference: Tag) -> Tag:
+    """Return the paragraph, item or table that holds a reference."""
+    tables = reference.find_parents("table")
+    return tables[-1] if tables else reference.find_parent(_BELOW) or reference
+
+
+def _take(note: Tag, mark: str) -> None:
+    """Take a note from its place, and put its mark before its first words, for the label there."""
+    if note.name == "dd" and (label := note.find_previous_sibling("dt")) is not None:
+        label.decompose()
+    note.extract()
+    if note.name in ("table", "tr"):
+        note.string = note.get_text(" ")
+    note.name, note.attrs = "div", {}
+    own = rf"(?:{re.escape(mark)}(?=\s*(?:[\]).:]|\Z)))?"
+    label_at = re.compile(rf"[\s\[(^,]*{own}[\s\]).:^,]*")
+    for text in [*note.find_all(string=True)]:
+        rest = label_at.sub("", str(text), count=1)
+        if has_words(rest):
+            text.replace_with(f"[{mark}] {rest}")
+            return
+        text.extract()
+
+
+def _clear(parent: Tag | None, root: Tag) -> None:
+    """Remove what held notes alone, with the headings in it."""
+    while parent is not None and parent is not root and parent.parent is not None:
+        texts = (text for text in parent.find_all(string=True) if has_words(text))
+        if any(text.find_parent(HEADINGS) is None for text in texts):
+            return
+        above = parent.parent
+        parent.decompose()
+        parent = above
+
+
+_MOST_LINKED = 0.5  # share of the words of a page of navigation that are in links
+
+
+def _is_navigation(page: str) -> bool:
+    """Return whether links have most of the words of a page, which may also be a chapter's."""
+    from lxml import html
+
+    body = html.document_fromstring(page.encode()).find("body")
+    if body is None:
+        return True
+    linked = sum(len(link.text_content().split()) for link in body.iter("a") if link.get("href"))
+    return linked >= _MOST_LINKED * len(body.text_content().split())
+
+
+def read_epub(data: bytes) -> Content:
+    """Read the chapters of a book in reading order, with their headings."""
+    book, blocks = unzip(data), list[Block]()
+    container = ElementTree.fromstring(book.read("META-INF/container.xml"))
+    path = next(container.iterfind(".//{*}rootfile")).attrib["full-path"]
+    package = ElementTree.fromstring(book.read(path))
+    references = package.iterfind(".//{*}reference[@type='toc']")
+    tables = {one.get("href", "").partition("#")[0] for one in references}
+    items = {item.get("id"): item for item in package.iterfind(".//{*}item")}
+    for reference in package.iterfind(".//{*}itemref"):
+        if (item := items.get(reference.get("idref"))) is None:
+            continue
+        href = item.get("href", "")
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(href)))
+        if name not in book.namelist():
+            continue
+        page = book.read(name).decode("utf-8", "replace")
+        may_be_table = "nav" in item.get("properties", "").split() or href in tables
+        if not (may_be_table and _is_navigation(page)):
+            # An empty heading ends the chapter before.
+            blocks += [Heading("", 1), *html_blocks(page)]
+    title = package.findtext(".//{*}title", "")
+    return Content([Page(blocks)], " ".join(title.split()))

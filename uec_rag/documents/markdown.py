@@ -1,20 +1,26 @@
-"""Reading of Markdown, with what site generators add to it."""
+"""Reading of Markdown and Jupyter notebooks, with what site generators add to Markdown.
+
+MDX, MyST, Docusaurus, Quarto and footnotes are written plainly.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, time
 from html import unescape
+from importlib.util import find_spec
 from itertools import takewhile
 from textwrap import dedent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from uec_rag.base.text import ATTRIBUTES
-from uec_rag.documents.dialects import with_notes_below, without_mdx, without_myst
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of
-from uec_rag.documents.plain_text import raised
+from uec_rag.documents.plain_text import fenced, raised, shown_of_role, tidy_lines
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -263,3 +269,209 @@ def _plain_heading(inline: Token) -> str:
         elif part.type != "html_inline":
             parts.append(" " if part.type.endswith("break") else part.content)
     return ATTRIBUTES.sub("", "".join(parts)).strip()
+
+
+_BLOCK_OF_CODE = r"^[ \t>]*+(?P<fence>`{3,}|~{3,})(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
+# Code, which stays, and beside it: statements, to the line that closes their bracket or to a blank
+# one; comments; and tags of components, of which the titles stay.
+_OF_MDX = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE}"
+    r"""
+    | (?<!`)`++[^`\n]++`++)
+    | ^(?=import\s*(?:['"{*]|[\w$][^'"\n]*\bfrom\s+['"])
+      |export\s+(?:default|const|let|var|function|class|async|type|interface|[{*]))
+      (?:.*[{\[(]\n(?:.*\n){0,50}?[}\])].*|.*(?:\n(?!import\b|export\b).+)*+)
+    | \{/\*(?:[^*{]++|\*(?!/)|\{(?!/\*))*+\*/\} | \{\s*['"]\s*['"]\s*\}
+    | </?(?:[A-Z][\w.]*+(?:[^<>"'{}]++|"[^"<]*+"|'[^'<]*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?>
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+_NOTE = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE})"
+    r"|^\[\^(?P<name>[^\[\]\s]++)\]:.*(?:\n++[ \t]++\S.*|\n(?!\[\^|\s|```|~~~|#).+)*+",
+    re.MULTILINE,
+)
+_PARAGRAPH = re.compile(rf"{_BLOCK_OF_CODE}|(?:^(?![ \t>]*+(?:```|~~~)).*\S.*\n?)+", re.MULTILINE)
+_REFERENCE = re.compile(r"\[\^([^\[\]\s]++)\]")
+_TITLE = re.compile(
+    r"(?<![\w-])(?:title|label|caption|summary|heading|header)="
+    r"(?:\{\s*+)?(?P<mark>[\"'`])(?P<text>(?:\\.|(?!(?P=mark))[^\\])*+)(?P=mark)"
+)
+_MYST = re.compile(
+    r"^(?:\([\w:.-]+\)=[ \t]*$|[ \t]*(?:`{3,}|~{3,}|:{3,})\{[A-Za-z][\w:+-]*\}|[ \t]*:{3,}[ \t]*$)"
+    r"|\{[a-z:]+\}`",
+    re.MULTILINE,
+)
+_LABEL = re.compile(r"(?:\([\w:.-]+\)=|%(?: .*)?|\+\+\+(?: .*)?)[ \t]*")
+_CODE_OR_ROLE = re.compile(r"((?<![`}])`++[^`\n]++`++)|\{[A-Za-z][\w:+.-]*\}(`++)([^`]++)\2(?!`)")
+# A fence, the name of a directive, in braces or alone behind colons, and its title.
+_OPENING = re.compile(
+    r"[ \t>]*+(`{3,}|~{3,}|:{3,})[ \t]*"
+    r"(?:\{([A-Za-z][\w:+-]*)\}|\{[^{}]*\}|([A-Za-z][\w-]*)(?![\w.]))?(.*)"
+)
+_OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?")
+_CODE = "code code-block code-cell sourcecode doctest testcode prompt math mermaid graphviz"
+_NOTHING = "toctree include literalinclude image raw index highlight bibliography"
+_UNTITLED = "figure grid grid-item tab-set div container eval-rst"
+_CAPTIONED = "table csv-table list-table"
+
+
+def without_mdx(text: str) -> str:
+    r"""Return MDX without modules, comments and the tags of components, but with their titles.
+
+    Examples
+    --------
+    >>> without_mdx('import X from "x"\n\n<X title="Fees">Five {/* six */}euros.</X>').strip()
+    'Fees Five euros.'
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        titles = _TITLE.finditer(found[0]) if found[0].startswith("<") else ()
+        texts = (re.sub(r"\\(.)|\$\{[^{}]*\}", r"\1", title["text"]) for title in titles)
+        return found["code"] or "".join(f"{text} " for text in texts)
+
+    return tidy_lines(_OF_MDX.sub(shown, text))
+
+
+def with_notes_below(text: str) -> str:
+    r"""Return Markdown with each note below the first paragraph that refers to it.
+
+    Examples
+    --------
+    >>> with_notes_below("Five[^1].\n\n# Hours\n\nNine.\n\n[^1]: Per year.")
+    'Five[^1].\n\n[^1]: Per year.\n\n# Hours\n\nNine.\n\n'
+    """
+    notes = {note["name"]: note[0] for note in _NOTE.finditer(text) if note["name"]}
+    if not notes:
+        return text
+
+    def below(found: re.Match[str]) -> str:
+        own = [notes.pop(name) for name in _REFERENCE.findall(found[0]) if name in notes]
+        return "\n".join([found[0], *(f"{note}\n" for note in own)])
+
+    text = _PARAGRAPH.sub(below, _NOTE.sub(lambda note: note["code"] or "", text))
+    return "\n\n".join([text, *notes.values()])
+
+
+class _Directive(NamedTuple):
+    """A directive or a block of code that is open: its fence, and how its lines are read."""
+
+    fence: str
+    is_code: bool = False
+    is_left_out: bool = False
+
+
+def without_myst(text: str) -> str:
+    r"""Return Markdown without the labels, roles and directives of MyST, but with what they show.
+
+    Examples
+    --------
+    >>> without_myst("(fees)=\nSee {ref}`the fees <fees>`.\n:::{note}\nFive.\n:::").strip()
+    'See the fees.\n\nNote\n\nFive.'
+    """
+    if not _MYST.search(text):
+        return text
+    kept, opened, is_head = list[str](), [_Directive("\n")], False
+    has_containers = re.search(r"(?m)^[ \t]*:{3,}[ \t]*$", text) is not None
+    for line in text.split("\n"):
+        last, was_head, is_head = opened[-1], is_head, False
+        mark = line.strip(" \t>")
+        if mark.startswith(last.fence) and not mark.strip(mark[0]):
+            kept.append(line if last.is_code else "")
+            opened.pop()
+        elif was_head and _OPTION.fullmatch(line):
+            is_head = True
+        elif last.is_code or last.is_left_out:
+            kept += [line] * last.is_code
+        elif (found := _OPENING.fullmatch(line)) and (mark[0] != ":" or has_containers):
+            directive, shown = _opened(line, *found.groups())
+            opened.append(directive)
+            kept += shown
+            is_head = found[2] is not None
+        elif not _LABEL.fullmatch(line):
+            kept.append(
+                _CODE_OR_ROLE.sub(lambda found: found[1] or shown_of_role(found[3].strip()), line)
+            )
+    return tidy_lines("\n".join(kept))
+
+
+def _opened(
+    line: str, fence: str, name: str | None, word: str | None, rest: str
+) -> tuple[_Directive, list[str]]:
+    """Return a directive that a line opens, and what is shown of the line."""
+    kind, rest = (name or word or "").lower(), rest.strip().strip("[]")
+    if fence[0] != ":" and name is None:
+        return _Directive(fence, is_code=True), [line]
+    if kind in _CODE.split() and fence[0] != ":":
+        return _Directive(fence, is_code=True), [fence + rest * (kind != "math")]
+    if kind in _NOTHING.split():
+        return _Directive(fence, is_left_out=True), []
+    name = "" if kind in _CAPTIONED.split() else kind.capitalize()
+    title = "" if kind in _UNTITLED.split() else rest or name
+    return _Directive(fence), ["", title, ""]
+
+
+_LONGEST_OUTPUT = 4_000  # characters of an output in plain text
+_LARGEST_OUTPUT = 200_000  # characters of one in HTML
+_DRAWN = ("application/vnd", "audio/", "image/", "video/")
+_COLOUR = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
+_OBJECT = re.compile(r"[\[(]*<[^<>]* at 0x[0-9a-f]+>")  # what Python shows of what has no text
+
+
+def read_notebook(text: str) -> Content:
+    """Read the texts, the code and its outputs, without images and errors."""
+    first, blocks, left_out = Content([]), list[Block](), Counter[str]()
+    for number, cell in enumerate(json.loads(text)["cells"]):
+        source = _joined(cell["source"])
+        left_out["image"] += len(cell.get("attachments", ()))
+        if cell["cell_type"] == "code":
+            blocks.append(fenced(source))
+        elif number:
+            blocks += _markdown(source)
+        else:
+            first = read_markdown(source)
+            blocks += first.pages[0].blocks
+        for output in cell.get("outputs", ()):
+            blocks += _output(output, left_out)
+    return replace(first, pages=[Page(blocks)], left_out=left_out)
+
+
+def _joined(lines: object) -> str:
+    return "".join(lines) if isinstance(lines, list) else str(lines)
+
+
+def _markdown(text: str) -> Sequence[Block]:
+    # Only the first text has a front matter.
+    return read_markdown(f"<!-- -->\n\n{text}").pages[0].blocks
+
+
+def _output(output: Mapping[str, Any], left_out: Counter[str]) -> Sequence[Block]:
+    """Return what an output shows, the richest of its forms that is text."""
+    if output.get("output_type") == "error" or output.get("name") == "stderr":
+        left_out["error output"] += 1
+        return []
+    forms = {form: _joined(lines) for form, lines in output.get("data", {}).items()}
+    html = forms.get("text/html", "")
+    if "text/markdown" in forms:
+        return _markdown(forms["text/markdown"])
+    if "<table" not in html and any(form.startswith(_DRAWN) for form in forms):
+        left_out["image or widget"] += 1
+        return []
+    if html and len(html) <= _LARGEST_OUTPUT and find_spec("bs4"):
+        from uec_rag.documents.html import html_blocks
+
+        return html_blocks(html)
+    plain = forms.get("text/plain", _joined(output.get("text", "")))
+    return [forms.get("text/latex", "") or _plain(plain, left_out)]
+
+
+def _plain(text: str, left_out: Counter[str]) -> str:
+    """Return a text as a terminal leaves it, cut to a limit."""
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in _COLOUR.sub("", text).split("\n")]
+    shown = "\n".join(lines).strip("\n")
+    if _OBJECT.match(shown):
+        return ""
+    if len(shown) > _LONGEST_OUTPUT:
+        left_out["part of a long output"] += 1
+        shown = f"{shown[:_LONGEST_OUTPUT].rstrip()} …"
+    return fenced(shown)

@@ -95,7 +95,7 @@ _TABLE = """
 readers:read_text .txt
 markdown:read_markdown .md .markdown
 markdown:read_mdx .mdx
-notebook:read_notebook .ipynb
+markdown:read_notebook .ipynb
 readers:read_csv .csv
 readers:read_tsv .tsv
 readers:read_json_lines .jsonl .ndjson
@@ -106,7 +106,7 @@ pdf:read_pdf .pdf
 word:read_docx .docx
 slides:read_pptx .pptx
 workbook:read_xlsx .xlsx
-epub:read_epub .epub
+html:read_epub .epub
 markdown:read_quarto .qmd .rmd
 word:read_docx .docm
 slides:read_pptx .pptm
@@ -144,7 +144,7 @@ READERS = {
 The argument is the format, as anydoc and pandoc call it.
 """
 
-_OF_BYTES = ("epub", "html", "mail", "office", "pandoc", "pdf", "slides", "word", "workbook")
+_OF_BYTES = ("html", "mail", "office", "pandoc", "pdf", "slides", "word", "workbook")
 """The modules whose readers decode a file themselves."""
 
 LIBRARIES = {"office": "anydoc", "pandoc": "pypandoc", "subtitles": "webvtt"}

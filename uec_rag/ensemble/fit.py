@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray, Gaussian
-from uec_rag.base.progress import Progress, progress_bar
+from uec_rag.base.progress import Progress, progress_bar, span
 from uec_rag.base.similarity import moments
-from uec_rag.base.telemetry import span
 from uec_rag.confidence.fit_view import FitView, fit_profile, fit_temperature, level_of, with_level
 from uec_rag.confidence.model import shipped_model
 from uec_rag.encoders import Encoded, Encoder, Role

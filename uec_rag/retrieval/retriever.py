@@ -13,7 +13,7 @@ from typing import Any, Self, Unpack, cast
 from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import EncoderFailed, warn, warn_once
 from uec_rag.base.loops import from_this_loop
-from uec_rag.base.telemetry import span
+from uec_rag.base.progress import span
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.questions.languages import ENGLISH, check_language

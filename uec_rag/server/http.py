@@ -24,7 +24,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from uec_rag.base import __version__
-from uec_rag.base.telemetry import WATCHERS, Step
+from uec_rag.base.progress import WATCHERS, Step
 from uec_rag.evaluation.labels import (
     gate_report,
     gate_state,

@@ -59,7 +59,7 @@ def subset(groups: Sequence[Group]) -> Group:
 
 def searched(group: Group) -> list[Collection]:
     """Collections of a group's retrieval tasks."""
-    return [task.collection for task in group.plan.tasks if isinstance(task, Retrieval)]
+    return [task.data for task in group.plan.tasks if isinstance(task, Retrieval)]
 
 
 def has_collections(groups: Sequence[Group]) -> bool:

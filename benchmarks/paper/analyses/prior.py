@@ -22,7 +22,7 @@ from benchmarks.paper.results import Json, markdown
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.encoders import Encoder
 from uec_rag.ensemble.fitted import PAPER
-from uec_rag.laplace.curvature import Factors, Layer, accumulate
+from uec_rag.laplace.fit_posterior import Factors, Layer, accumulate
 from uec_rag.laplace.posterior import Posterior
 
 PRECISIONS: Mapping[str, float | None] = {

@@ -206,10 +206,8 @@ def all_fusions(depth: int | None = 100) -> list[Fusion]:
     return on_ranks + on_scores
 
 
-def best_fusion(
-    systems: Sequence[FloatArray], metric: Metric, depth: int | None = 100
-) -> tuple[Fusion, dict[Fusion, float]]:
-    """The rule that does best on fitting queries, and what every rule scored there.
+def best_fusion(systems: Sequence[FloatArray], metric: Metric) -> Fusion:
+    """The rule that does best on fitting queries.
 
     Parameters
     ----------
@@ -217,10 +215,8 @@ def best_fusion(
         The systems' scores on fitting queries.
     metric : callable
         Fused scores (n, N) -> a number, larger is better.
-    depth : int, optional
     """
-    scores = {fusion: metric(fusion(systems)) for fusion in all_fusions(depth)}
-    return max(scores, key=lambda fusion: scores[fusion]), scores
+    return max(all_fusions(), key=lambda fusion: metric(fusion(systems)))
 
 
 def _shape(systems: Sequence[FloatArray]) -> tuple[int, int]:
@@ -237,27 +233,6 @@ Weights = NDArray[np.float64]
 _TIE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class WeightSearch:
-    """What a search over the grid found.
-
-    Attributes
-    ----------
-    weights : array, shape (K,)
-        The best weights; of several equally good ones the nearest to uniform.
-    score : float
-        Their score.
-    grid : array, shape (G, K)
-        Every point that was tried.
-    scores : array, shape (G,)
-    """
-
-    weights: Weights
-    score: float
-    grid: Weights
-    scores: Weights
-
-
 def simplex_grid(count: int, step: float = 0.1) -> Weights:
     """All weights of `count` encoders that are multiples of `step` and sum to 1, shape (G, count).
 
@@ -271,11 +246,7 @@ def simplex_grid(count: int, step: float = 0.1) -> Weights:
     >>> len(simplex_grid(3))
     66
     """
-    if count < 1:
-        raise ValueError(f"count: expected at least 1 encoder, got {count}.")
-    parts = round(1 / step) if step > 0 else 0
-    if parts < 1 or not np.isclose(parts * step, 1):
-        raise ValueError(f"step: expected 1 divided by a whole number, such as 0.1, got {step}.")
+    parts = round(1 / step)
     rows = np.zeros((1, 0), dtype=np.int64)
     for _ in range(count - 1):
         rows = np.concatenate(
@@ -288,59 +259,21 @@ def simplex_grid(count: int, step: float = 0.1) -> Weights:
     return np.column_stack([rows, parts - rows.sum(axis=1)]) / parts
 
 
-def best_weights(score: Callable[[Weights], float], count: int, step: float = 0.1) -> WeightSearch:
-    """Weights of `count` encoders that maximise a score, by trying the whole grid.
+def best_weights(score: Callable[[Weights], float], count: int) -> Weights:
+    """Weights of `count` encoders with the highest score, by trying the whole grid.
 
-    Parameters
-    ----------
-    score : callable
-        Weights of shape (count,) -> a number, larger is better.
-    count : int
-    step : float
-
-    Raises
-    ------
-    ValueError
-        If the score of a point is NaN.
+    Of several equally good ones, the nearest to uniform.
 
     Examples
     --------
-    >>> best_weights(lambda w: -abs(w[0] - 0.3), 2).weights.tolist()
+    >>> best_weights(lambda w: -abs(w[0] - 0.3), 2).tolist()
     [0.3, 0.7]
     """
-    grid = simplex_grid(count, step)
+    grid = simplex_grid(count)
     scores = np.array([score(weights) for weights in grid], dtype=np.float64)
-    if np.isnan(scores).any():
-        raise ValueError(f"score: got NaN for the weights {grid[np.isnan(scores)][0].tolist()}.")
     from_uniform = ((grid - 1 / count) ** 2).sum(axis=1)
-    best = int(np.where(scores >= scores.max() - _TIE, from_uniform, np.inf).argmin())
-    return WeightSearch(grid[best], float(scores[best]), grid, scores)
-
-
-def best_retrieval_weights(
-    similarities: Sequence[FloatArray], relevance: Relevance, step: float = 0.1, k: int = 10
-) -> WeightSearch:
-    """Weights that maximise mean nDCG@k of the weighted sum of the encoders' similarities.
-
-    The sum is what the direct sum of the encoders' spaces ranks by. For the paper's shared space
-    give `best_weights` a score made with `shared_similarity`.
-
-    Parameters
-    ----------
-    similarities : sequence of K arrays, shape (n, N)
-        Each encoder's similarity of every query and passage.
-    relevance : Relevance
-    step : float
-    k : int
-    """
-    shapes = {similarity.shape for similarity in similarities}
-    if len(shapes) != 1:
-        raise ValueError(f"similarities: expected arrays of one shape, got {sorted(shapes)}.")
-    return best_weights(
-        lambda weights: float(relevance.ndcg(weighted_sum(similarities, weights), k).mean()),
-        len(similarities),
-        step,
-    )
+    best: Weights = grid[np.where(scores >= scores.max() - _TIE, from_uniform, np.inf).argmin()]
+    return best
 
 
 def weighted_sum(similarities: Sequence[FloatArray], weights: Weights) -> FloatArray:

@@ -28,13 +28,13 @@ from benchmarks.paper.systems.baselines import (
     Fusion,
     Relevance,
     best_fusion,
-    best_retrieval_weights,
     best_weights,
     embedding_arithmetic,
     merge,
     shared_similarity,
     simplex_grid,
     task_arithmetic,
+    weighted_sum,
 )
 from benchmarks.paper.systems.grove import Grove, Means
 from uec_rag.base.gaussian import FloatArray
@@ -221,13 +221,12 @@ class Lineup:
     def _shared_weights(self) -> NDArray[np.float64]:
         self._check_one_space()
         data = self._tuning()
-        found = best_weights(
+        return best_weights(
             lambda w: float(
                 data.relevance.ndcg(shared_similarity(data.queries, data.passages, w)).mean()
             ),
             len(self.encoders),
         )
-        return found.weights
 
     def weighted_on_test(self) -> list[System]:
         """Shared-space ensembles over the paper's grid: every encoder counts at least a tenth."""
@@ -240,10 +239,11 @@ class Lineup:
         """Direct-sum weights that are best on the fitting queries."""
         data = self._tuning()
         slopes = self.fitted().fitted.weights
-        found = best_retrieval_weights(
-            [s * w for s, w in zip(data.similarities, slopes, strict=True)], data.relevance
+        scaled = [s * w for s, w in zip(data.similarities, slopes, strict=True)]
+        weights = best_weights(
+            lambda w: float(data.relevance.ndcg(weighted_sum(scaled, w)).mean()), len(scaled)
         )
-        return self.direct(found.weights.tolist())
+        return self.direct(weights.tolist())
 
     def fused(self, name: str, fusion: Fusion) -> System:
         """Rank fusion of the members."""
@@ -252,7 +252,7 @@ class Lineup:
     def best_fused(self) -> System:
         """The fusion rule that is best on the fitting queries."""
         data = self._tuning()
-        fusion, _ = best_fusion(
+        fusion = best_fusion(
             data.similarities, lambda fused: float(data.relevance.ndcg(fused).mean())
         )
         return self.fused(" ".join(filter(None, (fusion.rule, fusion.normalisation))), fusion)

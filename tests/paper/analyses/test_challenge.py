@@ -9,7 +9,7 @@ def test_every_query_is_looked_at_and_the_counts_are_shown(tiny_data, tmp_path):
     plan = make_plan(tiny_data, sets=["tiny_search"], fit=[tiny.FIT], proxy=tiny.PROXY)
     encoders = [Bag("one", 0.9), Bag("two", 0.9)]
     result = challenge.run([Group(MAIN, plan, Lineup(encoders, plan.pairs, lambda e: e))])
-    assert result["queries"] == len(plan.tasks[0].collection.queries)
+    assert result["queries"] == len(plan.tasks[0].data.queries)
     assert result["won"] <= result["missed_by_members"]
     report = "\n\n".join(challenge.section(result, tmp_path / "x.png"))
     assert f"Of {result['queries']} queries" in report

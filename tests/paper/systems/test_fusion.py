@@ -33,11 +33,9 @@ def test_every_rule_keeps_a_unanimous_order(fusion):
 def test_the_best_rule_is_the_one_the_metric_prefers():
     # Passage 1 is good in both systems, 0 and 2 the best of one and the worst of the other.
     systems = [np.float32([[1.0, 0.6, 0.0]]), np.float32([[0.0, 0.6, 1.0]])]
-    best, scores = best_fusion(systems, lambda fused: float(fused[0].argmax() == 1))
+    best = best_fusion(systems, lambda fused: float(fused[0].argmax() == 1))
     assert best(systems)[0].argmax() == 1
-    assert scores[best] == 1
-    assert scores[Fusion("CombMAX", "min-max", depth=100)] == 0
-    assert set(scores) == set(all_fusions())
+    assert Fusion("CombMAX", "min-max", depth=100)(systems)[0].argmax() != 1
 
 
 # Three systems' scores of four passages for two queries, and what ranx 0.3.21 makes of them.
