@@ -286,7 +286,7 @@ def main(
     if write_model:
         plain = {k: v for k, v in model.metadata().items() if isinstance(v, (list, tuple, float))}
         write_learned("readings.json", {"underspecified": plain})
-        print(f"\nWritten; CLARIFY_FROM in readings.py should be {threshold(model, sets):.2f}")
+        print(f"\nWritten; CLARIFY_FROM in outline.py should be {threshold(model, sets):.2f}")
     print(f"\nA pair of characters is {words_of_pair(data):.2f} words.")
 
 
