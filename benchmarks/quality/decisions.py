@@ -75,7 +75,7 @@ class Example:
     """
 
     label: str
-    found: FloatArray
+    found: list[float]
     offered: tuple[Reading, ...]
     confidence: float
     in_corpus: float
@@ -189,8 +189,8 @@ def learn(sets: dict[str, list[Example]]) -> Calibrator:
 
 def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
     """P(underspecified) of each example."""
-    found = np.array([one.found for one in examples])
-    return underspecified(found, np.array([one.confidence for one in examples]), model)
+    found = [underspecified(one.found, one.confidence, model) for one in examples]
+    return np.array(found, dtype=np.float32)
 
 
 def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:

@@ -207,6 +207,12 @@ class Calibrator(Record):
             added.append(self.slope * weight * min(max(standard, -RANGE), RANGE))
         return added
 
+    def probability(self, features: Sequence[float]) -> float:
+        """Compute the probability of one event from F features, as `predict` does."""
+        odds = sum(self.added(features))
+        small = math.exp(-abs(odds))
+        return (1.0 if odds >= 0 else small) / (1 + small)
+
     def predict(self, features: FloatArray) -> FloatArray:
         """Compute probabilities, shape (...), from features (..., F)."""
         return sigmoid(self.logits(features))

@@ -330,8 +330,8 @@ def _reduce(how: np.ufunc, rows: NDArray[Any], groups: Sequence[Sequence[int]]) 
     return how.reduceat(rows[[*chain(*groups)]], starts)
 
 
-def features(question: str, node: Node, turns: Sequence[str] = ()) -> FloatArray:
-    """Compute the evidence that a question does not say which child of a node is meant, shape (5,).
+def features(question: str, node: Node, turns: Sequence[str] = ()) -> list[float]:
+    """Compute the evidence that a question does not say which child of a node is meant, 5 numbers.
 
     They are the `FEATURES`. `turns`: the turns before the question, which may have its referent.
 
@@ -352,19 +352,11 @@ def features(question: str, node: Node, turns: Sequence[str] = ()) -> FloatArray
     shared = ((said[0] & said) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)
     length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in outline.content)
     best = min(max(node.shares[0], LEAST_SHARE), 1 - LEAST_SHARE)
-    refers, named = lacks_referent(context), float(bool(extract_concept(question)))
+    refers, named = float(lacks_referent(context)), float(bool(extract_concept(question)))
     if not named and not (refers and refers_back(context)):
         named = _names_one(node)
-    return np.array(
-        [
-            -math.log(max(length, 1)),
-            math.log1p(-best) - math.log(best),
-            refers,
-            max(float(shared.max(initial=0.0)), 0.0),
-            named,
-        ],
-        dtype=np.float32,
-    )
+    most = max(float(shared.max(initial=0.0)), 0.0)
+    return [-math.log(max(length, 1)), math.log1p(-best) - math.log(best), refers, most, named]
 
 
 def _names_one(node: Node) -> float:
@@ -414,9 +406,9 @@ def shipped_underspecified() -> Calibrator:
 
 
 def underspecified(
-    numbers: FloatArray, confidence: FloatArray, model: Calibrator | None = None
-) -> FloatArray:
-    """Estimate P(the corpus answers several readings, the question does not say which), shape (n,).
+    numbers: Sequence[float], confidence: float, model: Calibrator | None = None
+) -> float:
+    """Estimate P(the corpus answers several readings, the question does not say which).
 
     A question may say too little, or only a name that several readings share: these two are
     combined by a noisy-or. The first is reduced if the hits answer the question with a confidence
@@ -424,21 +416,18 @@ def underspecified(
 
     Parameters
     ----------
-    numbers : array, shape (n, 5)
-        `features` of each question.
-    confidence : array, shape (n,)
+    numbers : sequence of 5 floats
+        `features` of the question.
+    confidence : float
         P(the hits answer the question).
     model : Calibrator, optional
         Model of the first three features; the shipped one by default. "shared" is used as a
         probability.
     """
-    values = np.asarray(numbers, np.float32)
-    vague, (shared, named) = values[:, :-2], values[:, -2:].T
-    doubt = np.minimum((1 - np.asarray(confidence, np.float32)) / np.float32(1 - SURE), 1)
-    doubt = np.maximum(doubt, values[:, FEATURES.index("referent")])
-    said = 1 - (model or shipped_underspecified()).predict(vague) * doubt
-    unsaid: FloatArray = (1 - said * (1 - shared)) * (1 - named)
-    return unsaid
+    *vague, shared, named = numbers
+    doubt = max(min((1 - confidence) / (1 - SURE), 1.0), numbers[FEATURES.index("referent")])
+    said = 1 - (model or shipped_underspecified()).probability(vague) * doubt
+    return (1 - said * (1 - shared)) * (1 - named)
 
 
 def ambiguity(
@@ -455,8 +444,7 @@ def ambiguity(
         P(the hits answer the question).
     """
     node = outline.split()
-    evidence = features(question, node, turns)[None]
-    return float(underspecified(evidence, np.array([confidence]))[0]), node
+    return underspecified(features(question, node, turns), confidence), node
 
 
 @lru_cache(4096)
