@@ -14,6 +14,7 @@ from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import EncoderFailed, warn, warn_once
 from uec_rag.base.loops import from_this_loop
 from uec_rag.base.progress import span
+from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.replies import Within
 from uec_rag.ensemble.convolution import make_rule
 from uec_rag.questions.languages import ENGLISH, check_language
@@ -266,9 +267,10 @@ class Retriever(FittedIndex):
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
             if failed:
                 caveat = "failed", ", ".join(failed)
-            method = replace(self._method(where), caveat=caveat, rarity=uec.rarity)
-            if self.gate is not None:
-                method = replace(method, clarify_from=self.gate.clarify_from)
+            asks_from = CLARIFY_FROM if self.gate is None else self.gate.clarify_from
+            method = replace(
+                self._method(where), caveat=caveat, rarity=uec.rarity, clarify_from=asks_from
+            )
             try:
                 found = search_queries(uec, store, method, queries, k, options)
             except EncoderFailed as error:

@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import attrgetter
 from typing import Literal, cast
 
@@ -122,10 +123,14 @@ def method_of(
     model = calibrated or fitted.confidence_model or shipped_model("unfitted")
     weights = fitted.rule.evidence
     filtered = json.dumps(filter, sort_keys=True, default=_as_text)
-    learned = model.fingerprint, weights and weights.fingerprint, learned_ratios()
-    state = *learned, _METHOD, filtered
-    basis = hashlib.sha256(repr(state).encode()).hexdigest()[:16]
+    basis = _basis(model.fingerprint, weights and weights.fingerprint, _METHOD, filtered)
     return Method(fitted, model, basis, calibrated is None, check_language(language))
+
+
+@lru_cache(256)
+def _basis(model: str, weights: str | None, version: int, filtered: str) -> str:
+    state = model, weights, learned_ratios(), version, filtered
+    return hashlib.sha256(repr(state).encode()).hexdigest()[:16]
 
 
 def _as_text(value: object) -> object:
