@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -95,8 +96,8 @@ class LookedUp:
 
     Attributes
     ----------
-    starts : list of n + 1 int
-        Offset of each query's terms, of which there are t.
+    spans : list of n slice
+        The places of each query's terms, of which there are t.
     weights : array, shape (t,)
         See `shares`.
     idf : array, shape (t,)
@@ -107,22 +108,15 @@ class LookedUp:
         For each matrix, the places of the entries of the distinct terms that it has.
     """
 
-    starts: list[int]
+    spans: list[slice]
     weights: FloatArray
     idf: NDArray[np.float64]
     numbers: list[int]
     entries: list[dict[int, slice]]
 
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def terms_of(self, query: int) -> slice:
-        """Return the places of a query's terms."""
-        return slice(self.starts[query], self.starts[query + 1])
-
     def entries_of(self, query: int, matrix: int) -> _Entries:
         """Return the entries that a matrix has of a query's terms, by their places among these."""
-        held, own = self.entries[matrix], self.numbers[self.terms_of(query)]
+        held, own = self.entries[matrix], self.numbers[self.spans[query]]
         return [(at, held[number]) for at, number in enumerate(own) if number in held]
 
 
@@ -279,12 +273,11 @@ class Words:
         entries, known = [part.entries(keys) for part in self.parts], self.frequencies
         counts = self._counted(keys, entries) if known is None else known.counts_of(keys)
         rare, weights = idf(counts, self.size)[numbers], [np.zeros(0)]
-        for i, scale in enumerate(queries.scale.tolist()):
-            mine = slice(queries.starts[i], queries.starts[i + 1])
+        spans = [*starmap(slice, pairwise(queries.starts.tolist()))]
+        for mine, scale in zip(spans, queries.scale.tolist(), strict=True):
             weights.append(shares(queries.weights[mine], rare[mine], scale * self.scale))
         of_terms = np.concatenate(weights, dtype=np.float32)
-        starts = queries.starts.tolist()
-        return LookedUp(starts, of_terms, rare, numbers.tolist(), [*map(dict, entries)])
+        return LookedUp(spans, of_terms, rare, numbers.tolist(), [*map(dict, entries)])
 
     def similarities(self, queries: LookedUp) -> FloatArray:
         """Compute the similarity of n queries and every row, ``scale scale' s``, shape (n, rows).
@@ -292,9 +285,9 @@ class Words:
         s is the BM25 score divided by the highest score that a passage could
         have for the query, including terms that no passage contains: from 0 to 1.
         """
-        out = np.zeros((len(queries), len(self)), dtype=np.float32)
+        out = np.zeros((len(queries.spans), len(self)), dtype=np.float32)
         for query, row in enumerate(out):
-            weights, left = queries.weights[queries.terms_of(query)], 0
+            weights, left = queries.weights[queries.spans[query]], 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):
                 some = row[left : left + len(norm)]
                 part.add_up(queries.entries_of(query, matrix), weights, norm, some)
@@ -319,7 +312,7 @@ class Words:
         every = list[FloatArray]()
         for query, asked in enumerate(rows):
             order = np.argsort(asked)
-            wanted, weights = asked[order], queries.weights[queries.terms_of(query)]
+            wanted, weights = asked[order], queries.weights[queries.spans[query]]
             impacts = np.zeros((len(weights), len(wanted)), dtype=np.float32)
             norms, left = np.empty(len(wanted), dtype=np.float32), 0
             for matrix, (part, norm) in enumerate(zip(self.parts, self._norms, strict=True)):

@@ -509,7 +509,7 @@ class ConfidenceModel(Record):
         # No hit may add more than the one before, or it would be more relevant than the first.
         added = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
         added = np.maximum(added, 0)
-        alone = np.maximum(self.relevance.predict(features.relevance), added)
+        alone = np.maximum(sigmoid(self.relevance.logits(features.relevance)), added)
         alone[:, 0] = added[:, 0]
         sure = (in_any * features.meant)[:, None]
         at_k = sure * np.minimum(np.cumsum(added, axis=1), 1)

@@ -170,16 +170,6 @@ class Shares:
     ranks: NDArray[np.int64]
     shares: FloatArray
 
-    def of_hit(self, column: int) -> dict[str, dict[str, Any]]:
-        """Return what each encoder says of a hit, by its name."""
-        each = (
-            numbers[:, column].tolist() for numbers in (self.similarities, self.ranks, self.shares)
-        )
-        return {
-            name: {"similarity": similar, "rank": rank if rank <= RANKED else None, "share": share}
-            for name, similar, rank, share in zip(self.names, *each, strict=True)
-        }
-
 
 @dataclass(frozen=True)
 class Hit:
@@ -223,7 +213,15 @@ class Hit:
         "similarity" is a cosine, or a BM25 score from 0 to 1; "rank" is that among all passages by
         it (None if not known), and "share" that of the score.
         """
-        return None if self.of_encoders is None else self.of_encoders[0].of_hit(self.of_encoders[1])
+        if self.of_encoders is None:
+            return None
+        every, column = self.of_encoders
+        arrays = every.similarities, every.ranks, every.shares
+        own = (numbers[:, column].tolist() for numbers in arrays)
+        return {
+            name: {"similarity": similar, "rank": rank if rank <= RANKED else None, "share": share}
+            for name, similar, rank, share in zip(every.names, *own, strict=True)
+        }
 
     @property
     def sigma2(self) -> float:

@@ -415,7 +415,7 @@ def _words_of(
     for of_queries, looked_up, added in terms:
         if of_queries.labels is None:
             continue
-        own = looked_up.terms_of(row)
+        own = looked_up.spans[row]
         labels = [*map(of_queries.labels[row].get, of_queries.keys[own].tolist())]
         for word, rare in zip(labels, looked_up.idf[own].tolist(), strict=True):
             if word is not None:  # as of a part of a word
