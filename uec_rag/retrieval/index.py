@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -72,7 +72,7 @@ class Index:
         # Loads the ensemble that settings of the folder name.
         self._reload: Callable[[Mapping[str, Any]], UEC] | None = None
         self._gate: tuple[Gate | None, ...] = ()  # none if it is that of the folder
-        self._gate_of_folder: tuple[tuple[int, ...], Gate | None] = (), None  # by its stamp
+        self._gate_of_folder = save.SavedGate()
         # Which passages of gates are still there, and what was said of gates; shared, too.
         self._kept: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
         self._said: set[object] = set()
@@ -111,16 +111,10 @@ class Index:
         """
         if self._gate:
             return self._gate[0]
-        folder, stamp = self._home.folder, tuple[int, ...]()
-        if folder is None or not folder.exists():  # a deleted folder removes no gate
-            return self._gate_of_folder[1]
-        file = folder / GATE_FILE
-        with suppress(FileNotFoundError):
-            state = os.stat(file)
-            stamp = state.st_ino, state.st_mtime_ns, state.st_size
-        if stamp != self._gate_of_folder[0]:
-            self._gate_of_folder = stamp, Gate.load(file) if stamp else None
-        return self._gate_of_folder[1]
+        folder = self._home.folder
+        if folder is not None and folder.exists():  # a deleted folder removes no gate
+            self._gate_of_folder = save.read_gate(folder, self._gate_of_folder)
+        return self._gate_of_folder.gate
 
     @gate.setter
     def gate(self, gate: Gate | None) -> None:

@@ -10,16 +10,17 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from uec_rag.base.errors import FingerprintMismatch, IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, ENSEMBLE, is_index, to_disk
 from uec_rag.encoders.base import TermEncoder
 from uec_rag.ensemble.ensemble_file import SavedEnsemble, fingerprint, read_fit
 from uec_rag.ensemble.uec import UEC
+from uec_rag.retrieval.gate import GATE_FILE, Gate
 from uec_rag.retrieval.learn import CorpusCalibration
 from uec_rag.stores.base import Searched
 from uec_rag.stores.candidates import STORE, CandidateStore
@@ -30,6 +31,22 @@ T = TypeVar("T")
 
 LABELS, MADE_WITH = "labels", "made_with"  # the settings
 _ENSEMBLES = "ensemble"  # the folder of ensembles, of which a setting names the current one
+
+
+class SavedGate(NamedTuple):
+    """The gate that is saved in a folder, if there is one, and by what its file is known."""
+
+    file: tuple[int, ...] = ()
+    gate: Gate | None = None
+
+
+def read_gate(folder: Path, known: SavedGate) -> SavedGate:
+    """Return the gate that decides for every user of an index; what is known if it is the same."""
+    path, file = folder / GATE_FILE, tuple[int, ...]()
+    with suppress(FileNotFoundError):
+        state = path.stat()
+        file = state.st_ino, state.st_mtime_ns, state.st_size
+    return known if file == known.file else SavedGate(file, Gate.load(path) if file else None)
 
 
 def read_calibration(home: LocalStore, settings: Mapping[str, Any]) -> CorpusCalibration | None:
