@@ -121,6 +121,11 @@ class Index:
         self._gate = (check_gate(gate),)
 
     @property
+    def changes(self) -> int:
+        """The number of additions and removals so far by all processes; 0 for an engine."""
+        return self.store.changes
+
+    @property
     def _written(self) -> Store:
         """The store, to write to; RuntimeError in a snapshot."""
         if not isinstance(self.store, Store):
