@@ -134,22 +134,28 @@ def asks_about_answer(turn: str) -> bool:
 
 
 def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool:
-    if (table := tables()[language].get("answer")) is None:
+    if "answer" not in tables()[language]:
         return False
     plain = without_courtesies(words, language)
     _, asked = take_phrases(plain, phrases("begins", language, "answer"))
     if {words, plain, asked} & phrases("asks", language, "answer"):
         return True
-    form, of_language, beside, verbs = (
-        {*table[key].split()} for key in ("forms", "languages", "beside", "verbs")
-    )
-    forms = form if goes_on else form | of_language
-    others = forms.union(
-        beside, tables()[language]["words"].split(), languages.function_words(language)
-    )
+    forms, others, verbs = _words_of_forms(language, goes_on=goes_on)
     requests = bool(asked) and asked[0] in verbs
     names_form = not forms.isdisjoint(asked) and asked[0] not in WORDS["openings"]
     return (requests or names_form) and others.issuperset(asked[requests:])
+
+
+@cache
+def _words_of_forms(language: str, *, goes_on: bool) -> tuple[frozenset[str], ...]:
+    """Return what names a form or a source, this with what may be beside it, and the verbs."""
+    table = tables()[language]
+    form, of_language, beside, verbs = (
+        frozenset(table["answer"][key].split()) for key in ("forms", "languages", "beside", "verbs")
+    )
+    forms = form if goes_on else form | of_language
+    others = forms.union(beside, table["words"].split(), languages.function_words(language))
+    return forms, others, verbs
 
 
 def _words(text: str) -> tuple[str, ...]:
