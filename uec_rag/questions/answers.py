@@ -19,7 +19,7 @@ from uec_rag.questions.languages import (
     phrases,
     tables,
     take_phrases,
-    without_courtesies,
+    without_phrases,
 )
 
 _ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
@@ -165,7 +165,7 @@ def asks_about_answer(turn: str) -> bool:
 def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool:
     if "answer" not in tables()[language]:
         return False
-    plain = without_courtesies(words, language)
+    plain = without_phrases(words, phrases("courtesies", language))
     _, asked = take_phrases(plain, phrases("begins", language, "answer"))
     if {words, plain, asked} & phrases("asks", language, "answer"):
         return True

@@ -6,9 +6,8 @@ A reply to a clarifying question is parsed together with the question that was a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal, TypeAlias, TypedDict
 
 import numpy as np
@@ -19,7 +18,6 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.confidence.replies import (
     Within,
-    choose_label,
     chosen_ids,
     extract_clarifying_question,
     extract_labels,
@@ -235,9 +233,10 @@ def _with_reply(one: _Exchange, asked: str, said: str) -> _Exchange | None:
     """Return an exchange with a reply to a clarifying question; None if a turn is none."""
     labels = extract_labels(asked)
     before = (one.replies[:-1] if one.missed else one.replies)[1 - _MOST_REPLIES :]
-    if find_positions(said, labels) is not None:
+    if (places := find_positions(said, labels)) is not None:
+        choice = labels[places[0]] if labels and len(places) == 1 else said
         missed = 0 if labels else _MOST_MISSED  # who does not know what to add
-        return replace(one, replies=(*before, choose_label(asked, said)), missed=missed)
+        return replace(one, replies=(*before, choice), missed=missed)
     if gives_up(said) or grammar.is_question(said):
         return None
     if not labels or names_some(said, labels):
@@ -394,54 +393,6 @@ class Phrasing:
         return "\n".join([*self.turns, self.text])
 
 
-Row: TypeAlias = tuple[str, Sequence[str], float]  # text, turns and prior
-
-
-def _as_written(query: Query) -> Iterator[Row]:
-    yield query.text, query.turns, 1.0
-
-
-def _as_spelled(query: Query) -> Iterator[Row]:
-    if query.spelled:
-        yield query.spelled, query.turns, query.likely
-
-
-def _halves(split: Callable[[str], tuple[str, ...]], query: Query) -> Iterator[Row]:
-    if not query.replies:
-        for part in split(query.spelled or query.text):
-            yield part, (), 1.0
-
-
-def _alone(query: Query) -> Iterator[Row]:
-    # A complete question is searched without a conjunction before it.
-    if query.turns and (complete := grammar.complete_question(query.text)):
-        yield complete, (), 1.0
-
-
-def _since_latest(query: Query) -> Iterator[Row]:
-    whole = [at for at, turn in enumerate(query.turns) if not grammar.refers_back(turn)]
-    if whole and whole[-1]:  # other subjects are before it
-        yield query.text, query.turns[whole[-1] :], 1.0
-
-
-def _carried_over(query: Query) -> Iterator[Row]:
-    if before := latest_whole(query.turns):
-        for text in grammar.switched(query.text, before):
-            yield text, (), 1.0
-
-
-MAKERS: dict[Role, Callable[[Query], Iterator[Row]]] = {
-    "spelled": _as_spelled,
-    "half": partial(_halves, grammar.parts_of),
-    "possible_half": partial(_halves, grammar.possible_parts),
-    "alone": _alone,
-    "carried": _carried_over,
-    "latest": _since_latest,
-    "written": _as_written,
-}
-"""The makers of the rows of each role; of rows that are understood as well, the first is taken."""
-
-
 def phrasings(query: Query) -> list[Phrasing]:
     r"""List the ways of asking a question; there is none of a blank text.
 
@@ -459,9 +410,29 @@ def phrasings(query: Query) -> list[Phrasing]:
     before = language_of("\n".join(query.history)) or ENGLISH
     return [
         Phrasing(text, turns, role, prior, language_of(text) or before)
-        for role, make in MAKERS.items()
-        for text, turns, prior in make(query)
+        for role, text, turns, prior in _ways(query)
     ]
+
+
+def _ways(query: Query) -> Iterator[tuple[Role, str, Sequence[str], float]]:
+    """Yield role, text, turns and prior; of those that are understood as well, the first counts."""
+    text, turns = query.text, query.turns
+    if query.spelled:
+        yield "spelled", query.spelled, turns, query.likely
+    if not query.replies:
+        for part in grammar.parts_of(query.spelled or text):
+            yield "half", part, (), 1.0
+        for part in grammar.possible_parts(query.spelled or text):
+            yield "possible_half", part, (), 1.0
+    # A complete question is searched without a conjunction before it.
+    if turns and (complete := grammar.complete_question(text)):
+        yield "alone", complete, (), 1.0
+    whole = [at for at, turn in enumerate(turns) if not grammar.refers_back(turn)]
+    for carried in grammar.switched(text, turns[whole[-1]]) if whole else ():
+        yield "carried", carried, (), 1.0
+    if whole and whole[-1]:  # other subjects are before it
+        yield "latest", text, turns[whole[-1] :], 1.0
+    yield "written", text, turns, 1.0
 
 
 def latest_whole(turns: Sequence[str]) -> str:
