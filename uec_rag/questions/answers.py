@@ -85,13 +85,10 @@ def offers_to_tell(answer: str) -> bool:
 def _named_in_offer(text: str) -> list[str]:
     language = language_of(text) or ENGLISH
     found = [*_offer(language).finditer(text)]
-    if (
-        not found
-        or _NAMELESS.search(found[-1]["what"])
-        or _items_in_line(text[found[-1].start("what") :])
-    ):
+    if not found or _NAMELESS.search(what := found[-1]["what"]):
         return []
-    return _split(found[-1]["what"], language)
+    is_list = _items_in_line(text[found[-1].start("what") :])
+    return [] if is_list else _split(what, language)
 
 
 def _items_in_line(text: str) -> list[str]:
