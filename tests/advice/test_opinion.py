@@ -12,7 +12,7 @@ from uec_rag import Advice
 from uec_rag.advice.decision_models import Case, read_answers
 from uec_rag.advice.opinion import Opinion, apply_opinion
 from uec_rag.confidence.decision import decide_one
-from uec_rag.confidence.readings import Reading
+from uec_rag.confidence.readings import MOST_READINGS, Reading
 
 TEXTS = ("Dogs bark at strangers.", "Cats purr when they are content.")
 CASE = Case("Is it loud?\nWhat purrs?", TEXTS)
@@ -63,7 +63,7 @@ def test_which_reading_is_meant_is_asked_where_the_question_may_be_ambiguous(cas
     "text", ["One sentence of many. " * 2000, "猫は喉を鳴らす。" * 3000, '"\\\n' * 9000]
 )
 def test_a_state_stays_within_the_smallest_documented_limits(count, text):
-    case = Case("Why?", [text] * count, ["a reading"] * count, 0.9)
+    case = Case("Why?", [text] * count, ["a reading"] * MOST_READINGS, 0.9)
     assert len(json.dumps(case.state, ensure_ascii=False).encode()) < 2**16
     assert len(case.state["passages"]) == min(count, 10)
     for one in case.questions.values():

@@ -29,7 +29,7 @@ def outline(titles, words=None, logits=None, idf=IDF, sources=None, documents=No
 
 
 def named(question, found):
-    return dict(zip(FEATURES, features(question, found.split()).tolist(), strict=True))
+    return dict(zip(FEATURES, features(question, found.split()), strict=True))
 
 
 def probability(question, found, confidence=0.5):

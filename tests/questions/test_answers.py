@@ -16,6 +16,13 @@ def test_a_turn_asks_about_the_answer_if_it_has_nothing_but_a_form_or_a_source(r
     [
         ("Choose one:\n1. the kiln\n2. the lathe", ["the kiln", "the lathe"]),
         ("There are two: (1) refunds (2) repairs", ["refunds", "repairs"]),
+        ("You can read about: a) tides b) moons", ["tides", "moons"]),
+        ("I can explain a) our leases, b) keys and c) rents.", ["our leases", "keys", "rents"]),
+        ("Do you go (a) by bus or (b) by boat?", ["by bus", "by boat"]),
+        ("The ways are i) clay; ii) glass.", ["clay", "glass"]),
+        ("Ask about [1] keys or [2] locks.", ["keys", "locks"]),
+        ("I can tell you about our classes: 1. yoga 2. golf", ["yoga", "golf"]),
+        ("Version 2. is out, version 3. comes.", []),
         ("We have lamps, chairs and tables.", ["lamps", "chairs", "tables"]),
         ("It is two years, or three.", []),
         ("Closed.\n- Mondays", []),

@@ -8,7 +8,11 @@ import pytest
 from tests.helpers import rows_of
 from uec_rag.confidence.decision import decide_again, decide_one, with_note
 from uec_rag.confidence.readings import Reading
-from uec_rag.confidence.replies import choose_label, extract_clarifying_question, extract_labels
+from uec_rag.confidence.replies import (
+    extract_clarifying_question,
+    extract_labels,
+    find_positions,
+)
 from uec_rag.questions.answers import accepts
 from uec_rag.questions.languages import (
     SENTENCES,
@@ -132,7 +136,7 @@ def test_a_clarifying_question_of_any_language_is_understood(language, readings)
     assert ("\n1. " in asked) == (readings is LONG)
     assert asked != sentence("unclear", language)
     assert extract_labels(asked) == offered
-    assert choose_label(asked, "2.") == choose_label(asked, "rsync") == offered[1]
+    assert find_positions("2.", offered) == find_positions("rsync", offered) == [1]
     assert extract_clarifying_question(asked) == asked
     assert extract_clarifying_question(f"OK. **{asked}**") == asked
     assert language_of(asked) == language

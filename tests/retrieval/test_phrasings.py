@@ -6,7 +6,8 @@ import pytest
 
 from tests.helpers import data_of, index_of
 from uec_rag import Retriever
-from uec_rag.retrieval.query import LONGEST_QUERY, MAKERS, Query, phrasings
+from uec_rag.questions import grammar
+from uec_rag.retrieval.query import LONGEST_QUERY, Query, phrasings
 from uec_rag.stores import Passage
 from uec_rag.stores.source import Source, SourceStore
 
@@ -312,7 +313,7 @@ def test_a_question_that_only_looks_like_two_loses_at_most_its_last_hits(shop, m
     rows = phrasings(Query.parse(question))
     assert [one.role for one in rows] == [*["possible_half"] * 2, "written"]
     [found] = shop.search([question], k=10)
-    monkeypatch.delitem(MAKERS, "possible_half")
+    monkeypatch.setattr(grammar, "possible_parts", lambda _: ())
     [whole] = shop.search([question], k=10)
     assert found.ids[:2] == whole.ids[:2]
     assert len(found.ids) == len(whole.ids)

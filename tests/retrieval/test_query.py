@@ -12,7 +12,7 @@ from uec_rag import UEC
 from uec_rag.base.counts import Words
 from uec_rag.base.gaussian import Gaussian
 from uec_rag.encoders import Lexical
-from uec_rag.retrieval.query import Phrasing, Query, in_context, phrasings, searched_turns, turns_of
+from uec_rag.retrieval.query import Phrasing, Query, in_context, phrasings, turns_of
 
 PASSAGES = [
     "A garage door opener costs 200 dollars.",
@@ -41,7 +41,7 @@ def test_a_context_ends_with_the_question_and_is_not_long(turns):
 
 
 def test_the_latest_turns_stay_if_there_is_no_room_for_all():
-    assert searched_turns("Why?", ["first", "x" * 800, " ", "y" * 800]) == ["y" * 800]
+    assert Query.parse("Why?", ["first", "x" * 800, " ", "y" * 800]).turns == ["y" * 800]
 
 
 def rows_of(texts):
@@ -122,13 +122,18 @@ def test_words_of_all_turns_stay_readable():
 
 def test_questions_back_are_not_searched_with():
     turns = ["When?", "Who?", BACK, "tar", BACK]
-    assert searched_turns("And how?", turns) == ["When?", "Who?\ntar"]
+    assert Query.parse("And how?", turns).turns == ["When?", "Who?\ntar"]
+
+
+def test_a_reply_that_says_more_is_one_turn_with_the_question():
+    turns = ["How do I force it?", "What exactly do you mean? Which one?", "in winter"]
+    assert Query.parse("Who pays?", turns).turns == ["How do I force it?\nin winter"]
 
 
 @pytest.mark.parametrize("reply", ["the second", "Git add.", "2"])
 def test_a_reply_that_chooses_is_one_turn_with_the_question_and_the_label(reply):
     turns = ["How do I force it?", BACK, reply]
-    context = searched_turns("Who?", [*turns, "And why?"])
+    context = Query.parse("Who?", [*turns, "And why?"]).turns
     assert context == ["How do I force it?\ngit add", "And why?"]
 
 
@@ -202,7 +207,7 @@ def test_what_asks_about_the_answer_to_an_offer_is_what_was_offered():
 
 
 def test_a_question_that_is_repeated_is_not_its_own_context():
-    assert searched_turns("How long?", ["Who repairs it?", "how long? "]) == ["Who repairs it?"]
+    assert Query.parse("How long?", ["Who repairs it?", "how long? "]).turns == ["Who repairs it?"]
 
 
 @pytest.mark.parametrize(

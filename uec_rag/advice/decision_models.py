@@ -33,7 +33,6 @@ NONE, UNCLEAR = "none", "unclear"
 
 _PAUSE = 0.5  # seconds before a second try, unless the server names some
 _LARGEST = 60_000  # bytes of a state as JSON; the smallest documented limit is Ollama's, 64 KiB
-_MOST_READINGS = 20  # with UNCLEAR below 26 options, the smallest documented limit
 _WORTH_ASKING = 0.2  # P(ambiguous) from which it is asked which reading is meant
 _SUMS = 0.05  # how far the probabilities of a choice may be from a sum of 1
 
@@ -62,7 +61,7 @@ class Case:
         With the turns before it, one per line.
     texts : sequence of str
         The texts of the hits, best first.
-    readings : sequence of str
+    readings : sequence of up to 4 str
         The titles of what the question may mean.
     underspecified : float
         P(the question does not say which of them is meant).
@@ -100,8 +99,7 @@ class Case:
             "passage": _choice(_PASSAGE, passages, NONE, "No passage contains the answer."),
         }
         if len(self.readings) > 1 and self.underspecified >= _WORTH_ASKING:
-            titles = enumerate(self.readings[:_MOST_READINGS], start=1)
-            named = {str(at): title for at, title in titles}
+            named = {str(at): title for at, title in enumerate(self.readings, start=1)}
             asked["meaning"] = _choice(_MEANING, named, UNCLEAR, "The question does not say which.")
         return asked
 

@@ -258,9 +258,7 @@ def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
         [s for s, _ in {(s[2], d.source) for s, d in zip(split, described, strict=True) if s}]
     )
     split = [s if s and (s[3] or bearers[s[2]] > 1) else None for s in split]
-    documents = Counter(
-        [plain_title(d) for d, _ in {(one.document, one.source) for one in described}]
-    )
+    documents = Counter([bare(d) for d, _ in {(one.document, one.source) for one in described}])
     paths, titles = list[list[Name]](), list[str]()
     for one, subject, site in zip(described, subjects, split, strict=True):
         if not (one.source or one.document or subject):
@@ -269,13 +267,11 @@ def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
             continue
         folders, file = path_names(one.source)
         document, title = without_number(one.document), without_number(site[1] if site else subject)
-        called = (
-            document if document and documents[plain_title(one.document)] == 1 else file or document
-        )
-        is_named = bool(document) and plain_title(document) != plain_title(file)
+        called = document if document and documents[bare(one.document)] == 1 else file or document
+        is_named = bool(document) and bare(document) != bare(file)
         is_file = bool(folders) or file != one.source
         if (is_file and one.subject in (one.source, PurePath(one.source).name)) or (
-            document and not is_named and plain_title(title) == plain_title(document)
+            document and not is_named and bare(title) == bare(document)
         ):
             title = ""  # nothing but the name of the file
         names = [Name(site[2], site[2])] if site and all(split) else []
@@ -284,16 +280,16 @@ def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
             names.append(Name(one.source or document, called, is_named))
         names += [Name(one.above, one.above)] if one.above else []
         if title and not _PAGE.fullmatch(title):
-            is_same = bool(names) and plain_title(names[-1].text) == plain_title(title)
+            is_same = bool(names) and bare(names[-1].text) == bare(title)
             names.append(Name(names.pop().key if is_same else title, title))
         paths.append(names)
         titles.append(title)
     # A title that stands at several places tells nothing of what is below it.
-    places = {(plain_title(path[-1].text), *path[:-1]) for path in paths if path}
+    places = {(bare(path[-1].text), *path[:-1]) for path in paths if path}
     bearers = Counter([place[0] for place in places])
     for path in paths:
         if path[1:] and path[-1].is_title:
-            title = plain_title(path[-1].text)
+            title = bare(path[-1].text)
             if bearers[title] > 1 or title in GENERAL_TITLES or path[-1].text.isupper():
                 path.pop()
     return paths, titles
@@ -448,6 +444,6 @@ def ambiguity(
 
 
 @lru_cache(4096)
-def plain_title(title: str) -> str:
+def bare(title: str) -> str:
     """Return a title in a form in which "Add a user?" equals "Add a User" and "add_a-user"."""
     return " ".join(re.split(r"[-_\s]+", title.casefold())).strip(ENDS)

@@ -15,7 +15,7 @@ from itertools import chain, takewhile
 import numpy as np
 
 from uec_rag.base.text import HAS_SPACELESS, split_words, stems
-from uec_rag.confidence.outline import ENDS, NEARLY, Name, Node, Outline, plain_title
+from uec_rag.confidence.outline import ENDS, NEARLY, Name, Node, Outline, bare
 
 MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once
 LONGEST_LABEL = 60  # characters
@@ -124,8 +124,8 @@ def _by_document(node: Node) -> Node:
 def closest_sections(node: Node, most: int = MOST_CLOSEST) -> list[Reading]:
     """Name the first different sections of the hits, for a question that none answers."""
     outline, groups = node.outline, dict[object, list[int]]()
-    for row, path in enumerate(outline.paths):
-        groups.setdefault(tuple([name.key for name in path]) or row, []).append(row)
+    for row, keys in enumerate(outline.keys):
+        groups.setdefault(keys or row, []).append(row)
     chosen = [*groups.values()][:most]
     total = float(outline.mass.sum())
     shares = [float(outline.mass[group].sum()) / total for group in chosen]
@@ -145,12 +145,12 @@ def _named(node: Node, chosen: Sequence[int]) -> list[Reading]:
     if len(groups) > 1 and paths.count(paths[0]) == len(paths):  # which names no part alone
         paths = [[] for _ in groups]
     own = [_name_of(outline, *of, depth) for of in zip(groups, paths, strict=True)]
-    plain = [*map(plain_title, own)]
+    plain = [*map(bare, own)]
     documents = [_document(outline, rows[0]) for rows in groups]
     for rows, path, name, document, share in zip(
         groups, paths, own, documents, shares, strict=True
     ):
-        alike = [p for p, one in zip(paths, plain, strict=True) if one == plain_title(name)]
+        alike = [p for p, one in zip(paths, plain, strict=True) if one == bare(name)]
         apart = [
             up.text
             for at, up in enumerate(path)

@@ -321,16 +321,3 @@ def find_readings(reply: str, readings: Sequence[Reading]) -> list[Reading]:
             f"question has, {labels or 'which has none'}, 'both' or 'neither', got {reply!r:.60}."
         )
     return [readings[position] for position in places]
-
-
-def choose_label(asked: str, reply: str) -> str:
-    """Return the label that a reply chooses in a clarifying question, else the reply itself.
-
-    Examples
-    --------
-    >>> [choose_label("Do you mean git add or tar?", said) for said in ("2.", "Add", "both")]
-    ['tar', 'git add', 'both']
-    """
-    labels = extract_labels(asked)
-    places = find_positions(reply, labels) if labels else None
-    return labels[places[0]] if places is not None and len(places) == 1 else reply

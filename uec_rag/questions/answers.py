@@ -19,11 +19,16 @@ from uec_rag.questions.languages import (
     phrases,
     tables,
     take_phrases,
-    without_courtesies,
+    without_phrases,
 )
 
 _ITEM = regex.compile(r"(?m)^[ \t]*(?:[-*•–]|\(?(?:\d{1,2}[.)]|[a-h]\))|\[\d{1,2}\])[ \t]+(\S.*)$")
-_INLINE = regex.compile(r"(?:^|(?<=[\s:]))\(?(?:[1-9][.)]|[a-h]\))\s+")
+# The marks of a list in one line, which begin it in one of these orders: "1.", "(b)", "[3]".
+_INLINE = regex.compile(
+    r"(?:^|(?<=[\s:]))[(\[]?(?:(?P<mark>[1-9])(?:[.:)\]]| [-–])|(?P<mark>[a-h]|[iv]+)[)\]])\s+",
+    regex.IGNORECASE,
+)
+_ORDERS = "123456789", "abcdefgh", ("i", "ii", "iii", "iv", "v", "vi")
 _SENTENCE, _MARKS = regex.compile(r"[.?!](?:\s|\Z).*", regex.DOTALL), "*_`,;. "
 # "We have lamps, chairs and tables."
 _SERIES = regex.compile(
@@ -53,7 +58,7 @@ def offers(answer: str) -> list[str]:
         return named
     items = _ITEM.findall(text)
     if len(items) < 2 and not _NOTED.match(text):
-        items = [_SENTENCE.sub("", item) for item in _INLINE.split(text)[1:]]
+        items = _items_in_line(text)
     if len(items) < 2 and (series := _SERIES.findall(text)):
         parts = _split(series[-1], language_of(text) or ENGLISH)
         items = parts if len(parts) > 2 else []  # "two years, or three" is none
@@ -80,18 +85,39 @@ def offers_to_tell(answer: str) -> bool:
 def _named_in_offer(text: str) -> list[str]:
     language = language_of(text) or ENGLISH
     found = [*_offer(language).finditer(text)]
-    if not found or _NAMELESS.search(found[-1]["what"]):
+    if not found or _NAMELESS.search(what := found[-1]["what"]):
         return []
-    return _split(found[-1]["what"], language)
+    is_list = _items_in_line(text[found[-1].start("what") :])
+    return [] if is_list else _split(what, language)
+
+
+def _items_in_line(text: str) -> list[str]:
+    """List the items behind the marks of a list in one line; [] if there are not several."""
+    joint = rf"[,;]?\s(?:{_joints(language_of(text) or ENGLISH)})\s*\Z"
+    for order in _ORDERS:
+        found = list[regex.Match[str]]()
+        for one in _INLINE.finditer(text):
+            if one["mark"].lower() in order[len(found) : len(found) + 1]:
+                found.append(one)
+        ends = [one.start() for one in found[1:]] + [len(text)]
+        items = (text[one.end() : end] for one, end in zip(found, ends, strict=False))
+        if len(found) > 1:
+            return [regex.sub(joint, "", _SENTENCE.sub("", item)) for item in items]
+    return []
 
 
 def _split(text: str, language: str) -> list[str]:
     """Split what is said in a series: "refunds, invoices or lamps"."""
-    _, between, _, comma = languages.template(language)
-    also = tables()[language]["replies"].get("and", between).partition(",")[0]
-    joints = "|".join(regex.escape(one.strip()) for one in (between, also))
-    apart = rf",?\s(?:{joints})\s|{regex.escape(comma)}"
+    _, _, _, comma = languages.template(language)
+    apart = rf",?\s(?:{_joints(language)})\s|{regex.escape(comma)}"
     return [one.strip(_MARKS) for one in regex.split(apart, text) if one.strip(_MARKS)]
+
+
+def _joints(language: str) -> str:
+    """Return an expression of "or" and "and" in a language."""
+    _, between, _, _ = languages.template(language)
+    also = tables()[language]["replies"].get("and", between).partition(",")[0]
+    return "|".join(regex.escape(one.strip()) for one in (between, also))
 
 
 @cache
@@ -134,22 +160,28 @@ def asks_about_answer(turn: str) -> bool:
 
 
 def _asks_about(words: tuple[str, ...], language: str, *, goes_on: bool) -> bool:
-    if (table := tables()[language].get("answer")) is None:
+    if "answer" not in tables()[language]:
         return False
-    plain = without_courtesies(words, language)
+    plain = without_phrases(words, phrases("courtesies", language))
     _, asked = take_phrases(plain, phrases("begins", language, "answer"))
     if {words, plain, asked} & phrases("asks", language, "answer"):
         return True
-    form, of_language, beside, verbs = (
-        {*table[key].split()} for key in ("forms", "languages", "beside", "verbs")
-    )
-    forms = form if goes_on else form | of_language
-    others = forms.union(
-        beside, tables()[language]["words"].split(), languages.function_words(language)
-    )
+    forms, others, verbs = _words_of_forms(language, goes_on=goes_on)
     requests = bool(asked) and asked[0] in verbs
     names_form = not forms.isdisjoint(asked) and asked[0] not in WORDS["openings"]
     return (requests or names_form) and others.issuperset(asked[requests:])
+
+
+@cache
+def _words_of_forms(language: str, *, goes_on: bool) -> tuple[frozenset[str], ...]:
+    """Return what names a form or a source, this with what may be beside it, and the verbs."""
+    table = tables()[language]
+    form, of_language, beside, verbs = (
+        frozenset(table["answer"][key].split()) for key in ("forms", "languages", "beside", "verbs")
+    )
+    forms = form if goes_on else form | of_language
+    others = forms.union(beside, table["words"].split(), languages.function_words(language))
+    return forms, others, verbs
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -185,16 +185,11 @@ def is_courtesy(text: str, language: str = "") -> bool:
     (True, True, False)
     """
     words = tuple(WORD_OR_CLITIC.findall(text.casefold()))
-    return bool(words) and not without_courtesies(words, language)
-
-
-def without_courtesies(words: tuple[str, ...], language: str = "") -> tuple[str, ...]:
-    """Return words in lower case without the courtesies around them: "2" of "2, please"."""
-    return without_phrases(words, phrases("courtesies", language))
+    return bool(words) and not without_phrases(words, phrases("courtesies", language))
 
 
 def without_phrases(words: tuple[str, ...], said: frozenset[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return words in lower case without the phrases around them."""
+    """Return words in lower case without the phrases around them: "2" of "2, please"."""
     return without_last(take_phrases(words, said)[1], said)
 
 

@@ -32,7 +32,8 @@ _WORD = regex.compile(
 _BEFORE_NUMBER = r"(?=\W++(?:\p{L}++\W++)?+(?&number))"  # "after 6", "over the 6"
 _SOME_WORDS = r"(?:\p{L}++\W++){1,3}?"  # "how many … are there"
 _NUMBER = "#"  # the stem of any number
-_VOWELS, _DOUBLED = regex.compile("[aeiouy]"), regex.compile(r"(.)\1+")
+_VOWELS = regex.compile("[aeiouy]")
+_DOUBLED = regex.compile(r"(\p{L})\1+", regex.IGNORECASE)
 
 
 class _Word(NamedTuple):
@@ -335,7 +336,19 @@ def _abbreviates(short: str, long: str) -> bool:
 def consonants(word: str) -> str:
     """Return the consonants of a word in Latin letters, each once; a short one is kept whole."""
     plain = writing.without_accents(word)
-    return _DOUBLED.sub(r"\1", _VOWELS.sub("", plain)) if len(plain) > _ABBREVIATED else word
+    return letters_once(_VOWELS.sub("", plain)) if len(plain) > _ABBREVIATED else word
+
+
+@lru_cache(512)
+def letters_once(text: str) -> str:
+    """Return a text with each letter of a double one once, as names are often mistyped.
+
+    Examples
+    --------
+    >>> letters_once("Seattle"), letters_once("AAchen in 1100")
+    ('Seatle', 'Achen in 1100')
+    """
+    return str(_DOUBLED.sub(r"\1", text))
 
 
 @lru_cache(4096)

@@ -6,9 +6,8 @@ A reply to a clarifying question is parsed together with the question that was a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal, TypeAlias, TypedDict
 
 import numpy as np
@@ -19,7 +18,6 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.confidence.replies import (
     Within,
-    choose_label,
     chosen_ids,
     extract_clarifying_question,
     extract_labels,
@@ -124,29 +122,40 @@ class Query:
         >>> query.text, query.replies
         ('How do I force it?', ('rsync',))
         """
-        if within is None and (other := _other_question(said, history)):
-            return replace(cls.parse(*other), said=said, is_other=True)
-        missed = 0
-        if within is not None and not isinstance(within, str):
-            text, before, ids = said, history, chosen_ids(within)
-            replies: tuple[str | tuple[str, ...], ...] = (ids,)
-        elif within is not None and _names_no_reading(said, history):
-            # The last of the turns asks which reading of the question is meant.
-            text, before, replies, _ = _parse_turns(within, history)
-        else:
-            text, before, replies, missed = _parse_turns(said, history)
-            replies = replies if within is None else (*replies, within)
-        if text == said and not replies and is_courtesy(text):
-            return cls(text, searched_turns(text, before), replies, before, said, asks=False)
+        read, replies = _exchanges(history), tuple[str | tuple[str, ...], ...]()
+        before, one = read, _Exchange(said, len(history))
+        if within is None or isinstance(within, str):
+            *before, one = _with_turn(read, history, said)
+            last = "".join(history[-1:])
+            if (
+                within is not None
+                and is_clarifying_question(last)
+                and (said in history or one.missed or gives_up(said))
+            ):
+                *before, one = _with_turn(read, history, within)
+                within = None
+            replies = one.replies
+        if within is not None:
+            replies = (*replies, within if isinstance(within, str) else chosen_ids(within))
+        is_thanks = one.text == said and not replies and is_courtesy(said)
         # A reply that is more text of the question was asked for.
-        asked, rest = _asking_part(text) if text in (said, *history) else (text, "")
-        earlier = searched_turns(asked or text, before)
-        if not rest:
-            return cls(asked, earlier, replies, before, said, is_unsettled=missed >= _MOST_MISSED)
-        if not asked:
-            return cls(text, earlier, replies, before, said, asks=False)
+        is_message = one.text in (said, *history) and not is_thanks
+        asked, rest = _asking_part(one.text) if is_message else (one.text, "")
+        query = cls(
+            asked or one.text,
+            _searched_turns(asked or one.text, before),
+            replies,
+            history[: one.begin],
+            said,
+            is_other=one.is_other,
+            is_unsettled=one.missed >= _MOST_MISSED,
+            asks=not is_thanks and bool(asked or not rest),
+        )
+        if not (asked and rest):
+            return query
         rest = rest.encode()[-_ROOM // 2 :].decode(errors="ignore")
-        return cls(asked, [*earlier, rest], replies, [*before, rest], said, is_part=True)
+        turns, told = [*query.turns, rest], [*query.history, rest]
+        return replace(query, turns=turns, history=told, is_part=True)
 
     @property
     def lines(self) -> str:
@@ -166,104 +175,100 @@ def _asking_part(said: str) -> tuple[str, str]:
     return messages.asking_part(said)
 
 
-def _names_no_reading(said: str, history: Sequence[str]) -> bool:
-    """Return whether turns end with a clarifying question, which a text does not reply to.
+@dataclass(frozen=True)
+class _Exchange:
+    """A question of a conversation, and what the turns behind it make of it.
 
-    It was asked before, or it is a reply that chooses nothing.
+    Attributes
+    ----------
+    text : str
+        The question, with the replies that say more of it.
+    begin : int
+        The number of turns before it.
+    replies : tuple of str
+        The latest replies that choose among its readings, and the last one.
+    missed : int
+        How many of the last replies in turn choose nothing.
+    is_other : bool
+        True if it is what an answer offers, or the last turn asks about its answer.
     """
-    if not history or not is_clarifying_question(history[-1]):
-        return False
-    return said in history or _chooses_nothing(said, extract_labels(history[-1]))
+
+    text: str
+    begin: int
+    replies: tuple[str, ...] = ()
+    missed: int = 0
+    is_other: bool = False
+
+    @property
+    def lines(self) -> str:
+        """The question, followed by the replies, one per line; of a message, what asks."""
+        text = _asking_part(self.text[-LONGEST_QUERY:])[0] or self.text
+        return "\n".join([text, *self.replies]).strip()
 
 
-def _chooses_nothing(reply: str, labels: Sequence[str]) -> bool:
-    is_other = find_positions(reply, labels) is None and not names_some(reply, labels)
-    return bool(labels) and is_other and not grammar.is_question(reply)
+def _exchanges(turns: Sequence[str]) -> list[_Exchange]:
+    """Read the turns of a conversation in their order: its questions, and what belongs to them."""
+    read = list[_Exchange]()
+    for begin, said in enumerate(turns):
+        now = _with_turn(read, turns[:begin], said)
+        text = now[-1].text
+        is_told = not text.strip() or is_clarifying_question(text) or answers.is_note(text)
+        read = read if is_told or is_courtesy(text) else now
+    return read
 
 
-def _parse_turns(
-    said: str, history: Sequence[str]
-) -> tuple[str, Sequence[str], tuple[str, ...], int]:
-    """Return the question that was asked, the turns before it, and the replies to it.
-
-    Last is how many of the latest replies in turn choose nothing.
-    """
-    position, spoken = len(history), [*history, said]
-
-    def names_reading(place: int) -> bool:
-        return find_positions(spoken[place], extract_labels(spoken[place - 1])) is not None
-
-    def is_apart(place: int) -> bool:
-        """Return whether a turn behind a clarifying question is no reply to it."""
-        ends = place == len(history) and gives_up(spoken[place])
-        return (ends or grammar.is_question(spoken[place])) and not names_reading(place)
-
-    while position >= 2 and len(history) - position < 2 * _MOST_REPLIES:
-        if not is_clarifying_question(spoken[position - 1]) or is_apart(position):
-            break
-        position -= 2  # to the question that was asked back about, which may be a reply itself
-    text, replies, missed = spoken[position], tuple[str, ...](), 0
-    for place in range(position + 2, len(spoken), 2):
-        labels, missed = extract_labels(spoken[place - 1]), missed + 1
-        if names_reading(place):
-            replies = (*replies, choose_label(spoken[place - 1], spoken[place]))
-            missed = 0 if labels else _MOST_MISSED  # who does not know what to add
-        elif not labels or names_some(spoken[place], labels):
-            text, replies, missed = f"{text}\n{spoken[place]}", (), 0
-        elif place == len(history):  # it chooses nothing that is offered: that is asked again
-            replies = (*replies, said)
-    return text, spoken[:position], replies, missed
+def _with_turn(read: Sequence[_Exchange], turns: Sequence[str], said: str) -> list[_Exchange]:
+    """Return the exchanges of some turns with one more, which may belong to the last of them."""
+    if turns and is_clarifying_question(turns[-1]):
+        if read and (now := _with_reply(read[-1], turns[-1], said)):
+            return [*read[:-1], now]
+    elif turns and (offer := _taken_up(said, turns[-1])):
+        return [*read, _Exchange(offer, len(turns) - 1, is_other=True)]
+    elif read and answers.asks_about_answer(said):
+        return [*read[:-1], replace(read[-1], is_other=True)]
+    return [*read, _Exchange(said, len(turns))]
 
 
-def _other_question(said: str, history: Sequence[str]) -> tuple[str, Sequence[str]] | None:
-    """Return the question that a turn stands for, with the turns before it; None if for none."""
-    if not history or is_clarifying_question(history[-1]):
+def _with_reply(one: _Exchange, asked: str, said: str) -> _Exchange | None:
+    """Return an exchange with a reply to a clarifying question; None if a turn is none."""
+    labels = extract_labels(asked)
+    before = (one.replies[:-1] if one.missed else one.replies)[1 - _MOST_REPLIES :]
+    if (places := find_positions(said, labels)) is not None:
+        choice = labels[places[0]] if labels and len(places) == 1 else said
+        missed = 0 if labels else _MOST_MISSED  # who does not know what to add
+        return replace(one, replies=(*before, choice), missed=missed)
+    if gives_up(said) or grammar.is_question(said):
         return None
-    last = history[-1]  # a plain string may be a user's, who ends no sentence before an offer
-    is_answer = answers.is_note(last) or SENTENCE_END.search(last) is not None
-    if is_answer and (offered := answers.offers(last)):
-        places = find_positions(grammar.without_conjunction(said), offered)
-        if answers.accepts(said) and answers.offers_to_tell(last):
-            places = [*range(len(offered))]
-        if places:
-            return " and ".join(offered[place] for place in places), history[:-1]
-    if not answers.asks_about_answer(said):
-        return None
-    for place in range(len(history) - 1, -1, -1):
-        before, earlier = history[place], history[:place]
-        if other := _other_question(before, earlier):
-            return other
-        is_said = is_clarifying_question(before) or answers.is_note(before)
-        if not (is_said or is_courtesy(before)):
-            return before, earlier
-    return None
+    if not labels or names_some(said, labels):
+        return replace(one, text=f"{one.text}\n{said}", replies=(), missed=0)
+    return replace(one, replies=(*before, said), missed=one.missed + 1)  # that is asked again
 
 
-def searched_turns(question: str, history: Sequence[str]) -> list[str]:
+def _taken_up(said: str, answer: str) -> str:
+    """Return what a turn takes up of what an answer offers; "" if nothing."""
+    # A plain string may be a user's, who ends no sentence before an offer.
+    is_answer = answers.is_note(answer) or SENTENCE_END.search(answer) is not None
+    offers = answers.offers(answer) if is_answer else []
+    if offers and answers.accepts(said) and answers.offers_to_tell(answer):
+        return " and ".join(offers)
+    places = find_positions(grammar.without_conjunction(said), offers) if offers else None
+    return " and ".join(offers[place] for place in places or ())
+
+
+def _searched_turns(question: str, read: Sequence[_Exchange]) -> list[str]:
     """List the turns that a question is searched with: the latest, up to 1,500 bytes in UTF-8.
 
-    A reply that chooses a reading is one turn with the question it was asked about; of a message,
-    it is the part that asks. A turn that does not fit is left out together with all earlier ones.
-    Blank turns, clarifying questions and the same question are also left out.
+    An exchange is one turn. One that does not fit is left out together with all earlier ones, and
+    so is the same question.
     """
-    kept: list[str] = []
-    room, same, before = _ROOM, question.strip().casefold(), history
-    while before:
-        turn, earlier, replies, _ = _parse_turns(before[-1], before[:-1])
-        if not replies:
-            alone = before[-1], before[:-1]
-            turn, earlier = _other_question(*alone) or alone
-        turn = _asking_part(turn[-LONGEST_QUERY:])[0] or turn
-        before, said = earlier, "\n".join([turn, *replies])
-        is_told = is_clarifying_question(said) or answers.is_note(said)
-        if is_told or is_courtesy(said):
-            continue
-        room -= len(said.encode())
+    turns, room = list[str](), _ROOM
+    for turn in (one.lines for one in reversed(read)):
+        room -= len(turn.encode())
         if room < 0:
             break
-        if said.strip().casefold() not in ("", same):
-            kept.append(said.strip())
-    return kept[::-1]
+        if turn.casefold() != question.strip().casefold():
+            turns.append(turn)
+    return turns[::-1]
 
 
 def turns_of(messages: Iterable[tuple[str, str]]) -> list[str]:
@@ -388,54 +393,6 @@ class Phrasing:
         return "\n".join([*self.turns, self.text])
 
 
-Row: TypeAlias = tuple[str, Sequence[str], float]  # text, turns and prior
-
-
-def _as_written(query: Query) -> Iterator[Row]:
-    yield query.text, query.turns, 1.0
-
-
-def _as_spelled(query: Query) -> Iterator[Row]:
-    if query.spelled:
-        yield query.spelled, query.turns, query.likely
-
-
-def _halves(split: Callable[[str], tuple[str, ...]], query: Query) -> Iterator[Row]:
-    if not query.replies:
-        for part in split(query.spelled or query.text):
-            yield part, (), 1.0
-
-
-def _alone(query: Query) -> Iterator[Row]:
-    # A complete question is searched without a conjunction before it.
-    if query.turns and (complete := grammar.complete_question(query.text)):
-        yield complete, (), 1.0
-
-
-def _since_latest(query: Query) -> Iterator[Row]:
-    whole = [at for at, turn in enumerate(query.turns) if not grammar.refers_back(turn)]
-    if whole and whole[-1]:  # other subjects are before it
-        yield query.text, query.turns[whole[-1] :], 1.0
-
-
-def _carried_over(query: Query) -> Iterator[Row]:
-    if before := latest_whole(query.turns):
-        for text in grammar.switched(query.text, before):
-            yield text, (), 1.0
-
-
-MAKERS: dict[Role, Callable[[Query], Iterator[Row]]] = {
-    "spelled": _as_spelled,
-    "half": partial(_halves, grammar.parts_of),
-    "possible_half": partial(_halves, grammar.possible_parts),
-    "alone": _alone,
-    "carried": _carried_over,
-    "latest": _since_latest,
-    "written": _as_written,
-}
-"""The makers of the rows of each role; of rows that are understood as well, the first is taken."""
-
-
 def phrasings(query: Query) -> list[Phrasing]:
     r"""List the ways of asking a question; there is none of a blank text.
 
@@ -453,9 +410,29 @@ def phrasings(query: Query) -> list[Phrasing]:
     before = language_of("\n".join(query.history)) or ENGLISH
     return [
         Phrasing(text, turns, role, prior, language_of(text) or before)
-        for role, make in MAKERS.items()
-        for text, turns, prior in make(query)
+        for role, text, turns, prior in _ways(query)
     ]
+
+
+def _ways(query: Query) -> Iterator[tuple[Role, str, Sequence[str], float]]:
+    """Yield role, text, turns and prior; of those that are understood as well, the first counts."""
+    text, turns = query.text, query.turns
+    if query.spelled:
+        yield "spelled", query.spelled, turns, query.likely
+    if not query.replies:
+        for part in grammar.parts_of(query.spelled or text):
+            yield "half", part, (), 1.0
+        for part in grammar.possible_parts(query.spelled or text):
+            yield "possible_half", part, (), 1.0
+    # A complete question is searched without a conjunction before it.
+    if turns and (complete := grammar.complete_question(text)):
+        yield "alone", complete, (), 1.0
+    whole = [at for at, turn in enumerate(turns) if not grammar.refers_back(turn)]
+    for carried in grammar.switched(text, turns[whole[-1]]) if whole else ():
+        yield "carried", carried, (), 1.0
+    if whole and whole[-1]:  # other subjects are before it
+        yield "latest", text, turns[whole[-1] :], 1.0
+    yield "written", text, turns, 1.0
 
 
 def latest_whole(turns: Sequence[str]) -> str:

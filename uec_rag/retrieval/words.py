@@ -19,7 +19,7 @@ from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
-from uec_rag.retrieval.family import Family, consonants, namesakes_of
+from uec_rag.retrieval.family import Family, consonants, letters_once, namesakes_of
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.stores.passage import Passage
 
@@ -28,7 +28,6 @@ Rarity: TypeAlias = Callable[[str], float]
 # A digit, an underscore, an inner capital, an option.
 _MARKED = regex.compile(r"\p{N}|_|\p{Ll}\p{Lu}|^-")
 _DOTTED = regex.compile(r"(?<!\w)\w++(?:\.\w++)++")  # "setup.cfg"
-_DOUBLE = regex.compile(r"(\p{L})\1", regex.IGNORECASE)
 _TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "St.")  # before names
 _NAMES_FROM = 24.0  # rarity of words that are names, "kubectx", and not such as "refund"
 _ALIKE = 4  # letters
@@ -251,9 +250,10 @@ class Words:
                 return True
         judged = self.matched[:JUDGED]
         named = [w for w in self.names & asked if any(w in matched for matched in judged)]
-        written = [_once(hit.with_source) for hit in self.hits[:JUDGED]] if named else []
+        written = [letters_once(hit.with_source) for hit in self.hits[:JUDGED]] if named else []
         return any(
-            not any(lexical.has_words(text, [_once(word)]) for text in written) for word in named
+            not any(lexical.has_words(text, [letters_once(word)]) for text in written)
+            for word in named
         )
 
     @property
@@ -287,12 +287,6 @@ def _names_page(line: str) -> bool:
     """Return whether a line is a heading and its page: "Fees ..... 12"."""
     heading = line.rstrip("0123456789")
     return heading != line and heading.rstrip().endswith(_LEADERS)
-
-
-@lru_cache(512)
-def _once(text: str) -> str:
-    """Return a text with each letter of a double one once, as names are often mistyped."""
-    return str(_DOUBLE.sub(r"\1", text))
 
 
 @lru_cache(4096)
