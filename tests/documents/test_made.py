@@ -1,4 +1,4 @@
-"""Files as tools write them: tests/data/made/make_formats.py tells which."""
+"""Files as tools write them: tests/data/made/make.py tells which."""
 
 import io
 import shutil
