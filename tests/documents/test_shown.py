@@ -1,25 +1,15 @@
 """What a file of an old or rare form shows is read, and what it hides is not."""
 
-import io
-import zipfile
 from functools import partial
 
 import pytest
 
-from tests.documents.files import write_xlsx, written
+from tests.documents.files import write_xlsx, written, zipped
 from tests.helpers import data_of
 from uec_rag.documents import read_folder
 
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 MAIL = "Subject: Öffnung\nContent-Type: text/plain; charset=%s\n\nAb zehn, Grüße.\n"
-
-
-def archive(parts):
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as file:
-        for name, text in parts.items():
-            file.writestr(name, text)
-    return made.getvalue()
 
 
 def book(table, properties="", reference="chapter.xhtml#toc"):
@@ -33,7 +23,7 @@ def book(table, properties="", reference="chapter.xhtml#toc"):
         "<spine><itemref idref='a'/><itemref idref='b'/></spine>"
         f"<guide><reference type='toc' href='{reference}'/></guide></package>"
     )
-    return archive(
+    return zipped(
         {
             "META-INF/container.xml": f"<container>{files}</container>",
             "book.opf": package,
@@ -50,7 +40,7 @@ def office(kind, body, styles=""):
     spaces += f' xmlns:draw="{OASIS}:drawing:1.0"'
     hides = '<style:text-properties text:display="none"/>'
     secret = f'<style:style style:name="Secret" style:family="paragraph">{hides}</style:style>'
-    return archive(
+    return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
             "content.xml": f"<office:document-content {spaces} office:version='1.2'>"
