@@ -14,9 +14,9 @@ HEAVY = {
 }
 
 
-def test_importing_the_package_imports_nothing_heavy():
-    code = "import sys, uec_rag; print(*{name.partition('.')[0] for name in sys.modules})"
-    imported = python(code, check=True).stdout.split()
+def test_importing_the_package_and_its_errors_imports_nothing_heavy():
+    code = "import sys; from uec_rag import UECError; print(*sys.modules)"
+    imported = {name.partition(".")[0] for name in python(code, check=True).stdout.split()}
     assert "uec_rag" in imported
     assert HEAVY.isdisjoint(imported)
 

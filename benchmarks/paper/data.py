@@ -13,7 +13,7 @@ import csv
 import gzip
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,16 +85,22 @@ def load_collection(folder: str | os.PathLike[str], split: str | None = None) ->
         if row["text"].strip()
     }
     relevant: dict[str, dict[str, int]] = {}
-    with qrels.open(encoding="utf-8", newline="") as lines:
-        reader = csv.reader(lines, delimiter="\t")
-        next(reader, None)
-        for query, passage, gain, *_ in reader:
-            if float(gain) > 0 and query in queries and passage in passages:
-                relevant.setdefault(query, {})[passage] = max(1, round(float(gain)))
+    for query, passage, gain in read_gains(qrels):
+        if gain > 0 and query in queries and passage in passages:
+            relevant.setdefault(query, {})[passage] = max(1, round(gain))
     if not relevant:
         raise ValueError(f"folder: {str(qrels)!r} names no query with a relevant passage.")
     judged = {query: text for query, text in queries.items() if query in relevant}
     return Collection(root.name, passages, judged, relevant)
+
+
+def read_gains(qrels: Path) -> Iterator[tuple[str, str, float]]:
+    """Query, passage and gain of each line of judgements but its head."""
+    with qrels.open(encoding="utf-8", newline="") as lines:
+        reader = csv.reader(lines, delimiter="\t")
+        next(reader, None)
+        for query, passage, gain, *_ in reader:
+            yield query, passage, float(gain)
 
 
 def sample_collection(collection: Collection, queries: int, passages: int) -> Collection:
@@ -134,23 +140,6 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines if line.strip()]
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredPairs:
-    """Pairs of sentences with a similarity between 0 and 1.
-
-    Attributes
-    ----------
-    name : str
-    first, second : list of str
-    scores : array, shape (n,)
-    """
-
-    name: str
-    first: list[str]
-    second: list[str]
-    scores: FloatArray
-
-
 @dataclass(frozen=True)
 class Bitext:
     """Sentences and their translations, row by row.
@@ -164,6 +153,13 @@ class Bitext:
     name: str
     first: list[str]
     second: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredPairs(Bitext):
+    """Pairs of sentences, and a similarity between 0 and 1 of each: an array of shape (n,)."""
+
+    scores: FloatArray
 
 
 @dataclass(frozen=True)

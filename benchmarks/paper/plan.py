@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from benchmarks.paper.data import (
     load_labelled_texts,
     load_positive_pairs,
     load_scored_pairs,
+    read_gains,
     read_rows,
     sample_collection,
 )
@@ -278,8 +278,7 @@ def read_pairs(data: Path, name: str, limit: int) -> list[Pair]:
         pairs = load_collection(folder, split or None).pairs()
         order = np.random.default_rng(0).permutation(len(pairs))[:limit]
         return [pairs[index] for index in order]
-    labels: Iterable[object] = ("entailment", 1)
-    for label in labels:
+    for label in ("entailment", 1):
         try:
             return load_positive_pairs(folder, split or "train", label, limit=limit)
         except ValueError:
@@ -299,12 +298,9 @@ def _judged(folder: Path) -> dict[str, list[str]] | None:
     """Each query's judged passages, if some are judged not relevant: candidates to rerank."""
     judged: dict[str, list[str]] = {}
     zeros = False
-    with (folder / "qrels.tsv").open(encoding="utf-8", newline="") as lines:
-        reader = csv.reader(lines, delimiter="\t")
-        next(reader, None)
-        for query, passage, gain, *_ in reader:
-            judged.setdefault(query, []).append(passage)
-            zeros |= float(gain) == 0
+    for query, passage, gain in read_gains(folder / "qrels.tsv"):
+        judged.setdefault(query, []).append(passage)
+        zeros |= gain == 0
     return judged if zeros else None
 
 

@@ -25,54 +25,9 @@ from benchmarks.paper.results import (
 )
 from uec_rag.base.files import read_json
 
-_TITLES = {
-    "retrieval": "Retrieval",
-    "classification": "Classification",
-    "sts": "Semantic textual similarity",
-    "bitext": "Bitext mining",
-    "clustering": "Clustering",
-    "reranking": "Reranking",
-}
-_NOTES = {
-    "retrieval": (
-        "AUC@10 is the normalised area under the abstention curve of nDCG@10. Queries are "
-        "abstained on by the top score; of UEC by its calibrated confidence."
-    ),
-    "classification": (
-        "A logistic head on eight training texts a class, mean of ten draws, as mteb does. AUROC "
-        "is one class against the rest."
-    ),
-    "sts": (
-        "Var-ECE, where less is better, compares sigma_s^2 with the squared error of mu_s against "
-        "the scores people gave; systems without variance have what their error alone gives."
-    ),
-    "bitext": "F1 of the most similar sentence among all.",
-    "clustering": "V-measure of mini-batch k-means, mean of five samples.",
-    "reranking": "Mean average precision over each query's own candidates.",
-}
-_PAPER_TABLES = {
-    "retrieval": ("retrieval", "multilingual_retrieval"),
-    "classification": ("classification", "multilingual_classification"),
-    "sts": ("sts", "multilingual_sts"),
-    "bitext": ("bitext",),
-    "clustering": ("clustering",),
-    "reranking": ("reranking",),
-}
-_INTRODUCTION = """\
-Measured by `python -m benchmarks.paper`. All figures are in per cent unless said otherwise. The
-best of a line is bold. Lines marked (paper) are the paper's own figures on the same data set, with
-its larger models and its full data: compare differences between systems, not levels.
-
-- "weighted (fit)" is tuned on the fitting pairs, "(test)" on the very data it is reported on, as
-  the paper does; no one could deploy the latter. The same holds for "oracle", the member that is
-  best on a data set.
-- "UEC.paper" is the paper as it is written (shared space, diagonal posterior over the last block's
-  output layer where a model has one, unscaled, trace rule, beta 0.01, T 1.5), "UEC" is ours;
-  neither is tuned on anything that is reported.
-- "merged" systems are models of their own, which embed every text anew: they are measured on a few
-  small sets. "merged, TA" takes the first member for the common base, which is not published.
-- A dash means not measured; failures, and systems that do not apply, are listed below a table.
-"""
+_FOLDER = Path(__file__).parent
+_TASKS = read_json(_FOLDER / "report.json")["tasks"]
+"""Kind of task -> its title, a note on its figures, and the paper's tables of it."""
 
 
 def write_report(results: Results, left_out: Sequence[str] = ()) -> Path:
@@ -91,10 +46,11 @@ def write_report(results: Results, left_out: Sequence[str] = ()) -> Path:
     """
     everything = _collect(results)
     results.write_to(results.folder / "results.json", everything)
-    parts = ["# Evaluation", _INTRODUCTION, _setting(everything)]
+    introduction = (_FOLDER / "introduction.md").read_text(encoding="utf-8")
+    parts = ["# Evaluation", introduction, _setting(everything)]
     if left_out:
         parts.append("Not measured: " + "; ".join(left_out) + ".")
-    for kind in _TITLES:
+    for kind in _TASKS:
         parts += _task_section(everything, MAIN, kind, results.folder)
     if LANGUAGES in everything["settings"]:
         parts += _language_section(everything, results.folder)
@@ -138,14 +94,14 @@ def _task_section(everything: dict[str, Any], group: str, kind: str, folder: Pat
     grid, systems, members, metrics = _grid(everything, group, kind)
     if not grid:
         return
-    yield f"## {_TITLES[kind]}"
-    yield _NOTES[kind]
+    yield f"## {_TASKS[kind]['title']}"
+    yield _TASKS[kind]["note"]
     yield system_table(grid, systems, metrics, members)
     yield _failed(grid)
     if kind == "retrieval":
         figure = folder / "retrieval.png"
         yield _retrieval_figure(grid, systems, figure)
-    for name in _PAPER_TABLES[kind]:
+    for name in _TASKS[kind]["paper_tables"]:
         yield folded(paper_table(name))
 
 

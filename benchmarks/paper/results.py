@@ -78,32 +78,13 @@ def _plain(value: object) -> object:
     return value
 
 
-METRICS = {
-    "ndcg10": "nDCG@10",
-    "recall10": "Recall@10",
-    "recall100": "Recall@100",
-    "auc10": "AUC@10",
-    "accuracy": "Accuracy",
-    "f1": "F1",
-    "auroc": "AUROC",
-    "spearman": "Spearman",
-    "var_ece": "Var-ECE",
-    "v_measure": "V-measure",
-    "map": "MAP",
-}
+_NAMES = read_json(Path(__file__).parent / "report.json")
+METRICS: dict[str, str] = _NAMES["metrics"]
 """How metrics are written. All are shown in per cent but Var-ECE, where less is better."""
 
 _PLAIN = {"var_ece"}
-_SYSTEMS = {
-    "GroVE": "GroVE",
-    "Borda": "Borda",
-    "merged, uniform": "Merging Uni.",
-    "merged, weighted": "Merging Wt.",
-    "TA, vectors (test)": "Merging TA",
-    "uniform": "Ensemble Uni.",
-    "weighted (test)": "Ensemble Wt.",
-    "UEC.paper": "UEC",
-}
+_SYSTEMS: dict[str, str] = _NAMES["systems"]
+"""System -> the name that the paper has for it."""
 _MEMBERS = {"bge": "BGE", "e5": "E5", "gte": "GTE"}
 _SAME_DATA = {
     "belebele_en": ("retrieval", "Belebele"),

@@ -14,20 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-_SUBJECTS = {
-    "garden": ("tomato seedlings", "rose bushes", "compost heap", "apple trees", "garden soil"),
-    "kitchen": ("bread dough", "vegetable soup", "roast chicken", "rice pudding", "pasta sauce"),
-    "bicycle": ("bicycle chain", "rear brake", "front wheel", "gear cable", "bicycle tyre"),
-    "computer": ("hard disk", "network cable", "graphics card", "keyboard driver", "backup file"),
-    "sea": ("fishing boat", "lighthouse tower", "harbour wall", "sailing ship", "tide table"),
-    "music": ("violin strings", "piano keys", "drum kit", "choir practice", "guitar tuning"),
-}
-_CARE = {
-    "in spring": ("needs water twice a day", "should be checked every morning"),
-    "in winter": ("must be kept dry and covered", "has to rest for some weeks"),
-    "after rain": ("ought to be cleaned with a soft cloth", "may be left alone for an hour"),
-    "before a journey": ("is to be tested with great care", "wants a second pair of hands"),
-}
+from uec_rag.base.files import read_json
+
+_WORDS = read_json(Path(__file__).parent / "tiny.json")
 FIT, PROXY = "tiny_fit", "tiny_pairs:train"
 SETS = (
     "tiny_search",
@@ -51,9 +40,9 @@ def write_tiny(folder: Path, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     facts = [
         (subject, thing, when, care)
-        for subject, things in _SUBJECTS.items()
+        for subject, things in _WORDS["subjects"].items()
         for thing in things
-        for when, cares in _CARE.items()
+        for when, cares in _WORDS["care"].items()
         for care in [str(rng.choice(cares))]
     ]
     passages = [f"The {thing} {care} {when}." for _, thing, when, care in facts]

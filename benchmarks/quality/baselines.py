@@ -31,11 +31,10 @@ from benchmarks.quality.first_week import corpora_of
 from benchmarks.quality.hybrid import fused, reciprocal_ranks, relative_scores
 from benchmarks.quality.shared import (
     Manuals,
-    expected_texts,
     fit_calibrator,
-    has_any,
     index_of,
     read_tables,
+    relevant_ids,
     shipped,
 )
 from benchmarks.tables import print_table, run_script
@@ -61,10 +60,7 @@ def main(folder: Manuals) -> None:
         queries = [row["question"] for row in some]
         members = search_by_each_member(index, queries, _DEPTH)
         result = index.search(queries)
-        relevant = [
-            {one.id for one in passages if has_any(one, texts)}
-            for texts in map(expected_texts, some)
-        ]
+        relevant = relevant_ids(passages, some)
         sure = np.array([one.confidence_at(JUDGED) for one in result], dtype=np.float64)
         scores = plain_scores(members) | {"confidence": (result.ids, sure)}
         right = np.array([finds(ids, relevant) for ids, _ in scores.values()])

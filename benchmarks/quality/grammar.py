@@ -8,13 +8,9 @@ of right decisions on the manuals, and nDCG@10 of turns that depend on those bef
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-from unittest.mock import patch
-
 from benchmarks.quality.first_week import KINDS
 from benchmarks.quality.proof import answers, conversations
-from benchmarks.quality.shared import Data, Manuals, shipped
+from benchmarks.quality.shared import Data, Manuals, replaced, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC
 
@@ -32,26 +28,13 @@ def figures(label: str, uec: UEC, data: Data, manuals: Manuals) -> list[str]:
     return [label, *(f"{x:.3f}" for x in (*shares, sum(shares) / len(shares), *depend))]
 
 
-def importers(name: str) -> list[ModuleType]:
-    """The modules that have a function of that name."""
-    ours = [module for path, module in sys.modules.items() if path.startswith("uec_rag.")]
-    return [module for module in ours if callable(vars(module).get(name))]
-
-
 def main(data: Data, manuals: Manuals) -> None:
     """Print the table."""
     uec = shipped()
     rows = [figures("all", uec, data, manuals)]
     for name, nothing in NOTHING.items():
-        patches = [
-            patch.object(module, name, lambda *_, nothing=nothing: nothing)
-            for module in importers(name)
-        ]
-        for one in patches:
-            one.start()
-        rows.append(figures(f"without {name}", uec, data, manuals))
-        for one in patches:
-            one.stop()
+        with replaced(f"questions.grammar.{name}", lambda *_, nothing=nothing: nothing):
+            rows.append(figures(f"without {name}", uec, data, manuals))
     header = ["", *KINDS, "mean", "conv_pacific", "conv_cast", "conv_kdconv_zh"]
     print_table("Without a function of wording", header, rows)
 

@@ -47,7 +47,8 @@ PYTHON = "python"
 
 def rows_of(name: str) -> list[dict[str, str]]:
     """The rows of a table beside this script."""
-    with Path(__file__).with_name(f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    path = Path(__file__).parent / f"{name}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
         return [*csv.DictReader(file)]
 
 

@@ -10,12 +10,8 @@ neighbour is worth less can go, or is for what these questions do not ask.
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack
-from unittest.mock import patch
-
 from benchmarks.quality.golden import Line, ask, questions_of, shares
-from benchmarks.quality.shared import Manuals
+from benchmarks.quality.shared import Manuals, replaced
 from benchmarks.tables import print_table, run_script
 
 NUMBERS: dict[str, tuple[float, ...]] = {
@@ -29,15 +25,6 @@ NUMBERS: dict[str, tuple[float, ...]] = {
     "retrieval.spelling._LIKELY": (0.0, 0.5),
 }
 """The module of each number, its name, and the values to replace it by."""
-
-
-def modules_with(number: str) -> list[str]:
-    """The names by which modules know a number: a public one wherever it is imported."""
-    module, _, name = f"uec_rag.{number}".rpartition(".")
-    if name.startswith("_"):
-        return [f"{module}.{name}"]
-    known = [path for path in sys.modules if path.startswith("uec_rag.")]
-    return [f"{path}.{name}" for path in known if name in vars(sys.modules[path])]
 
 
 def row(number: str, value: float | None, lines: list[Line], before: list[Line]) -> list[str]:
@@ -61,9 +48,7 @@ def main(folder: Manuals) -> None:
     for asked in questions_of(folder):
         lines[0] += ask(*asked)
         for place, (number, value) in enumerate(other, 1):
-            with ExitStack() as stack:
-                for target in modules_with(number):
-                    stack.enter_context(patch(target, value))
+            with replaced(number, value):
                 lines[place] += ask(*asked)
     header = ["number", "value", "mean", "ambiguous", "chats", "typed", "won", "lost"]
     named: list[tuple[str, float | None]] = [("as they are", None), *other]

@@ -11,13 +11,13 @@ this package, which finds candidates by words, too. DATA is a folder of test col
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import numpy as np
 import typer
 
-from benchmarks.paper.data import Collection, load_collection
+from benchmarks.paper.data import load_collection
 from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality.shared import FITTED_ON, Data, Fit, Queries, Sets, ndcg10, sampled, unfitted
 from benchmarks.tables import print_table, run_script
@@ -29,12 +29,13 @@ from uec_rag.stores.source import Source, SourceStore
 _K = 10
 
 
-def nearest(encoder: Encoder, collection: Collection, count: int) -> Callable[[str], list[Passage]]:
-    """A search by the cosine of one model."""
-    passages = [Passage(id_, text) for id_, text in collection.passages.items()]
+def nearest(
+    encoder: Encoder, passages: Sequence[Passage], count: int
+) -> Callable[[str, object], list[Passage]]:
+    """A search by the cosine of one model, as a `Source` asks for it."""
     vectors = encoder.encode([passage.text for passage in passages], "passage").embedding
 
-    def find(question: str) -> list[Passage]:
+    def find(question: str, _: object) -> list[Passage]:
         near = vectors @ encoder.encode([question], "query").embedding[0]
         return [passages[place] for place in np.argsort(-near, kind="stable")[:count]]
 
@@ -56,11 +57,14 @@ def main(
     for name in sets.split(","):
         collection = sampled(load_collection(data / name), queries)
         asked = [*collection.queries.values()]
-        find = nearest(alone.encoders[0], collection, candidates)
-        scores = [mean_ndcg(collection, [[p.id for p in find(query)[:_K]] for query in asked])]
+        passages = [Passage(id_, text) for id_, text in collection.passages.items()]
+        find = nearest(alone.encoders[0], passages, candidates)
+        scores = [
+            mean_ndcg(collection, [[p.id for p in find(query, None)[:_K]] for query in asked])
+        ]
         for uec in (alone, both):
-            source = Source("a model's nearest", lambda question, _, find=find: find(question))
-            found = Retriever(uec, SourceStore(uec, source)).search(asked, _K)
+            store = SourceStore(uec, Source("a model's nearest", find))
+            found = Retriever(uec, store).search(asked, _K)
             scores.append(mean_ndcg(collection, found.ids))
         scores.append(ndcg10(both, collection))
         rows.append([name, *(f"{score:.3f}" for score in scores)])

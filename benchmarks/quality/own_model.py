@@ -39,6 +39,7 @@ from benchmarks.paper.metrics import mean_ndcg
 from benchmarks.quality import shared
 from benchmarks.quality.first_week import FOLDERS, KINDS, ask, passages_in
 from benchmarks.quality.hybrid import searched
+from benchmarks.quality.over import nearest
 from benchmarks.quality.proof import MOST
 from benchmarks.quality.shared import CACHE, Data, Manuals, Sets, read_tables, sampled, shipped
 from benchmarks.tables import print_table, run_script
@@ -211,14 +212,9 @@ def source_of_model(encoder: CachedEncoder, passages: Sequence[Passage]) -> Sour
     """A store that keeps a model's vectors, and finds the fifty nearest passages."""
     vectors = encoder.encode([passage.text for passage in passages], "passage").embedding
     places = {passage.id: place for place, passage in enumerate(passages)}
-
-    def find(question: str, _: object) -> list[Passage]:
-        near = vectors @ encoder.encode([question], "query").embedding[0]
-        return [passages[place] for place in np.argsort(-near, kind="stable")[:50]]
-
     return Source(
         "a model's nearest",
-        find,
+        nearest(encoder, passages, 50),
         lambda ids: {id_: vectors[places[id_]].tolist() for id_ in ids},
         lambda ids: [passages[places[id_]] for id_ in ids],
         lambda most: passages[:most],

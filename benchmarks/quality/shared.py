@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 import typer
@@ -17,6 +19,7 @@ from numpy.typing import ArrayLike
 import uec_rag.confidence
 from benchmarks.paper.data import Collection
 from benchmarks.paper.metrics import mean_ndcg
+from benchmarks.quality.manuals import rows_of
 from uec_rag import UEC, Retriever, SearchResult
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.model import RANGE, Calibrator, fit_logistic
@@ -93,6 +96,18 @@ def _rounded(value: Any) -> Any:
     return round(value, 5) if isinstance(value, float) else value
 
 
+@contextmanager
+def replaced(name: str, value: object) -> Iterator[None]:
+    """Put a value in place of a module's, in `uec_rag`: a public one wherever it is imported."""
+    module, _, own = f"uec_rag.{name}".rpartition(".")
+    known = [path for path in sys.modules if path.startswith("uec_rag.")]
+    users = [path for path in known if own in vars(sys.modules[path])]
+    with ExitStack() as stack:
+        for path in [module] if own.startswith("_") else users:
+            stack.enter_context(patch(f"{path}.{own}", value))
+        yield
+
+
 def unfitted(names: Sequence[str]) -> UEC:
     """An ensemble of models, not fitted."""
     return UEC([cached(load_encoder(name)) for name in names])
@@ -149,11 +164,10 @@ def sampled(collection: Collection, queries: int) -> Collection:
 
 def read_tables(*names: str) -> list[dict[str, str]]:
     """The rows of tables of questions."""
-    texts = [(TABLES / f"{name}.csv").read_text(encoding="utf-8") for name in names]
-    return [row for text in texts for row in csv.DictReader(text.splitlines())]
+    return [row for name in names for row in rows_of(f"questions/{name}")]
 
 
-def expected_texts(row: dict[str, str]) -> list[str]:
+def expected_texts(row: Mapping[str, str]) -> list[str]:
     """The texts of which a passage that answers a question has one."""
     return [text.strip() for text in row["passage"].split("|") if text.strip()]
 
@@ -171,7 +185,18 @@ def _plain(text: str) -> str:
     return " ".join(text.translate(quotes).casefold().split())
 
 
-def is_found(row: dict[str, str], result: Result) -> bool:
+def relevant_ids(passages: Sequence[Passage], rows: Sequence[Mapping[str, str]]) -> list[set[str]]:
+    """The passages that answer each of some questions to a manual; none answers an absent one."""
+    found = []
+    for row in rows:
+        texts = expected_texts(row)
+        found.append({passage.id for passage in passages if has_any(passage, texts)})
+        if texts and not found[-1]:
+            raise ValueError(f"{row['question']}: no passage has any of {texts}.")
+    return found
+
+
+def is_found(row: Mapping[str, str], result: Result) -> bool:
     """Whether one of the hits answers a question to a manual."""
     texts = expected_texts(row)
     return any(has_any(passage, texts) for passage in result.passages)

@@ -29,6 +29,7 @@ from sklearn.metrics import roc_auc_score
 
 import uec_rag.confidence
 from benchmarks.paper.data import Collection, load_collection, read_rows, sample_collection
+from benchmarks.quality.manuals import rows_of
 from benchmarks.quality.shared import (
     Data,
     Sets,
@@ -41,36 +42,17 @@ from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.similarity import weighted_sum
 from uec_rag.confidence.fit_view import FitView, fit_temperature
-from uec_rag.confidence.model import (
-    ConfidenceModel,
-    Examples,
-    shipped_model,
-)
+from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.encoders.lexical import ENGLISH
 from uec_rag.retrieval.learn import labelled_examples, without_answers
 from uec_rag.retrieval.search import Method, compare, unfitted_logit_line
 
-LEARNED = {
-    "belebele_en": "encyclopaedia",
-    "boolq_dev": "encyclopaedia",
-    "squad_sample": "encyclopaedia",
-    "tydiqa_goldp_en": "encyclopaedia",
-    "chroma_chunking": "reports, chats, papers",
-    "claude_docs_rag": "documentation",
-}
-HELD_OUT = {
-    "cranfield": "aeronautics",
-    "cisi": "library science",
-    "medline": "medicine",
-    "fiqa_small": "finance",
-}
-# The answerable and unanswerable questions of these, for ensembles with words: names differ.
-CLARIFY = {
-    "clarify_ambig": "encyclopaedia",
-    "clarify_entities": "encyclopaedia",
-    "clarify_pydocs": "documentation",
-    "clarify_man": "documentation",
-}
+_ROWS = rows_of("collections")
+LEARNED, HELD_OUT, CLARIFY = (
+    {row["collection"]: row["domain"] for row in _ROWS if row["part"] == part}
+    for part in ("learned", "held out", "clarify")
+)
+"""Collection -> its domain. Those of `CLARIFY` are for ensembles with words: names differ there."""
 DOMAINS = LEARNED | HELD_OUT
 TAUGHT = LEARNED | CLARIFY
 SETS = ",".join(DOMAINS)

@@ -24,15 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.quality.first_week import corpora_of
-from benchmarks.quality.shared import (
-    Manuals,
-    expected_texts,
-    has_any,
-    index_of,
-    is_found,
-    read_tables,
-    shipped,
-)
+from benchmarks.quality.shared import Manuals, index_of, is_found, read_tables, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import Retriever
 from uec_rag.retrieval.hits import Result
@@ -84,9 +76,7 @@ def joined(one: str, other: str) -> str:
 
 def has_both(rows: Sequence[Row], result: Result) -> bool:
     """Whether the hits have a passage of each question."""
-    return all(
-        any(has_any(passage, expected_texts(row)) for passage in result.passages) for row in rows
-    )
+    return all(is_found(row, result) for row in rows)
 
 
 def ask(

@@ -41,14 +41,7 @@ from benchmarks.quality import manuals
 from benchmarks.quality.advisor import read_replies
 from benchmarks.quality.baselines import best_threshold, finds
 from benchmarks.quality.first_week import KINDS, corpora_of
-from benchmarks.quality.shared import (
-    Manuals,
-    expected_texts,
-    has_any,
-    index_of,
-    read_tables,
-    shipped,
-)
+from benchmarks.quality.shared import Manuals, has_any, index_of, read_tables, relevant_ids, shipped
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Advice, Gate, Retriever
 from uec_rag.confidence.decision import Decision
@@ -114,11 +107,7 @@ def cross_encoder(folder: Path) -> Rerank:
 def ask(uec: UEC, passages: Sequence[Passage], rows: Sequence[Row], rerank: Rerank) -> Asked:
     """Ask a manual's questions by all scores."""
     index, queries = index_of(uec, passages), [row["question"] for row in rows]
-    wanted = [expected_texts(row) for row in rows]
-    relevant = [{one.id for one in passages if has_any(one, texts)} for texts in wanted]
-    for row, texts, ids in zip(rows, wanted, relevant, strict=True):
-        if texts and not ids:
-            raise ValueError(f"{row['question']}: no passage has any of {texts}.")
+    relevant = relevant_ids(passages, rows)
     result, read = index.search(queries), index.search(queries, READ)
     cosine = search_by_each_member(index, queries, READ)[index.uec.names[0]]
     ranked, best = [], []
@@ -238,13 +227,12 @@ def main(
     clear = [row for row in rows if row["kind"] != "ambiguous"][::4]
     old = asked_of(corpora_of(folder), clear, rerank)
     told = systems(old, new)
-    counts = {name: Counter(what for _, what in pairs) for name, pairs in told.items()}
-    table = [[name, *(str(of[what]) for what in OUTCOMES)] for name, of in counts.items()]
+    table = [[name, *numbers(pairs)] for name, pairs in told.items()]
     print_table("Of a hundred questions", ["", *OUTCOMES], table)
     by_kind = []
     for kind in KINDS:
-        of = Counter(what for row, what in told["UEC()"] if row["kind"] == kind)
-        by_kind.append([kind, str(of.total()), *(str(of[what]) for what in OUTCOMES)])
+        some = [pair for pair in told["UEC()"] if pair[0]["kind"] == kind]
+        by_kind.append([kind, str(len(some)), *numbers(some)])
     print_table("UEC() by kind", ["questions", "", *OUTCOMES], by_kind)
     print_thresholds(old)
     held = [held for one in new for held in meanings_held(one)]
@@ -261,29 +249,34 @@ def main(
     table = [[q, *(pairs[at][1] for pairs in told.values())] for at, q in enumerate(asked)]
     print_table("Each question", ["", *told], table)
     if picture is not None:
-        draw(picture, counts)
+        draw(picture, told)
+
+
+def numbers(pairs: Sequence[tuple[Row, str]]) -> list[str]:
+    """How many questions have each outcome, as cells of a table."""
+    of = Counter(what for _, what in pairs)
+    return [str(of[what]) for what in OUTCOMES]
 
 
 def print_thresholds(old: Sequence[Asked]) -> None:
     """Print the thresholds, and what they do to the questions that they were learned on."""
     table = []
     for name, least in learned(old).items():
-        of = Counter(
-            what for one in old for _, what in above(one, name.split(" threshold")[0], least)
-        )
-        table.append([name, f"{least:.3f}", *(str(of[what]) for what in OUTCOMES)])
-    ours = (pair for one in old for pair in decided(one.rows, one.decisions, one.found))
-    of = Counter(what for _, what in ours)
-    table.append(["UEC()", "", *(str(of[what]) for what in OUTCOMES)])
+        score = name.split(" threshold")[0]
+        pairs = [pair for one in old for pair in above(one, score, least)]
+        table.append([name, f"{least:.3f}", *numbers(pairs)])
+    ours = [pair for one in old for pair in decided(one.rows, one.decisions, one.found)]
+    table.append(["UEC()", "", *numbers(ours)])
     print_table("Thresholds, on the old questions", ["", "threshold", *OUTCOMES], table)
 
 
-def draw(path: Path, counts: dict[str, Counter[str]]) -> None:
+def draw(path: Path, told: dict[str, list[tuple[Row, str]]]) -> None:
     """Draw the outcomes of each system as stacked bars."""
     from benchmarks.paper.plots import stacked
 
-    shares = {what: [of[what] for of in counts.values()] for what in OUTCOMES}
-    stacked(path, [*counts], shares, OUTCOMES, "of a hundred questions")
+    counts = [Counter(what for _, what in pairs) for pairs in told.values()]
+    shares = {what: [of[what] for of in counts] for what in OUTCOMES}
+    stacked(path, [*told], shares, OUTCOMES, "of a hundred questions")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import re
 import pytest
 
 import uec_rag
-from tests.helpers import python
 from uec_rag import Retriever, UECError
 from uec_rag.base import errors
 
@@ -49,8 +48,3 @@ def test_the_root_catches_what_a_folder_and_a_reply_raise(tmp_path):
 def test_an_error_survives_pickling():
     failed = pickle.loads(pickle.dumps(errors.EncoderFailed("down", "e5")))
     assert (str(failed), failed.encoder) == ("down", "e5")
-
-
-def test_importing_the_root_imports_nothing_heavy():
-    code = "import sys; from uec_rag import UECError; print('numpy' in sys.modules)"
-    assert python(code, check=True).stdout.strip() == "False"

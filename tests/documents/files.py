@@ -49,7 +49,22 @@ def word_table(*rows):
     return f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>"
 
 
-def write_docx(path, *blocks, header="", numbering="", **parts):
+def unzipped(data):
+    """The files of an archive, by their names."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def zipped(files):
+    """An archive of files, by their names."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def docx(*blocks, header="", numbering="", **parts):
     """The least that is a Word document, of paragraphs and tables.
 
     `parts`: drawings that the document refers to by "chart" or "diagramData".
@@ -73,9 +88,7 @@ def write_docx(path, *blocks, header="", numbering="", **parts):
         relations = texts["word/_rels/document.xml.rels"]
         texts["word/_rels/document.xml.rels"] = relations.replace("</Relationships>", ends)
         texts[f"word/parts/{name}.xml"] = part
-    with zipfile.ZipFile(path, "w") as file:
-        for name, text in texts.items():
-            file.writestr(name, text)
+    return zipped(texts)
 
 
 def write_xlsx(path, rows, merged=(), formats=()):

@@ -1,7 +1,6 @@
 """What files hold beside plain text, as the tools write them, is read or told."""
 
 import io
-import zipfile
 from copy import deepcopy
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from tests.documents.files import paragraph, read, write_docx, write_pdf, written
+from tests.documents.files import docx, paragraph, read, unzipped, write_pdf, written, zipped
 from tests.helpers import DATA, data_of
 from uec_rag.documents.document import Section
 from uec_rag.documents.readers import read_content
@@ -39,13 +38,13 @@ def texts_of(name, data):
 
 @pytest.mark.parametrize("row", data_of("word.json"), ids=lambda row: row["says"])
 def test_of_word_what_is_shown_is_read(row):
-    data = written(write_docx, row["body"], numbering=row.get("numbering", ""))
+    data = docx(row["body"], numbering=row.get("numbering", ""))
     assert texts_of("a.docx", data) == row["texts"]
 
 
 def test_headings_of_word_have_the_numbers_of_their_styles():
     row = next(row for row in data_of("word.json") if row["says"] == "headings by their styles")
-    data = written(write_docx, row["body"], numbering=row["numbering"])
+    data = docx(row["body"], numbering=row["numbering"])
     title, sections = read("a.docx", data)
     assert title == "1 Scope"
     assert [one.path for one in sections] == [
@@ -57,7 +56,7 @@ def test_headings_of_word_have_the_numbers_of_their_styles():
 
 def test_the_contents_of_word_are_left_out():
     blocks = [paragraph("Fees 3", "TOC1"), paragraph("Fees", "Heading2"), paragraph("Five.")]
-    assert sections_of("a.docx", written(write_docx, *blocks)) == [(["Fees"], "Five.")]
+    assert sections_of("a.docx", docx(*blocks)) == [(["Fees"], "Five.")]
 
 
 def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs():
@@ -68,7 +67,7 @@ def test_charts_and_diagrams_of_word_are_tables_and_texts_below_their_paragraphs
     )
     blocks = [paragraph("Before."), drawn, paragraph("After.")]
     chart, diagram = ((DATA / f"{name}.xml").read_text() for name in ("chart", "diagram"))
-    data = written(write_docx, *blocks, chart=chart, diagramData=diagram)
+    data = docx(*blocks, chart=chart, diagramData=diagram)
     table = "Loans\nCategory: 2024-01, Books: 0.3\nCategory: 2024-02, Books: 7"
     assert texts_of("a.docx", data) == [f"Before.\n\n{table}\n\nAsk\nPay\n\nAfter."]
 
@@ -77,7 +76,7 @@ def test_what_is_not_read_is_counted():
     scan = io.BytesIO()
     Image.new("L", (9, 9)).save(scan, "pdf")
     noted = '<w:p><w:r><w:t>x</w:t></w:r><w:r><w:commentReference w:id="1"/></w:r></w:p>'
-    word = written(write_docx, noted, '<w:altChunk r:id="x"/>')
+    word = docx(noted, '<w:altChunk r:id="x"/>')
     assert read_content("a.docx", word).left_out == {"comment": 1, "embedded document": 1}
     rst = b"Fees.\n\n.. include:: more.rst\n\n.. table::\n   :align: nowhere\n"
     assert read_content("a.rst", rst).left_out == {
@@ -205,15 +204,10 @@ def test_formulas_notes_and_boxes_of_pandoc_are_read_and_contents_are_not(kind, 
 
 def test_entities_of_word_are_not_expanded():
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'
-    with zipfile.ZipFile(io.BytesIO(written(write_docx, paragraph("&b;")))) as old:
-        parts = {name: old.read(name) for name in old.namelist()}
+    parts = unzipped(docx(paragraph("&b;")))
     parts["word/document.xml"] = bomb.encode() + parts["word/document.xml"]
-    new = io.BytesIO()
-    with zipfile.ZipFile(new, "w") as file:
-        for name, part in parts.items():
-            file.writestr(name, part)
     with pytest.raises(Exception, match="undefined entity"):
-        read_content("a.docx", new.getvalue())
+        read_content("a.docx", zipped(parts))
 
 
 def test_slides_are_sections_under_their_titles_with_tables_and_notes():
@@ -236,9 +230,7 @@ def test_slides_are_sections_under_their_titles_with_tables_and_notes():
 
 
 def test_a_book_is_read_in_the_order_of_its_spine():
-    parts, content = DATA / "epub", io.BytesIO()
-    with zipfile.ZipFile(content, "w") as book:
-        for part in filter(Path.is_file, parts.rglob("*")):
-            book.write(part, part.relative_to(parts))
+    parts = filter(Path.is_file, (DATA / "epub").rglob("*"))
+    book = zipped({str(part.relative_to(DATA / "epub")): part.read_bytes() for part in parts})
     chapters = Section(("One",), "Dough."), Section(("Two",), "Crust.")
-    assert read("a.epub", content.getvalue()) == ("Bread", chapters)
+    assert read("a.epub", book) == ("Bread", chapters)

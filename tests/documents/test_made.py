@@ -1,12 +1,10 @@
-"""Files as tools write them: tests/data/made/make_formats.py tells which."""
+"""Files as tools write them: tests/data/made/make.py tells which."""
 
-import io
 import shutil
-import zipfile
 
 import pytest
 
-from tests.documents.files import read
+from tests.documents.files import read, unzipped, zipped
 from tests.helpers import DATA, data_of
 from uec_rag.documents import passages_of, read_folder
 from uec_rag.documents.readers import read_content
@@ -112,13 +110,10 @@ WITH_MACROS = {
 @pytest.mark.parametrize(("name", "made"), WITH_MACROS.items())
 def test_a_file_with_macros_is_read_as_one_without(name, made):
     other, kind, of_macros = made
-    content = io.BytesIO()
-    with zipfile.ZipFile(MADE / other) as old, zipfile.ZipFile(content, "w") as new:
-        for part in old.namelist():
-            kinds = f"application/{of_macros}.macroEnabled.main+xml".encode()
-            new.writestr(part, old.read(part).replace(kind.encode(), kinds))
-    without = read_content(other, (MADE / other).read_bytes())
-    assert read_content(name, content.getvalue()) == without
+    kinds = f"application/{of_macros}.macroEnabled.main+xml".encode()
+    without = (MADE / other).read_bytes()
+    parts = {n: part.replace(kind.encode(), kinds) for n, part in unzipped(without).items()}
+    assert read_content(name, zipped(parts)) == read_content(other, without)
 
 
 @pytest.mark.parametrize("name", ["a.qmd", "a.rmd"])

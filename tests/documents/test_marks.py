@@ -9,7 +9,7 @@ from openpyxl.cell.text import InlineFont
 from openpyxl.styles import Font
 from pptx import Presentation
 
-from tests.documents.files import write_docx, written
+from tests.documents.files import docx, written
 from tests.helpers import data_of
 from uec_rag.documents.readers import read_content
 
@@ -73,7 +73,7 @@ PARTS = CellRichText(TextBlock(InlineFont(strike=True), "nine"), " ten")
     ("name", "data", "text"),
     [
         *MARKS["links"],
-        ("a.docx", written(write_docx, FIELD), f"[K9]({ADDRESS})"),
+        ("a.docx", docx(FIELD), f"[K9]({ADDRESS})"),
         ("a.pptx", slide(address=ADDRESS), f"From [nine]({ADDRESS})"),
         ("a.xlsx", sheet("", lead), f"When: [by post]({ADDRESS})"),
         ("a.xlsx", sheet(f'=HYPERLINK("{ADDRESS}", "by post")'), f"({ADDRESS})"),
@@ -111,7 +111,7 @@ def test_an_icon_that_decorates_says_nothing(icon):
     ("name", "data", "text"),
     [
         *MARKS["crossed out"],
-        ("a.docx", written(write_docx, TWICE), "From ~~nine~~ ten on."),
+        ("a.docx", docx(TWICE), "From ~~nine~~ ten on."),
         ("a.pptx", slide(strike="sngStrike"), "From ~~nine~~"),
         ("a.pptx", slide(strike="noStrike"), "From nine"),
         ("a.xlsx", sheet(9, strike), "When: ~~9~~"),

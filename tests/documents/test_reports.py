@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.documents.files import paragraph, word_table, write_docx, write_pdf, write_xlsx, written
+from tests.documents.files import docx, paragraph, word_table, write_pdf, write_xlsx, written
 from tests.helpers import DATA, data_of
 from uec_rag.documents import passages_of, read_folder
 
@@ -27,7 +27,7 @@ def bytes_of(row):
     if "pages" in row:
         return written(write_pdf, row["pages"])
     if "table" in row:
-        return written(write_docx, word_table(*row["table"]))
+        return docx(word_table(*row["table"]))
     return row["source"].encode(row.get("encoding", "utf-8"))
 
 
@@ -39,7 +39,7 @@ FILES = {
     ),
     "a header of Word": (
         "a.docx",
-        written(write_docx, paragraph("It opens at nine."), header="Valid until 31 March 2025"),
+        docx(paragraph("It opens at nine."), header="Valid until 31 March 2025"),
         ["Valid until 31 March 2025\n\nIt opens at nine."],
     ),
     "a byte that is not UTF-8": ("a.txt", "Grüße ".encode() + b"\xff", ["Grüße \ufffd"]),

@@ -1,12 +1,10 @@
 """A sheet's cells, and several tables in one sheet or CSV."""
 
-import io
 import re
-import zipfile
 
 import pytest
 
-from tests.documents.files import read, write_xlsx, written
+from tests.documents.files import read, unzipped, write_xlsx, written, zipped
 from tests.helpers import data_of
 from uec_rag.documents.document import Section
 from uec_rag.documents.readers import read_content
@@ -48,9 +46,7 @@ def test_a_title_belongs_to_the_table_below_it():
 
 
 def test_cells_beyond_the_size_that_a_sheet_claims_are_read():
-    data, claimed = io.BytesIO(written(write_xlsx, [("item", "count"), ("flour", 3)])), io.BytesIO()
-    with zipfile.ZipFile(data) as saved, zipfile.ZipFile(claimed, "w") as file:
-        for name in saved.namelist():
-            file.writestr(name, re.sub(rb'ref="A1:B2"', b'ref="A1"', saved.read(name)))
+    parts = unzipped(written(write_xlsx, [("item", "count"), ("flour", 3)]))
+    claimed = {name: re.sub(rb'ref="A1:B2"', b'ref="A1"', part) for name, part in parts.items()}
     sections = (Section(("Stock",), "item: flour, count: 3"),)
-    assert read("a.xlsx", claimed.getvalue())[1] == sections
+    assert read("a.xlsx", zipped(claimed))[1] == sections

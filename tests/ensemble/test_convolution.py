@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import random_gaussian, unit
+from tests.helpers import random_gaussian, refused, unit
 from uec_rag import Gaussian
 from uec_rag.base.gaussian import Terms
 from uec_rag.base.similarity import moments
@@ -169,24 +169,12 @@ def test_a_rule_is_made_of_a_name_or_of_weights(parts, spec, temperature, space,
     assert make_rule(None, NAMES) == Rule("adaptive")
 
 
-@pytest.mark.parametrize(
-    ("spec", "temperature", "space", "error", "message"),
-    [
-        ("mean", None, "direct", ValueError, "expected 'adaptive', 'trace', 'unif"),
-        (3, None, "direct", TypeError, "expected"),
-        ([1.0, 2.0], None, "direct", ValueError, "expected 3 weights >= 0, one per encoder"),
-        ({"a": 1.0, "d": 2.0}, None, "direct", ValueError, "a weight for each of ['a', 'b', 'c']"),
-        ([1.0, -1.0, 1.0], None, "direct", ValueError, "with a positive sum"),
-        ([0.0, 0.0, 0.0], None, "direct", ValueError, "with a positive sum"),
-        ([1e308, 1.0, np.nan], None, "direct", ValueError, "within the range of float32"),
-        ("adaptive", None, "shared", ValueError, "use space='direct', or coefficients='trace'"),
-        *(("trace", t, "direct", ValueError, "expected") for t in (0.0, -1.0, np.nan)),
-    ],
-)
-def test_what_is_no_rule_is_refused(spec, temperature, space, error, message):
+@pytest.mark.parametrize(("given", "error", "message"), refused("make_rule"))
+def test_what_is_no_rule_is_refused(given, error, message):
+    spec, *others = given
     name = "temperature" if spec == "trace" else "coefficients"
     with pytest.raises(error, match=f"^{name}: .*{re.escape(message)}"):
-        make_rule(spec, NAMES, temperature, space)
+        make_rule(spec, NAMES, *others)
 
 
 def evidence_of(*similarities, slopes=None, intercepts=None):

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.helpers import data_of
-from uec_rag.evaluation.runs import draw_curve, measure_runs, read_runs
+from uec_rag.evaluation.evaluate import draw_curve, measure_runs, read_runs
 
 LOGS = data_of("logs.json")
 OURS, ANSWER = LOGS["ours"], {"question": "a", "answer": "b"}

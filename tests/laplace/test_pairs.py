@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.helpers import bag_of_words, pairs
+from tests.helpers import bag_of_words, pairs, refused
 from uec_rag.encoders import Encoded
 from uec_rag.laplace.pairs import (
     MINIMUM,
@@ -81,15 +81,7 @@ GOOD = [(f"q{i}", f"p{i}") for i in range(MINIMUM)]
         ([], ValueError, "pairs: expected at least 32 distinct pairs of a query"),
         (GOOD[1:] * 2, ValueError, "got 31"),
         ([(*p, 0) for p in GOOD], ValueError, "pairs: expected at least 32 distinct pairs"),
-        ([*GOOD, ("q", "p", 2)], ValueError, "pairs[32]: expected label 0 or 1, got 2"),
-        ([*GOOD, ("q", "p", 0.5)], ValueError, "pairs[32]: expected label 0 or 1, got 0.5"),
-        ([*GOOD, ("q", " ")], ValueError, "pairs[32]: expected the passage to be a text, got ' '"),
-        ([*GOOD, ("", "p")], ValueError, "pairs[32]: expected the query to be a text, got ''"),
-        ([*GOOD, ("q", 7)], ValueError, "pairs[32]: expected the passage to be a text, got 7"),
-        ([*GOOD, (None, "p")], ValueError, "pairs[32]: expected the query to be a text, got None"),
-        ([*GOOD, "qp"], TypeError, "pairs[32]: expected (query, passage) or (query,"),
-        ([*GOOD, ("q", "p", 1, 2)], TypeError, "pairs[32]: expected (query, passage)"),
-        ([*GOOD, {"q": "p"}], TypeError, "pairs[32]: expected (query, passage)"),
+        *(([*GOOD, wrong], error, said) for wrong, error, said in refused("check_pairs")),
         ("a query", TypeError, "pairs: expected (query, passage) tuples, got str"),
         (None, TypeError, "pairs: expected (query, passage) tuples, got NoneType"),
         ([("q", f"p{i}") for i in range(40)], ValueError, "of 5 queries or more"),

@@ -58,8 +58,8 @@ def gate(
     log
         A log of a gate's advisor, to tell what it is worth on these labels; may be repeated.
     """
+    from uec_rag.evaluation.evaluate import describe_log
     from uec_rag.evaluation.labels import save_gate, search_labels
-    from uec_rag.evaluation.runs import describe_log
     from uec_rag.retrieval.gate import check_target
 
     check_target(max_wrong, max_risk, 0.95)
@@ -159,8 +159,8 @@ def evaluate(
         return
     asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
+    from uec_rag.evaluation.evaluate import describe_log
     from uec_rag.evaluation.evaluate import evaluate as measure
-    from uec_rag.evaluation.runs import describe_log
 
     retriever = open_index(index)
     labels = find_labels(asked, retriever.passages(), questions.name)
@@ -196,7 +196,7 @@ def measure_logs(
 ) -> None:
     """Measure the decisions in logs, and print them."""
     require("serve", "scipy")
-    from uec_rag.evaluation.runs import draw_curve, measure_runs, read_runs
+    from uec_rag.evaluation.evaluate import draw_curve, measure_runs, read_runs
 
     found = {
         path.name: measure_runs(read_runs(path, confidence=confidence, verdict=verdict))

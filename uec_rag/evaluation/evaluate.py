@@ -1,17 +1,31 @@
-"""Evaluate an index with labelled questions, beside each encoder alone."""
+"""Evaluate an index with labelled questions, beside each encoder alone; or a pipeline by its log.
+
+A run is a question, what was decided, with what confidence, and whether that was right. Logs are
+tables (CSV) or lines of JSON, of this package, of ragas, DeepEval, Langfuse, LangSmith or of your
+own; fields in others ("inputs.question") count, too. NaN, null and an empty cell are the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+import csv
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.errors import require
+from uec_rag.base.text import WORD
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import reliability
+from uec_rag.confidence.risk import interval_of, reliability
+from uec_rag.documents.plain_text import decode
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -133,3 +147,356 @@ def search_by_each_member(
         )
         members[name] = view.search(queries, k)  # by this encoder's similarity, which is then `mu`
     return members
+
+
+_NAMES = {
+    "question": "question query user_input input messages",
+    "decision": "decision action uec_decision",
+    "answer": ("answer response output actual_output actualoutput output.content outputs.content"),
+    "confidence": "confidence uec_confidence score",
+    "verdict": (
+        "verdict correct is_correct correctness answer_correctness factual_correctness success "
+        "label"
+    ),
+    "answerable": "answerable has_answer",
+}
+# What exports have fields in, and what they have in fields, such as "feedback.correctness.score".
+_AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedback", "scores"}
+_AROUND |= {"feedback_stats", "run", "example", "metricsdata", "metrics_data"}
+_WITHIN = {"score", "value", "avg", "mean"}
+_LISTS = ("data", "results", "runs", "rows", "examples", "traces", "testCases", "test_results")
+_MODE = re.compile(r"(?<!\s)\s*+[(\[][^()\[\]]*+[)\]]$")  # "(mode=f1)", "[GEval]"
+_NULL = {"", "nan", "-nan", "null", "<na>", "n/a", "nat"}
+_TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
+_FALSE = {"false", "no", "n", "incorrect", "wrong", "fail", "failed", "bad"}
+_REFUSALS = "abstain abstained refuse refused uncertain no_answer none unanswered false no"
+_DECISIONS = {
+    "answer": {"answer", "answered", "respond", "responded", "reply", "true", "yes"},
+    "clarify": {"clarify", "ask", "asked", "clarification"},
+    "abstain": {*_REFUSALS.split()},
+}
+_RIGHT = 0.5  # a verdict in numbers above which an answer counts as right
+
+
+@dataclass(frozen=True)
+class Run:
+    """One question to a pipeline.
+
+    Attributes
+    ----------
+    question : str
+    decision : {"answer", "clarify", "abstain"}
+    confidence : float or None
+        None if the log has none.
+    right : bool or None
+        Whether the answer was right, or it was right to give none; None without a verdict.
+    answerable : bool or None
+        Whether the documents answer the question. Where the log does not tell, a refusal that was
+        wrong was of an answerable question.
+    """
+
+    question: str
+    decision: str
+    confidence: float | None
+    right: bool | None
+    answerable: bool | None
+
+
+def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Run]:
+    """Read a log of decisions.
+
+    Parameters
+    ----------
+    path : Path
+        A table (CSV or TSV) with a header, lines of JSON, or a JSON array, maybe in an object.
+    confidence, verdict : str
+        The names of these fields, if they are none of those that are known.
+
+    Raises
+    ------
+    ValueError
+        If there is no row, or a row has no question, neither decision nor answer, an unknown
+        decision, no number where one is expected, or a verdict outside 0 to 1. The message names
+        the row and the fields that it has.
+    """
+    names = {key: said.split() for key, said in _NAMES.items()}
+    names |= {
+        key: [name, name.casefold()]
+        for key, name in (("confidence", confidence), ("verdict", verdict))
+        if name
+    }
+    runs = [_run(row, names, f"{path.name}, row {at}") for at, row in enumerate(_rows(path), 1)]
+    if not runs:
+        raise ValueError(f"{path.name}: expected at least one row.")
+    for key, name in (("confidence", confidence), ("verdict", verdict)):
+        told = [run.confidence if key == "confidence" else run.right for run in runs]
+        if name and all(value is None for value in told):
+            raise ValueError(f"{key}: no row of {path.name} has a field {name!r}.")
+    return runs
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    text, _ = decode(path.read_bytes())
+    if path.suffix.lower() in (".csv", ".tsv"):
+        header = text.partition("\n")[0]
+        delimiter = max(",;\t|", key=header.count)
+        for row in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter):
+            yield dict(_flat({name: _parsed(cell) for name, cell in row.items()}))
+        return
+    try:
+        try:
+            whole = json.loads(text)
+        except json.JSONDecodeError:
+            whole = [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path.name}: expected lines of JSON, or a .csv: {error}.") from None
+    if isinstance(whole, Mapping):
+        lists = [whole[key] for key in _LISTS if isinstance(whole.get(key), list)]
+        whole = lists[0] if lists else [whole]
+    yield from (dict(_flat(line)) for line in whole)
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an object; "inputs.question" for a nested one, and metrics by name."""
+    if isinstance(value, list):  # metrics, as DeepEval has them
+        told = [one for one in value if isinstance(one, Mapping) and {"name", "success"} <= {*one}]
+        value = {metric["name"]: metric.get("score") for metric in told} or value
+    if not isinstance(value, Mapping):
+        yield name, value
+        return
+    for key, inner in value.items():
+        yield from _flat(inner, f"{name}.{key}" if name else str(key))
+
+
+def _parsed(cell: object) -> object:
+    """Return the object or list that a cell of a table holds as JSON, or the cell."""
+    if isinstance(cell, str) and cell.startswith(("{", "[")):
+        with suppress(json.JSONDecodeError, RecursionError):
+            return json.loads(cell)
+    return cell
+
+
+def _plain(name: str) -> str:
+    """Return the name of a field without what exports have it in and its mode, in lower case."""
+    parts = name.strip().casefold().split(".")
+    while len(parts) > 1 and parts[0] in _AROUND:
+        parts = parts[1:]
+    while len(parts) > 1 and parts[-1] in _WITHIN:
+        parts = parts[:-1]
+    return _MODE.sub("", ".".join(parts))
+
+
+def _is_known(value: object, key: str) -> bool:
+    said = str(value).strip().casefold()
+    return value is not None and said not in _NULL and (said != "none" or key == "decision")
+
+
+def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
+    plain = {_plain(name): value for name, value in reversed([*row.items()]) if name}
+    fields = {**plain, **row}
+    found = {
+        key: next((fields[name] for name in some if _is_known(fields.get(name), key)), None)
+        for key, some in names.items()
+    }
+    if found["question"] is None or not any(
+        name in fields for key in ("decision", "answer") for name in names[key]
+    ):
+        raise ValueError(
+            f"{where}: expected a question, and a decision or an answer (such as "
+            f"{names['question'][0]!r} and {names['decision'][0]!r}), got the fields "
+            f"{', '.join(map(repr, row)) or 'none'}."
+        )
+    decision = _decision(found["decision"], found["answer"], where)
+    sure = found["confidence"]
+    try:
+        confidence = None if sure is None else _number(sure)
+    except ValueError:
+        raise ValueError(f"{where}: confidence: expected a number, got {sure!r:.60}.") from None
+    right, answerable = (_truth(found[key], f"{where}: {key}") for key in ("verdict", "answerable"))
+    if answerable is None and right is not None and decision != "clarify":
+        # A right answer had one; who refused wrongly could have answered.
+        answerable = (True if right else None) if decision == "answer" else not right
+    return Run(_question(found["question"]), decision, confidence, right, answerable)
+
+
+def _decision(said: object, answer: object, where: str) -> str:
+    if said is None:
+        return "answer" if _answers(str(answer or "")) else "abstain"
+    word = str(said).strip().casefold()
+    for decision, words in _DECISIONS.items():
+        if word in words:
+            return decision
+    known = ", ".join(_DECISIONS)
+    raise ValueError(f"{where}: decision: expected one of {known}, got {said!r:.60}; rename it.")
+
+
+def _question(asked: object) -> str:
+    """Return a question, or of the messages of a chat the last of the user."""
+    messages = asked if isinstance(asked, list) else []
+    said = [one for one in messages if isinstance(one, Mapping) and "content" in one]
+    own = [one["content"] for one in said if one.get("role", one.get("type")) in ("user", "human")]
+    return str(own[-1] if own else asked)
+
+
+def _number(value: object) -> float | None:
+    """Return a number, also of "0,87", "87 %" and the mean of a list; None of an infinite one.
+
+    ValueError if it is none.
+    """
+    if isinstance(value, list) and value:
+        numbers = [number for each in value if (number := _number(each)) is not None]
+        return float(np.mean(numbers)) if numbers else None
+    said = str(value).strip().replace(",", ".")
+    number = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+    return number if math.isfinite(number) else None
+
+
+def _answers(text: str) -> bool:
+    """Return whether a text is an answer, and not what frameworks give in place of one."""
+    said = " ".join(WORD.findall(text.casefold()))
+    return bool(said) and said not in ("empty response", "i don t know", "none", "null")
+
+
+def _truth(value: object, where: str) -> bool | None:
+    if isinstance(value, list):  # of several who judged
+        told = [known for one in value if (known := _truth(one, where)) is not None]
+        return 2 * sum(told) > len(told) if told else None
+    if value is None or isinstance(value, bool):
+        return value
+    if (said := str(value).strip().casefold()) in _TRUE | _FALSE:
+        return said in _TRUE
+    number: float | None = math.nan
+    with suppress(ValueError):
+        number = _number(value)
+    if number is None or not 0 <= number <= 1:
+        raise ValueError(
+            f"{where}: expected a Boolean or a number from 0 to 1, got {value!r:.60}; divide "
+            "grades by the best one."
+        )
+    return number > _RIGHT
+
+
+def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
+    """Measure decisions: what was answered and asked back, what was wrong, and how calibrated.
+
+    Returns
+    -------
+    dict
+        JSON values. Each of "shares" is a share of its "of", with the bounds of its 95 % interval
+        (Wilson): "answered" and "asked_back" of all, "wrong" of the answers with a verdict,
+        "over_refused" of the answerable. "curve" has, for the answers with confidence and
+        verdict, the share of all that is answered at each threshold and the share of these that is
+        wrong (risk-coverage curve), "aurc" the mean of the latter (Geifman et al. 2019), "brier"
+        the mean squared difference of confidence and verdict, "bins" see `reliability`. These are
+        None or empty where the log does not tell.
+    """
+    known = [*runs]
+    answers = [run for run in known if run.decision == "answer"]
+    judged = [run for run in answers if run.right is not None]
+    answerable = [run for run in known if run.answerable]
+    shares = {
+        "answered": _share([run.decision == "answer" for run in known]),
+        "asked_back": _share([run.decision == "clarify" for run in known]),
+        "wrong": _share([not run.right for run in judged]),
+        "over_refused": _share([run.decision == "abstain" for run in answerable]),
+    }
+    sure = [run for run in judged if run.confidence is not None]
+    confidence = np.array([run.confidence for run in sure], dtype=np.float64)
+    right = np.array([run.right for run in sure], dtype=bool)
+    order = np.argsort(-confidence, kind="stable")
+    risk = np.cumsum(~right[order]) / np.arange(1, len(sure) + 1)
+    coverage = np.arange(1, len(sure) + 1) / max(len(known), 1)
+    is_probability = bool(len(sure)) and 0 <= confidence.min() <= confidence.max() <= 1
+    return {
+        "questions": len(known),
+        "shares": shares,
+        "curve": [*zip(coverage.tolist(), risk.tolist(), strict=True)],
+        "aurc": float(risk.mean()) if len(sure) else None,
+        "brier": float(((confidence - right) ** 2).mean()) if is_probability else None,
+        "bins": reliability(confidence, right) if is_probability else [],
+    }
+
+
+def _share(holds: Sequence[bool]) -> dict[str, float] | None:
+    """Return how many of how many, the share and its 95 % interval; None of nothing."""
+    if not holds:
+        return None
+    low, high = interval_of(sum(holds), len(holds))
+    return {"share": sum(holds) / len(holds), "low": low, "high": high, "of": len(holds)}
+
+
+def draw_curve(curve: Sequence[tuple[float, float]]) -> str:
+    """Draw a risk-coverage curve as an SVG."""
+    width, height, edge = 480, 320, 48
+    top = max([risk for _, risk in curve], default=0.0) or 1.0
+    across, up = width - 2 * edge, height - 2 * edge
+    points = " ".join(
+        f"{edge + coverage * across:.1f},{height - edge - risk / top * up:.1f}"
+        for coverage, risk in curve
+    )
+    right, bottom = width - edge, height - edge
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">'
+        f'<rect width="{width}" height="{height}" fill="white"/>'
+        f'<path d="M{edge} {edge}V{bottom}H{right}" fill="none" stroke="#444"/>'
+        f'<polyline points="{points}" fill="none" stroke="#0a6ebd" stroke-width="2"/>'
+        f'<text x="{edge}" y="{edge - 12}">wrong among answers, up to {top:.0%}</text>'
+        f'<text x="{right}" y="{bottom + 24}" text-anchor="end">questions answered</text>'
+        "</svg>\n"
+    )
+
+
+def describe_log(path: Path, labels: Mapping[str, Collection[str]]) -> dict[str, Any]:
+    """Describe a log that a `Gate` wrote, to compare advisors.
+
+    Parameters
+    ----------
+    path : Path
+        The log; of a question that is in it several times, the last line counts.
+    labels : mapping of str to collection of str
+        Maps questions to the ids of the passages that answer them, which may be none.
+
+    Returns
+    -------
+    dict
+        Counts of "questions" and of those whose action it "changed", and "calls", "tokens" and
+        "seconds" of one; of the labelled ones, "answerable" and "unanswerable", and the AUROC of
+        answerable over unanswerable, "before" and "after" the advice, or None.
+
+    Raises
+    ------
+    ValueError
+        If it is not a log, or is empty.
+    """
+    rows = {row.question: row for row in read_log(path)}
+    if not rows:
+        raise ValueError(f"log: {path} is empty; ask questions of a Gate(advisor=..., log=...).")
+    answered = {question_hash(question): bool(ids) for question, ids in labels.items()}
+    known = [row for row in rows.values() if row.question in answered]
+    truth = np.array([answered[row.question] for row in known], dtype=bool)
+    before, after = (
+        np.array([getattr(row, name) for row in known], dtype=np.float64)
+        for name in ("confidence_before", "confidence")
+    )
+    both = 0 < truth.sum() < len(truth)
+    return {
+        "questions": len(rows),
+        "changed": sum(row.before != row.after for row in rows.values()),
+        **{
+            name: float(np.mean([getattr(row, name) for row in rows.values()]))
+            for name in ("calls", "tokens", "seconds")
+        },
+        "answerable": int(truth.sum()),
+        "unanswerable": int((~truth).sum()),
+        "before": _auroc(before, truth) if both else None,
+        "after": _auroc(after, truth) if both else None,
+    }
+
+
+def _auroc(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """Compute the area under the ROC curve: P(a positive one has the higher score)."""
+    from scipy.stats import mannwhitneyu
+
+    count = float(positive.sum() * (~positive).sum())
+    return float(mannwhitneyu(score[positive], score[~positive]).statistic) / count

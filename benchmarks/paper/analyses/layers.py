@@ -135,10 +135,7 @@ def layers(
     found = layer_ablation(
         encoder,
         _triples(some, training_pairs(some, np.sort(answered[:share]), similar, 0)),
-        _triples(
-            some,
-            held_out_pairs(some, np.sort(answered[share:]), similar, _HITS),
-        ),
+        _triples(some, held_out_pairs(some, np.sort(answered[share:]), similar, _HITS)),
         test,
     )
     resamples = _resamples([query for query, _, _ in test])
@@ -294,10 +291,6 @@ def layer_ablation(
     fit: LabelledTexts,
     tune: LabelledTexts,
     test: LabelledTexts,
-    *,
-    counts: Sequence[int] = COUNTS,
-    fractions: Sequence[float] = FRACTIONS,
-    draws: int = DRAWS,
     batch_size: int = 16,
 ) -> list[LayerResult]:
     """Fit posteriors over the last layers on parts of the data, and predict other pairs.
@@ -310,12 +303,6 @@ def layer_ablation(
     encoder : SentenceTransformerEncoder
         Its weights stay as they are.
     fit, tune, test : sequences of (query, passage, label)
-    counts : sequence of int
-        Numbers of layers.
-    fractions : sequence of float
-        Parts of the fitting pairs, from 0 to 1.
-    draws : int
-        How many random parts of each size there are.
     batch_size : int
 
     Returns
@@ -326,22 +313,19 @@ def layer_ablation(
     Raises
     ------
     ValueError
-        If a part of the data lacks one of the labels, a fraction is out of range, or the model has
-        too few layers.
+        If a part of the data lacks one of the labels, or the model has too few layers.
     """
     for name, pairs in (("fit", fit), ("tune", tune), ("test", test)):
         if {label for _, _, label in pairs} != {0, 1}:
             raise ValueError(f"{name}: expected pairs of both labels, 0 and 1.")
-    if not all(0 <= fraction <= 1 for fraction in fractions):
-        raise ValueError(f"fractions: expected numbers from 0 to 1, got {list(fractions)}.")
     from benchmarks.paper.analyses.pair_gradients import (
         PairLogits,
         last_linear_layers,
         only_trainable,
     )
 
-    layers = last_linear_layers(encoder.model, max(counts))
-    parts = _parts(len(fit), fractions, draws)
+    layers = last_linear_layers(encoder.model, max(COUNTS))
+    parts = _parts(len(fit))
     with only_trainable(encoder.model, layers):
         model = PairLogits(encoder, layers)
         slope, intercept = bernoulli_map(_cosines(model, fit, batch_size), _labels(fit))
@@ -354,17 +338,17 @@ def layer_ablation(
         )
     return [
         _predict(tuning, testing, count, index, part, precisions, slope)
-        for count in counts
+        for count in COUNTS
         for index, part in enumerate(parts)
     ]
 
 
-def _parts(count: int, fractions: Sequence[float], draws: int) -> list[_Part]:
+def _parts(count: int) -> list[_Part]:
     """Random parts of so many pairs; each draw's smaller parts lie within its larger ones."""
-    orders = [np.random.default_rng(draw).permutation(count) for draw in range(draws)]
+    orders = [np.random.default_rng(draw).permutation(count) for draw in range(DRAWS)]
     return [
         _Part(fraction, draw, order[: round(fraction * count)])
-        for fraction in fractions
+        for fraction in FRACTIONS
         for draw, order in enumerate(orders)
         if draw == 0 or 0 < fraction < 1
     ]
