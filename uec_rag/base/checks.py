@@ -7,8 +7,9 @@ import json
 import math
 import pickle
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import chain
 from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
@@ -312,3 +313,12 @@ def check_pickles(part: object, name: str, instead: str) -> None:
         pickle.Pickler(cast(Any, _Nowhere())).dump(part)
     except Exception as error:
         raise TypeError(f"{name} does not pickle ({error}). {instead}") from error
+
+
+def refuse_unknown(given: Mapping[str, Any], *own: Callable[..., Any]) -> None:
+    """Raise TypeError if none of some callables has an argument, with those that they have."""
+    known = dict.fromkeys(chain.from_iterable(inspect.signature(one).parameters for one in own))
+    known.pop("kwargs", None)
+    for name in given.keys() - known.keys():
+        meant = did_you_mean(name, known) or f"; known are {', '.join(known)}."
+        raise TypeError(f"{name}: expected no such argument, got {given[name]!r:.60}{meant}")

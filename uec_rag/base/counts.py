@@ -269,7 +269,9 @@ class Words:
 
     def look_up(self, queries: Terms) -> LookedUp:
         """Look up the terms of n queries."""
-        keys, numbers = np.unique(queries.keys, return_inverse=True)
+        keys, numbers = queries.keys, np.arange(len(queries.keys))
+        if len(queries) > 1:  # those of one are distinct
+            keys, numbers = np.unique(keys, return_inverse=True)
         entries, known = [part.entries(keys) for part in self.parts], self.frequencies
         counts = self._counted(keys, entries) if known is None else known.counts_of(keys)
         rare, weights = idf(counts, self.size)[numbers], [np.zeros(0)]

@@ -12,7 +12,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
-from uec_rag.base.checks import as_list, check_documents, check_text, check_type
+from uec_rag.base.checks import as_list, check_documents, check_text, check_type, refuse_unknown
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.confidence.replies import Within
@@ -238,7 +238,7 @@ def arguments_of(
     """
     options = {**own, **{name: value for name, value in call.items() if value is not None}}
     asked = partial(_arguments, search_type)
-    framework.refuse_unknown(options, asked)
+    refuse_unknown(options, asked)
     return asked(**options), options.get("score_threshold") or 0.0
 
 

@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.vectorstores import VectorStore, VectorStoreRetriever
 from pydantic import BeforeValidator, ConfigDict
 
-from uec_rag.base.checks import check_documents, check_k
+from uec_rag.base.checks import check_documents, check_k, refuse_unknown
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
 from uec_rag.langchain.documents import (
@@ -372,7 +372,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         **kwargs
             The class's parameters.
         """
-        framework.refuse_unknown(kwargs, cls, cls.from_texts)
+        refuse_unknown(kwargs, cls, cls.from_texts)
         made = UECVectorStore(embedding, store=store, words=words, fit=fit)
         retriever = cls(vectorstore=made, **kwargs)
         made.add_texts(texts, metadatas, ids=ids)
@@ -456,7 +456,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         'Cats purr when they are content.'
         """
         count = max(check_k(candidates, "candidates"), check_k(k))
-        framework.refuse_unknown(kwargs, cls, cls.over)
+        refuse_unknown(kwargs, cls, cls.over)
         index = index_over(theirs, embedding, count, vectors, words=words, fit=fit)
         return cls(vectorstore=UECVectorStore(index), k=k, **kwargs)._with_usual_filter()
 
@@ -493,7 +493,7 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         )
         given: dict[str, Any] = {**kwargs}
         if over is None:
-            framework.refuse_unknown(given, cls, cls.load)
+            refuse_unknown(given, cls, cls.load)
             index = framework.load_index(path, embedding, options)
             made = cls(vectorstore=UECVectorStore(index), **given)
         else:

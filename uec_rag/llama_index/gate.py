@@ -30,7 +30,7 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, BeforeValidator, field_serializer
 
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
-from uec_rag.base.checks import check_type, quote
+from uec_rag.base.checks import check_type, quote, refuse_unknown
 from uec_rag.base.loops import either, from_this_loop
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
@@ -41,7 +41,6 @@ from uec_rag.retrieval.framework import (
     judge,
     keeping_findings,
     pending_on,
-    refuse_unknown,
 )
 from uec_rag.retrieval.gate import Gate, check_gate
 from uec_rag.retrieval.hits import KEY, read_by_model

@@ -25,7 +25,7 @@ from llama_index.core.settings import Settings
 from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore, MetadataFilters
 
-from uec_rag.base.checks import check_documents, check_k, check_type
+from uec_rag.base.checks import check_documents, check_k, check_type, refuse_unknown
 from uec_rag.base.loops import either, is_own
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
@@ -146,7 +146,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
     ) -> None:
         if "k" in kwargs:
             raise TypeError("k: expected similarity_top_k, LlamaIndex's name for it.")
-        framework.refuse_unknown(kwargs, UECRetriever, BaseRetriever)
+        refuse_unknown(kwargs, UECRetriever, BaseRetriever)
         instead = "; for a saved index Retriever.load(path), else see from_texts and over"
         check_type(retriever, Retriever, "retriever", "a uec_rag.Retriever", instead)
         check_k(similarity_top_k)
@@ -339,7 +339,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         count = max(check_k(candidates, "candidates"), check_k(similarity_top_k))
         source = _source_of(theirs, count)
         index_embedding = getattr(theirs, "_embed_model", None)
-        framework.refuse_unknown(kwargs, cls.over, UECRetriever, BaseRetriever)
+        refuse_unknown(kwargs, cls.over, UECRetriever, BaseRetriever)
         index = framework.index_over(
             source, embedding, index_embedding, below, vectors, words=words, fit=fit
         )

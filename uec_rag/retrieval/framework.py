@@ -9,11 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
-from inspect import signature
-from itertools import chain
 from typing import Any, Self, TypeAlias, TypedDict, TypeVar, cast
 
-from uec_rag.base.checks import did_you_mean
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.encoders.loading import EncoderLike
@@ -214,15 +211,6 @@ def load_over(path: str | os.PathLike[str], made: Retriever, options: LoadOption
     if isinstance(loaded.store, SourceStore):
         learn.remember(made.uec, loaded.store, loaded.uec.fitted)
     return loaded
-
-
-def refuse_unknown(given: Mapping[str, Any], *own: Callable[..., Any]) -> None:
-    """Raise TypeError if none of some callables has an argument, with those that they have."""
-    known = dict.fromkeys(chain.from_iterable(signature(one).parameters for one in own))
-    known.pop("kwargs", None)
-    for name in given.keys() - known.keys():
-        meant = did_you_mean(name, known) or f"; known are {', '.join(known)}."
-        raise TypeError(f"{name}: expected no such argument, got {given[name]!r:.60}{meant}")
 
 
 def index_over(
