@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
 from operator import attrgetter
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +33,7 @@ from uec_rag.base.text import (
     HAS_SPACELESS,
     About,
     path_names,
+    path_parts,
     split_words,
     stems,
     without_number,
@@ -270,7 +270,7 @@ def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
         called = document if document and documents[bare(one.document)] == 1 else file or document
         is_named = bool(document) and bare(document) != bare(file)
         is_file = bool(folders) or file != one.source
-        if (is_file and one.subject in (one.source, PurePath(one.source).name)) or (
+        if (is_file and one.subject in (one.source, *path_parts(one.source)[-1:])) or (
             document and not is_named and bare(title) == bare(document)
         ):
             title = ""  # nothing but the name of the file
