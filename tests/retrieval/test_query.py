@@ -130,6 +130,11 @@ def test_a_reply_that_says_more_is_one_turn_with_the_question():
     assert Query.parse("Who pays?", turns).turns == ["How do I force it?\nin winter"]
 
 
+def test_what_an_answer_lists_is_no_reply_to_what_was_asked_back():
+    turns = ["How do I force it?", BACK, "(1) refunds\n(2) repairs"]
+    assert Query.parse("Who pays?", turns).turns == ["How do I force it?"]
+
+
 @pytest.mark.parametrize("reply", ["the second", "Git add.", "2"])
 def test_a_reply_that_chooses_is_one_turn_with_the_question_and_the_label(reply):
     turns = ["How do I force it?", BACK, reply]

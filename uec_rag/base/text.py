@@ -1,7 +1,7 @@
 """The words of a text, and the subject, source and document that a passage names.
 
 A new language needs its function words here (`FUNCTION_WORDS`), the wording of its questions in
-`uec_rag.questions.grammar`, and words that tell it from English in `uec_rag.encoders.lexical`.
+`uec_rag.questions.grammar`, and words that tell it from English in encoders/function_words.txt.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ _VERSION = regex.compile(
 _MANUAL_PAGE = regex.compile(r"\(\d\w*+\)(?: Manual Page)?\Z")
 # With a dot: "7.5. Virtual packages", and not "3 Idiots".
 _SECTION_NUMBER = regex.compile(r"\A(?:[A-Z]\.\d|\d+\.)[\d.]*\s+")
-_PAGE = regex.compile(r"page \d+")  # the title of a passage without a heading
+PAGE = regex.compile(r"page \d+")
+"""The title of a passage without a heading."""
+
 _LONGEST_HEADING = 500  # characters
 _of_thread = threading.local()  # its stemmer, which costs more to make than a title to stem
 # Characters and words at the beginning of a passage; the first ones usually have these words.
@@ -333,7 +335,7 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
         return text
     headings, title = headings_of(metadata), _without_markup(first_value(metadata, TITLE_KEYS))
     source = first_value(metadata, SOURCE_KEYS)
-    if title == source or _PAGE.fullmatch(title):
+    if title == source or PAGE.fullmatch(title):
         title = ""
     version = first_value(metadata, _VERSION_KEYS) or _version_in(source)
     if version and version.casefold() not in f"{headings} {title} {text}".casefold():

@@ -31,6 +31,7 @@ from uec_rag.base.text import (
     FUNCTION_WORDS,
     GENERAL_TITLES,
     HAS_SPACELESS,
+    PAGE,
     About,
     path_names,
     path_parts,
@@ -62,7 +63,6 @@ ENDS = " :?？"
 
 _PAIR = 0.38  # words that a pair of characters counts as; by `benchmarks/quality/decisions.py`
 _FUNCTION = 0.25  # weight of a function word, which is rarer in manuals than in questions
-_PAGE = re.compile(r"page \d+")  # the title of a passage without a heading
 _SITE = re.compile(
     r"(.+?) [—–|·»-] (.+?)(?: [—–|·»-] .+?)?(?: v?\d[\w.]*)?( documentation| docs| manual| help)?",
     re.IGNORECASE,
@@ -279,7 +279,7 @@ def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
         if called:
             names.append(Name(one.source or document, called, is_named))
         names += [Name(one.above, one.above)] if one.above else []
-        if title and not _PAGE.fullmatch(title):
+        if title and not PAGE.fullmatch(title):
             is_same = bool(names) and bare(names[-1].text) == bare(title)
             names.append(Name(names.pop().key if is_same else title, title))
         paths.append(names)

@@ -74,13 +74,8 @@ _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
 _STRETCH = regex.compile(rf"{SPACELESS}+|(?:(?!{SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
 _POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
-_OF_LANGUAGES = {
-    "de": "german",
-    "es": "spanish",
-    "fr": "french",
-    "it": "italian",
-    "pt": "portuguese",
-}
+_OF_LANGUAGES = {"de": "german", "es": "spanish", "fr": "french"}
+_OF_LANGUAGES |= {"it": "italian", "pt": "portuguese"}
 # Scripts that determine the stemmer, at least that of a related language; Latin does not.
 _SCRIPTS = {
     "Arabic": "arabic",

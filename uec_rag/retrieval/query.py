@@ -210,10 +210,9 @@ def _exchanges(turns: Sequence[str]) -> list[_Exchange]:
     """Read the turns of a conversation in their order: its questions, and what belongs to them."""
     read = list[_Exchange]()
     for begin, said in enumerate(turns):
-        now = _with_turn(read, turns[:begin], said)
-        text = now[-1].text
-        is_told = not text.strip() or is_clarifying_question(text) or answers.is_note(text)
-        read = read if is_told or is_courtesy(text) else now
+        if said.strip() and not (is_clarifying_question(said) or answers.is_note(said)):
+            now = _with_turn(read, turns[:begin], said)
+            read = read if is_courtesy(now[-1].text) else now
     return read
 
 
