@@ -243,10 +243,10 @@ def temperature_of(uec: UEC, collections: Sequence[Collection], most: int) -> fl
         retriever = index_collection(uec, collection)
         parts = uec.encode([collection.queries[query] for query in queries], "query")
         view = retriever.store.snapshot()
-        own = compare(uec.fitted, view, parts)
-        best = np.stack([of_block.max(axis=1) for of_block in own], axis=1)
-        coefficients = uec.fitted.weigh(parts, own, best)
-        mu = weighted_sum(own, coefficients * uec.fitted.weights)
+        compared = compare(uec.fitted, view, parts)
+        best = np.stack([of_block[:, 0] for of_block in compared.leading], axis=1)
+        coefficients = uec.fitted.weigh(parts, compared.leading, best)
+        mu = weighted_sum(compared.similarities, coefficients * uec.fitted.weights)
         slope, offset = unfitted_logit_line(view, parts)
         logits = slope * mu + offset[:, None]
         place = {id_: column for column, id_ in enumerate(collection.passages)}

@@ -128,7 +128,7 @@ def systems_of(
         foreign = np.arange(len(texts)) >= len(asked)
         result = retriever.search(texts, K)
         parts = uec.encode(texts, "query")
-        own = compare(uec.fitted, retriever.store.snapshot(), parts)
+        own = compare(uec.fitted, retriever.store.snapshot(), parts).similarities
         cosines = next(own[i] for i, part in enumerate(parts) if not part.terms)
         ids = list(collection.passages)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :K]
