@@ -8,7 +8,7 @@ from langchain_core.prompts import ChatPromptTemplate
 
 from examples import chat
 from uec_rag.langchain import UECGate, UECVectorStore, retrieval_node
-from uec_rag.langchain.documents import turns
+from uec_rag.langchain.conversion import turns
 
 ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
 HISTORY = [SystemMessage("Be brief."), HumanMessage(ASKED), AIMessage("The caretaker.")]

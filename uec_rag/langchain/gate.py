@@ -36,7 +36,7 @@ from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
-from uec_rag.langchain.documents import (
+from uec_rag.langchain.conversion import (
     CallOptions,
     Question,
     passages_of,

@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from typing_extensions import TypedDict
 
 from uec_rag.confidence.decision import Action, Decision
-from uec_rag.langchain.documents import Question, plain_document, turns
+from uec_rag.langchain.conversion import Question, plain_document, turns
 from uec_rag.retrieval.framework import decision_on
 from uec_rag.retrieval.hits import read_by_model, tell
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply

@@ -19,7 +19,7 @@ from langchain_core.vectorstores import VectorStore
 
 from uec_rag.base.loops import either, is_own
 from uec_rag.ensemble import UEC
-from uec_rag.langchain.documents import passages_of
+from uec_rag.langchain.conversion import passages_of
 from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict
 from uec_rag.base.checks import check_documents, check_k, refuse_unknown
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble import UEC
-from uec_rag.langchain.documents import (
+from uec_rag.langchain.conversion import (
     KIND,
     CallOptions,
     Embedding,
