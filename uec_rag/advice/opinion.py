@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from uec_rag.confidence.decision import Action, Decision, decide_again
+from uec_rag.confidence.model import EVEN
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_positions
 
@@ -22,7 +23,6 @@ SHOWN = 10
 
 _LEAST = 0.005  # no single answer counts for more than this and 1 - this
 _MEANT = 0.5  # what is added to the log odds that a question is ambiguous if a model is asked
-_EVEN = 0.5  # what is probable: an opinion is taken at its word, whatever the confidence
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,14 @@ def apply_opinion(decision: Decision, opinion: Opinion) -> Decision:
     costs: dict[str, Any] = {"advice_calls": opinion.calls, "advice_tokens": opinion.tokens}
     if opinion.contains is None and opinion.unclear is None:
         return replace(decision, advice=f"none: {opinion.failure or missing}", **costs)
-    made, threshold = decision, decision.threshold if opinion.contains is None else _EVEN
+    made, threshold = decision, decision.threshold if opinion.contains is None else EVEN
     if opinion.unclear is not None:
         made = decide_again(_at_its_word(decision, opinion), threshold)
     elif decision.action != "clarify":
         made = decide_as_clear(_at_its_word(decision, opinion), threshold)
     said = _VERDICTS[made.action]
     if opinion.unclear is None and opinion.contains is not None:  # a clarifying question stays
-        said = "answer" if opinion.contains > _EVEN else "no"
+        said = "answer" if opinion.contains > EVEN else "no"
     advice = "; ".join(filter(None, (said, missing)))
     return replace(made, advice=advice, advice_probability=opinion.contains, **costs)
 
@@ -134,7 +134,7 @@ def _at_its_word(decision: Decision, opinion: Opinion) -> Decision:
     elif len(opinion.meaning) > 1:
         told = sorted(zip(opinion.meaning, readings, strict=False), key=lambda pair: -pair[0])
         readings = (*(reading for _, reading in told), *readings[len(told) :])
-    elif opinion.unclear and opinion.unclear > _EVEN and len(readings) == 1:
+    elif opinion.unclear and opinion.unclear > EVEN and len(readings) == 1:
         readings = ()  # it is not the only one
     return replace(
         decision, confidence=sure, in_corpus=known, underspecified=unsaid, readings=readings

@@ -38,6 +38,9 @@ their kinds is highest with 12, by 0.003 at most.
 WORDS = ("coverage", "names")
 """The names of the evidence that the question's words are; see `retrieval.words.word_evidence`."""
 
+EVEN, NEARLY = 0.5, 0.9
+"""A probability or share above which something is rather so than not, and one that is most."""
+
 UNLIKELY, SURE = 0.05, 0.85
 """The probabilities between which something is in doubt, so that one may ask whether it is so."""
 

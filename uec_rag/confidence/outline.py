@@ -39,7 +39,7 @@ from uec_rag.base.text import (
     stems,
     without_number,
 )
-from uec_rag.confidence.model import LEAST_SHARE, SURE, Calibrator, shipped
+from uec_rag.confidence.model import LEAST_SHARE, NEARLY, SURE, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 
 CLARIFY_FROM = 0.68
@@ -51,12 +51,6 @@ By the questions to the manuals (`benchmarks.quality.golden asking`): from 0.72 
 
 FEATURES = ("brief", "others", "referent", "shared", "named")
 """The names of the `features`: all but the last are evidence for an underspecified question."""
-
-NEARLY = 0.9
-"""The share of the mass with which a child is followed, or is the only reading.
-
-What has the rest of the mass is named, if the question has its name.
-"""
 
 ENDS = " :?？"
 """The characters that a title does not end with."""

@@ -15,7 +15,8 @@ from itertools import chain, takewhile
 import numpy as np
 
 from uec_rag.base.text import HAS_SPACELESS, split_words, stems
-from uec_rag.confidence.outline import ENDS, NEARLY, Name, Node, Outline, bare
+from uec_rag.confidence.model import NEARLY
+from uec_rag.confidence.outline import ENDS, Name, Node, Outline, bare
 
 MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once
 LONGEST_LABEL = 60  # characters

@@ -14,7 +14,7 @@ from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import Gaussian, as_matrix
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, decide_again, with_note
-from uec_rag.confidence.model import JUDGED, SURE
+from uec_rag.confidence.model import EVEN, JUDGED, NEARLY, SURE
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import find_readings
 from uec_rag.ensemble.uec import UEC
@@ -35,9 +35,6 @@ from uec_rag.retrieval.query import (
 from uec_rag.retrieval.search import Found, Method, Rivals, find
 from uec_rag.stores.base import Filter, Searched
 from uec_rag.stores.filters import all_of
-
-_SURELY_MEANT = 0.9  # probability of another spelling
-_COVERED = 0.5  # share of the words of both halves of a question by which a hit is about both
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +174,7 @@ def _is_vain(decision: Decision, spelled: Found) -> bool:
 
     Where they are surely meant, what is found may be handed over.
     """
-    is_sure = spelled.asked.prior > _SURELY_MEANT and decision.code == "uncertain"
+    is_sure = spelled.asked.prior > NEARLY and decision.code == "uncertain"
     return decision.action == "abstain" and not is_sure
 
 
@@ -192,7 +189,7 @@ def _nothing(method: Method, query: Query, code: Code) -> Result:
 def _are_two(whole: Found, halves: Sequence[Found]) -> bool:
     """Return whether a question is two: no first hit of it has most of the words of each half."""
     shares = [whole.words.share_of(half.words) for half in halves]
-    return max(map(min, zip(*shares, strict=True)), default=0.0) < _COVERED
+    return max(map(min, zip(*shares, strict=True)), default=0.0) < EVEN
 
 
 def choose(query: Query, seen: Sequence[Found]) -> Found:

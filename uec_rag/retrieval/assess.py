@@ -35,7 +35,6 @@ from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.search import Found
 from uec_rag.stores.passage import Passage
 
-_MAY_ABSTAIN = 0.95  # confidence from which closest sections, which take time, are not looked for
 _EQUAL = np.float32(1e-5)  # largest difference of similarities that rounding may cause
 
 
@@ -49,7 +48,7 @@ def decide(found: Found, query: Query, k: int, size: int) -> Result:
     method, asked, probabilities = found.method, found.asked, found.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
-    may_abstain = sure < _MAY_ABSTAIN and not lacks_name
+    may_abstain = sure < 1 - UNLIKELY and not lacks_name  # to look for them takes time
     closest = readings.closest_sections(node) if may_abstain else []
     is_exact = 0 < size <= found.looked_at  # an engine may not know its size
     offered = meant if unsaid >= method.clarify_from else ()

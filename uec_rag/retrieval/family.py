@@ -18,11 +18,12 @@ from typing import Literal, NamedTuple
 import regex
 
 from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
+from uec_rag.confidence.model import EVEN
 from uec_rag.encoders import writing
 from uec_rag.encoders.lexical import stem_of
 from uec_rag.questions.languages import ENGLISH, any_of, function_words, listed, matcher, tables
 
-_FEWEST, _ALIKE = 3, 0.5  # members, and the share of their words
+_FEWEST = 3  # members
 _ABBREVIATED = 3  # letters of an abbreviation
 _WORD = regex.compile(
     r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:]\p{Nd}+)*|\p{Han}"
@@ -109,7 +110,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     lines = [*map(_words, short, repeat(language))]
     bags = [frozenset([word.stem for word in line]) for line in lines]
     most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
-    alike = [len(bags[0] & bag) >= _ALIKE * of for bag, of in zip(bags, most, strict=True)]
+    alike = [len(bags[0] & bag) >= EVEN * of for bag, of in zip(bags, most, strict=True)]
     members = tuple([at for at, is_one in enumerate(alike) if is_one])
     if len(members) < _FEWEST:
         return None
@@ -204,7 +205,7 @@ def _are_of_two(one: Sequence[_Word], other: Sequence[_Word], joints: Collection
                 names, others = names + (names_it and not is_value), others + 1
             is_joined = not is_value
     most = max(sum(word.says for word in line) for line in (one, other))
-    return names > 0 and others > 1 and same >= _ALIKE * most
+    return names > 0 and others > 1 and same >= EVEN * most
 
 
 def _adds(line: Sequence[_Word], at: int, joints: Collection[str]) -> bool:

@@ -22,7 +22,7 @@ from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Decision, decide_again
-from uec_rag.confidence.model import JUDGED, SURE, UNLIKELY
+from uec_rag.confidence.model import EVEN, JUDGED, NEARLY, SURE, UNLIKELY
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied, are_of_one_model
@@ -90,7 +90,7 @@ class Stamp(Record):
 DOUBT = (UNLIKELY, SURE)
 """The confidences between which an advisor is asked, without labels."""
 
-UNDERSPECIFIED = (0.5, 0.9)
+UNDERSPECIFIED = (EVEN, NEARLY)
 """P(underspecified) above which an advisor is asked, too; above the second, the user is asked."""
 
 _CHECKSUM = "sha256"  # key of the checksum in a saved gate

@@ -28,6 +28,7 @@ from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
 from uec_rag.confidence.model import (
+    EVEN,
     NEAREST,
     READ,
     ConfidenceModel,
@@ -59,7 +60,6 @@ _METHOD = 1
 Raise it with each change by which the same similarities get another confidence.
 """
 
-_HALF = 0.5  # share of the question's words that a first hit has, before anything was learned
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
@@ -99,7 +99,7 @@ class Method:
 
     def is_unlike(self, words: Words) -> bool:
         """Return whether nothing was learned and the first hit lacks most of a question's words."""
-        return self.model.standardised and words.of_first < _HALF
+        return self.model.standardised and words.of_first < EVEN
 
     def caveat_in(self, language: str) -> str:
         """Return the caveat in a language; "" if there is none."""
