@@ -3,10 +3,10 @@
 find          finds the hits of phrasings, in blocks; yields a `Found` for each
 view_for      looks at the passages; in a remote store, at the candidates of its question
 compare       computes the similarity of every encoder to every column
-top_k         finds the columns with the highest s_hat, and their passages
+top_k         finds the columns with the highest s_hat, and which of them have the same text
+features_of   computes what the confidence in each question's hits is estimated from
 
-From there on, all is about one question: `features_of` computes what its confidence is estimated
-from, and `uec_rag.retrieval.assess` decides.
+From there on, all is about one question: `uec_rag.retrieval.assess` decides.
 """
 
 from __future__ import annotations
