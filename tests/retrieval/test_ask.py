@@ -302,3 +302,12 @@ def test_a_follow_up_to_a_later_question_keeps_to_its_product(tools):
     turns = ["How do I record audio in Amber?", "How do I use WebDAV with Amber?"]
     [found] = tools.search(["And with Birch?"], history=[turns])
     assert found.decision.searched_as == "How do I use WebDAV with Birch?"
+
+
+def test_a_follow_up_has_the_words_that_a_turn_has_in_another_form():
+    texts = ["A boat loan is repaid in nine years.", "A car loan is repaid in five years."]
+    asked = index_of(UEC(["bm25"]), texts).search(
+        ["And for a boat?"], 1, history=[["How are loans for boats repaid?"]]
+    )[0]
+    assert asked.hits[0].matched_terms[0] == "boat"
+    assert "words: one hit has 100% of the question's: +0.0" in asked.why

@@ -120,6 +120,13 @@ def test_words_of_all_turns_stay_readable():
     assert sorted(labels.values()) == ["cost", "door"]
 
 
+def test_a_word_is_written_as_in_the_question_or_else_the_latest_turn_whatever_is_asked_beside_it():
+    asked = Query("And a boat?", ["Do docks cost?", "May a dock hold boats?"])
+    beside = Query("Which?", ["Do docks hold boats?", "May a dock hold boats?", "Do docks cost?"])
+    for labels in (mixed(asked).terms[0].labels, mixed(beside, asked).terms[0].labels):
+        assert {"boat", "dock"} <= {*labels[-1].values()}
+
+
 def test_questions_back_are_not_searched_with():
     turns = ["When?", "Who?", BACK, "tar", BACK]
     assert Query.parse("And how?", turns).turns == ["When?", "Who?\ntar"]

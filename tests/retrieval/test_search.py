@@ -131,6 +131,16 @@ def test_confidence_and_decision_are_the_same_from_every_store(copied, texts):
     assert found.exact
 
 
+def test_copies_do_not_change_what_is_learned_from_labels(fitted, fit_pairs):
+    asked, texts = zip(*fit_pairs[:6], strict=True)
+    labels = [[f"p{5 - at}"] for at in range(6)] * 4
+    once, often = index_of(fitted, texts), index_of(fitted, texts * 5)
+    for index in (once, often):
+        index.calibrate(asked * 4, labels, unanswerable_rate=0, k=8)
+    wanted, found = (index.search(asked, 6) for index in (once, often))
+    np.testing.assert_allclose(found.relevance, wanted.relevance, atol=1e-4)
+
+
 @pytest.mark.slow
 def test_shown_relevance_adds_up_to_the_confidence_where_readings_take_the_place_of_hits():
     passages = passages_of(gather_corpus(400))

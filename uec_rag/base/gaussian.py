@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -95,12 +96,16 @@ class Terms:
 
     @property
     def average(self) -> Terms:
-        """The mean of these texts as a single text; they must have the same scale."""
+        """The mean of these texts as a single text; they must have the same scale.
+
+        A term is readable as in the first text that has it.
+        """
         keys, positions = np.unique(self.keys, return_inverse=True)
         weights = np.bincount(positions, weights=self.weights, minlength=len(keys)) / len(self)
         labels = None
         if self.labels is not None:
-            labels = [{key: word for label in self.labels for key, word in label.items()}]
+            every = (label.items() for label in reversed(self.labels))
+            labels = [dict(chain.from_iterable(every))]
         return Terms(
             np.array([0, len(keys)], dtype=np.int64),
             keys,

@@ -404,7 +404,7 @@ def labelled_examples(
             bar.update()
             if one is None:
                 continue
-            relevant = np.zeros((1, len(one.numbers)), dtype=bool)
+            relevant = np.zeros((1, len(one.distinct)), dtype=bool)
             for at, passage in one.passages.items():
                 relevant[0, one.numbers[at]] |= passage.id in ids
             weight = np.ones(1, dtype=np.float32)

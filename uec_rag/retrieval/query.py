@@ -484,8 +484,11 @@ def in_context(
 
 
 def _mix_bags(terms: Terms, first: int, shares: FloatArray) -> Terms:
-    """Combine the bags of words with a nonzero share; `first` is the question's."""
-    others = np.flatnonzero(shares)
+    """Combine the bags of words with a nonzero share; `first` is the question's.
+
+    A word is written as in the question or else the latest turn, whatever else is asked beside it.
+    """
+    others = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
     some = np.array([first, *others[others != first]])
     bags = terms[some]
     sizes = np.diff(bags.starts)
