@@ -196,6 +196,13 @@ def test_a_reply_takes_up_what_the_answer_offers_or_lists(answer, reply, meant):
         assert again.turns == ["How long is the warranty?", meant]
 
 
+def test_an_answer_whose_offer_is_taken_up_is_no_turn_to_search_with():
+    said = ["How do I get in?", "You can do this:\n1. Reset the password.\n2. Call support."]
+    query = Query.parse("the second one", said)
+    assert (query.text, query.turns, query.history) == ("Call support", said[:1], said[:1])
+    assert Query.parse("And why?", [*said, "the second one"]).turns == [said[0], "Call support"]
+
+
 def test_what_asks_about_the_answer_finds_and_decides_as_the_question_before():
     index = index_of(UEC(), data_of("shop.json")["texts"])
     asked = "How long is the warranty on lamps?"

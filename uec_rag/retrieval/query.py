@@ -222,7 +222,8 @@ def _with_turn(read: Sequence[_Exchange], turns: Sequence[str], said: str) -> li
         if read and (now := _with_reply(read[-1], turns[-1], said)):
             return [*read[:-1], now]
     elif turns and (offer := _taken_up(said, turns[-1])):
-        return [*read, _Exchange(offer, len(turns) - 1, is_other=True)]
+        begin = len(turns) - 1  # of the answer, which is no question
+        return [*(one for one in read if one.begin < begin), _Exchange(offer, begin, is_other=True)]
     elif read and answers.asks_about_answer(said):
         return [*read[:-1], replace(read[-1], is_other=True)]
     return [*read, _Exchange(said, len(turns))]
