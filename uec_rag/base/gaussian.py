@@ -167,6 +167,20 @@ def as_matrix(values: ArrayLike, name: str) -> FloatArray:
     return matrix
 
 
+def stack_rows(rows: Sequence[FloatArray], padding: float = math.nan) -> FloatArray:
+    """Stack n arrays of different lengths as the rows of one, padded to the longest.
+
+    Examples
+    --------
+    >>> stack_rows([np.ones(2), np.ones(1)], padding=0).tolist()
+    [[1.0, 1.0], [1.0, 0.0]]
+    """
+    out = np.full((len(rows), max(map(len, rows), default=0)), padding, dtype=np.float32)
+    for target, row in zip(out, rows, strict=True):
+        target[: len(row)] = row
+    return out
+
+
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Gaussian:
     """A batch of n independent Gaussians with diagonal covariance over d dimensions.

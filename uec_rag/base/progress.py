@@ -1,4 +1,4 @@
-"""What is told of long work: its progress, on a terminal or in lines, and spans of its steps.
+"""The progress of long work, on a terminal or in lines, and the spans of its steps.
 
 Spans are for OpenTelemetry, where it is imported, and for watchers.
 """

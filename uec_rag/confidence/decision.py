@@ -1,4 +1,4 @@
-"""The decision about a query: answer, ask back or abstain."""
+"""The decision about a query, to answer, ask back or abstain, and the evidence behind it."""
 
 from __future__ import annotations
 
@@ -417,3 +417,49 @@ def decide_on_left(
         shown=len(relevance),
     )
     return decide_again(known, decision.threshold)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The parts of the log odds that the documents answer one question.
+
+    Attributes
+    ----------
+    features : tuple of 3 + W floats
+        `uec_rag.confidence.model.Features.in_corpus`.
+    added : tuple of 4 + W floats
+        What the mean and each feature add, see `uec_rag.confidence.model.Calibrator.added`.
+    against : float
+        What the first hits add that lack what the question names.
+    meant : float
+        P(the first hits are those that the question means), by which the probability is multiplied.
+    missing : tuple of str
+        The words of the question that none of its first hits has.
+    """
+
+    features: tuple[float, ...]
+    added: tuple[float, ...]
+    against: float
+    meant: float
+    missing: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The parts in words, a line for each."""
+        (coverage, names), (base, *added) = self.features[-2:], self.added
+        lacked = " and ".join(self.missing) or "a name"
+        verb = "are" if len(self.missing) > 1 else "is"
+        named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
+        said = [
+            "first hit: how far it stands out from the others",
+            "nearness: of the first hit, by the model that finds it nearest",
+            "agreement: nearness of the first hit by all models",
+            f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
+            named if names >= 0 else "",
+        ]
+        lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
+        if against := round(self.against, 1):
+            lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
+        if self.meant < 1:
+            lines.append(f"against it: nothing tells which hit is meant: times {self.meant:.2f}")
+        return (f"usual question: {base:+z.1f}", *lines)

@@ -249,52 +249,6 @@ class Calibrator(Record):
         return self.with_line(float(slope[0]), offset)
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What the log odds that the documents answer one question are made of.
-
-    Attributes
-    ----------
-    features : tuple of 3 + W floats
-        `Features.in_corpus`.
-    added : tuple of 4 + W floats
-        What the mean and each feature add, see `Calibrator.added`.
-    against : float
-        What the first hits add that lack what the question names.
-    meant : float
-        P(the first hits are those that the question means), by which the probability is multiplied.
-    missing : tuple of str
-        The words of the question that none of its first hits has.
-    """
-
-    features: tuple[float, ...]
-    added: tuple[float, ...]
-    against: float
-    meant: float
-    missing: tuple[str, ...]
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The same in words."""
-        (coverage, names), (base, *added) = self.features[-2:], self.added
-        lacked = " and ".join(self.missing) or "a name"
-        verb = "are" if len(self.missing) > 1 else "is"
-        named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
-        said = [
-            "first hit: how far it stands out from the others",
-            "nearness: of the first hit, by the model that finds it nearest",
-            "agreement: nearness of the first hit by all models",
-            f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
-            named if names >= 0 else "",
-        ]
-        lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
-        if against := round(self.against, 1):
-            lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
-        if self.meant < 1:
-            lines.append(f"against it: nothing tells which hit is meant: times {self.meant:.2f}")
-        return (f"usual question: {base:+z.1f}", *lines)
-
-
 def sigmoid(logits: FloatArray) -> FloatArray:
     """Compute ``1 / (1 + exp(-logits))`` without overflow."""
     # Importing scipy's would be a tenth of the time that a new process takes to answer.
@@ -512,7 +466,7 @@ class ConfidenceModel(Record):
         # No hit may add more than the one before, or it would be more relevant than the first.
         added = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
         added = np.maximum(added, 0)
-        alone = np.maximum(sigmoid(self.relevance.logits(features.relevance)), added)
+        alone = np.maximum(self.relevance.predict(features.relevance), added)
         alone[:, 0] = added[:, 0]
         sure = (in_any * features.meant)[:, None]
         at_k = sure * np.minimum(np.cumsum(added, axis=1), 1)

@@ -1,7 +1,6 @@
-"""How a text is written: its script, its accents, English by its function words.
+"""The writing of a text: its script, its accents, English by its function words, its notations.
 
-And what it notes in a form of its own: numbers, in digits, words or Roman numerals, words with
-hyphens, and dates.
+Notations are numbers, in digits, words or Roman numerals, words with hyphens, and dates.
 """
 
 from __future__ import annotations

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence import readings
-from uec_rag.confidence.decision import decide_one
+from uec_rag.confidence.decision import Evidence, decide_one
 from uec_rag.confidence.model import (
     JUDGED,
     UNLIKELY,
     WORDS,
-    Evidence,
     Probabilities,
 )
 from uec_rag.confidence.readings import Reading
@@ -171,7 +170,7 @@ def shares_of(found: Found, kept: NDArray[np.intp]) -> Shares:
 
 
 def evidence_of(found: Found) -> Evidence:
-    """Return what the log odds that the documents answer a question are made of."""
+    """Return the parts of the log odds that the documents answer a question."""
     model, features = found.method.model.in_corpus, found.features
     own = features.in_corpus[0].tolist()
     against = model.slope * float(features.against[0])

@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import check_k
-from uec_rag.base.gaussian import FloatArray
+from uec_rag.base.gaussian import FloatArray, stack_rows
 from uec_rag.base.records import cached_property
-from uec_rag.confidence.decision import DECISION_KEYS, Decision, decide_again, decide_on_left
-from uec_rag.confidence.model import JUDGED, Evidence
+from uec_rag.confidence.decision import (
+    DECISION_KEYS,
+    Decision,
+    Evidence,
+    decide_again,
+    decide_on_left,
+)
+from uec_rag.confidence.model import JUDGED
 from uec_rag.stores.metadata import DEEPEST, normalise
 from uec_rag.stores.passage import Passage, copy_value
 
@@ -156,7 +162,7 @@ RANKED = 100
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """What K encoders say of the m hits of one question.
+    """The numbers of K encoders for the m hits of one question.
 
     Attributes
     ----------
@@ -208,7 +214,7 @@ class Hit:
 
     @property
     def encoders(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """What each encoder says of the hit, by name; None if its question is only a vector.
+        """The numbers of each encoder for the hit, by name; None if its question is only a vector.
 
         "similarity" is a cosine, or a BM25 score from 0 to 1; "rank" is that among all passages by
         it (None if not known), and "share" that of the score.
@@ -288,7 +294,7 @@ class Result:
         How many of the hits a question does not tell apart, if a model reads them; see
         `read_by_model`.
     evidence : Evidence, optional
-        What the log odds of `in_corpus` are made of.
+        The parts of the log odds of `in_corpus`.
     """
 
     query: str
@@ -304,7 +310,7 @@ class Result:
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What each feature of the question adds to the log odds of `in_corpus`, in words."""
+        """The parts of the log odds of `in_corpus` in words, one for each feature."""
         return () if self.evidence is None else self.evidence.lines
 
     @property
@@ -532,32 +538,32 @@ class SearchResult:
     @property
     def scores(self) -> FloatArray:
         """s_hat, the uncertainty-aware score that orders the hits (paper eq. 6), (n, k)."""
-        return _stack([result.scores for result in self.results])
+        return stack_rows([result.scores for result in self.results])
 
     @property
     def mu(self) -> FloatArray:
         """The mean of the similarity, shape (n, k)."""
-        return _stack([result.mu for result in self.results])
+        return stack_rows([result.mu for result in self.results])
 
     @property
     def sigma2(self) -> FloatArray:
         """The variance of the similarity, shape (n, k)."""
-        return _stack([result.sigma2 for result in self.results])
+        return stack_rows([result.sigma2 for result in self.results])
 
     @property
     def relevance(self) -> FloatArray:
         """P(this hit is relevant), shape (n, k)."""
-        return _stack([result.relevance for result in self.results])
+        return stack_rows([result.relevance for result in self.results])
 
     @property
     def confidence_at_k(self) -> FloatArray:
         """P(one of the first 1, 2, ... m hits answers the question), shape (n, m)."""
-        return _stack([result.confidence_at_k for result in self.results])
+        return stack_rows([result.confidence_at_k for result in self.results])
 
     @property
     def coefficients(self) -> FloatArray:
         """pi_k, the coefficient of each encoder for the question, shape (n, K)."""
-        return _stack([result.coefficients for result in self.results])
+        return stack_rows([result.coefficients for result in self.results])
 
     @property
     def confidence(self) -> FloatArray:
@@ -583,15 +589,6 @@ class SearchResult:
         """Decide at another threshold of confidence; see `Result.decide`."""
         check_threshold(threshold)
         return [result.decide(threshold, k) for result in self.results]
-
-
-def _stack(rows: Sequence[FloatArray]) -> FloatArray:
-    """Stack arrays of n questions as rows, padded with NaN."""
-    width = max(map(len, rows), default=0)
-    out = np.full((len(rows), width), np.nan, dtype=np.float32)
-    for target, row in zip(out, rows, strict=True):
-        target[: len(row)] = row
-    return out
 
 
 def check_threshold(threshold: float) -> None:

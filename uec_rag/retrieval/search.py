@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from uec_rag.base.counts import LookedUp
-from uec_rag.base.gaussian import FloatArray, Gaussian, Terms
+from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, stack_rows
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
 from uec_rag.base.text import FUNCTION_WORDS, telling_words
@@ -447,10 +447,10 @@ def features_of(found: Sequence[Found]) -> Features:
         words.append(one.words.evidence())
         against.append(counterevidence(logits[row] / model.temperature, one.words.lacks()))
         meant.append(meant_by(one.method, one.words, mu))
-    every = _padded(logits, -np.inf)
+    every = stack_rows(logits, -np.inf)
     return features(
         every,
-        _padded(variance, 0.0),
+        stack_rows(variance, 0.0),
         every[:, :1] if model.standardised else member_evidence(found, similarities),
         model.temperature,
         np.array(words, dtype=np.float32),
@@ -458,14 +458,6 @@ def features_of(found: Sequence[Found]) -> Features:
         np.array(against, dtype=np.float32),
         np.array(meant, dtype=np.float32),
     )
-
-
-def _padded(rows: Sequence[FloatArray], value: float) -> FloatArray:
-    """Return arrays as the rows of one, those that are shorter padded with a value."""
-    out = np.full((len(rows), max(map(len, rows))), value, dtype=np.float32)
-    for target, row in zip(out, rows, strict=True):
-        target[: len(row)] = row
-    return out
 
 
 def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
@@ -505,7 +497,7 @@ def _competing(found: Sequence[Found], logits: Sequence[FloatArray]) -> FloatArr
             start = of_hits[0] - usual[0] if rivals.profile == "relative" else 0
             near = np.append(near, usual[known:] + start)
         others.append(near)
-    return _padded(others, -np.inf)
+    return stack_rows(others, -np.inf)
 
 
 def _left_out(found: Found, store: Searched) -> FloatArray:
