@@ -45,7 +45,7 @@ def test_options_of_commands_are_words_with_their_dashes(row):
         ("What does bz2.compress do?", {"~bz2.compress"}),
         ("HTTP/3, see os.path.join(a, b).", {"~http/3", "~os.path.join"}),
         ("怎么用os.path函数", {"~os.path"}),
-        ("max_length of v1, at the end. Next: 3.4", set()),
+        ("max_length of v1, at the end. Next: 34", set()),
     ],
 )
 def test_an_identifier_is_a_term_beside_its_words(text, identifiers):
@@ -53,6 +53,21 @@ def test_an_identifier_is_a_term_beside_its_words(text, identifiers):
     assert {term for term in terms if not {".", "/"}.isdisjoint(term)} == identifiers
     words = lexical.terms_of(text.replace(".", " ").replace("/", " "))
     assert [term for term in terms if term not in identifiers] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Version v3.1.0 is out.", ["Version", "is", "out", "3", "3.1", "3.1.0"]),
+        ("See 7.2. It costs 2.50 euros.", "See It costs euros 7 7.2 2 2.50".split()),
+        ("python3.11, 7.2a", ["python3", "11", "7", "2a"]),
+        ("It has ۵۰۰ or ५०० pages, ๓.๑ of them new", "It has 500 or 500 pages of them new 3 3.1".split()),
+        ("٢٬٠٠٠", ["2000"]),
+        ("10.0.0.1 and 192.16", "and 10 10.0 10.0.0 10.0.0.1 192 192.16".split()),
+    ],
+)
+def test_a_number_with_dots_is_one_word_in_digits_of_any_script(text, words):
+    assert lexical.split_words(text) == words
 
 
 def test_parts_of_words_and_identifiers_weigh_less():

@@ -294,7 +294,8 @@ def decide_one(
 ) -> Decision:
     """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
-    A message in which nothing asks gets no answer.
+    A message in which nothing asks gets no answer, and a question with a name that no passage has
+    is uncertain at best.
 
     Parameters
     ----------
@@ -326,7 +327,8 @@ def decide_one(
     elif needs_clarification(underspecified, in_corpus, readings, clarify_from):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
-        action, code = "answer", "answered"
+        if not lacking:  # a name that no passage has, so that the nearest is another's
+            action, code = "answer", "answered"
     elif in_corpus < _OFF_TOPIC:
         code = "off_topic"
     elif in_corpus < PLAUSIBLE:

@@ -37,6 +37,8 @@ from uec_rag.encoders.writing import (
     find_wholes,
     keep_years,
     replace_dates,
+    take_dotted,
+    with_ascii_digits,
     without_accents,
     without_separators,
 )
@@ -197,7 +199,7 @@ def _labels_of(word: str) -> dict[int, str]:
 
 def _terms(word: str, ngrams: bool) -> Iterator[str]:
     spaceless = not word.isascii() and HAS_SPACELESS.search(word)
-    if word.startswith("-"):  # letter case matters in an option
+    if word.startswith("-") or "." in word:  # letter case matters in an option
         yield word
     elif len(word) > _LONGEST and not spaceless:
         yield word.casefold()
@@ -246,9 +248,11 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
 def split_words(text: str) -> list[str]:
     """Split a text into words as written: sequences of letters, digits and underscores.
 
-    Separators in numbers are left out. Options of commands follow as words of their own, since "-n"
-    is not any "n", and so do words with hyphens, as one, and dates: "20240312" for each day that
-    one may be, in place of its digits. In a text in capitals, function words are in lower case.
+    Digits of any script are those of ASCII, and separators in numbers are left out. A number with
+    dots is one word behind each of its beginnings: 3.1.0 is of 3 and of 3.1. Options of commands
+    follow as words of their own, since "-n" is not any "n", and so do words with hyphens, as one,
+    and dates: "20240312" for each day that one may be, in place of its digits. In a text in
+    capitals, function words are in lower case.
 
     Examples
     --------
@@ -256,12 +260,16 @@ def split_words(text: str) -> list[str]:
     (['os', 'path', 'naïve_case'], ['ls', 'n', '-n'], ['Wi', 'Fi', '2000', 'WiFi'])
     >>> split_words("3/4/2024"), split_words("3 April 2024")
     (['2024', '20240304', '20240403'], ['3', 'April', '2024', '20240403'])
+    >>> split_words("v3.1.0 of ۵۰۰")
+    ['of', '500', '3', '3.1', '3.1.0']
     """
-    plain = without_separators(text)
-    normal = plain if plain.isascii() else _POINTS.sub("", unicodedata.normalize("NFKC", plain))
+    normal = without_separators(with_ascii_digits(text))
+    if not normal.isascii():
+        normal = _POINTS.sub("", unicodedata.normalize("NFKC", normal))
     dates = find_dates(normal)
-    spelled = keep_years(normal, dates)
+    spelled, dotted = take_dotted(keep_years(normal, dates))
     words = plain_words(spelled)
+    words += dotted
     words += [whole for whole, _ in find_wholes(normal, words, dates)]
     if len(normal) > 1 and normal.isupper():
         words = [word.lower() if word.lower() in FUNCTION_WORDS else word for word in words]
@@ -379,7 +387,8 @@ _PROBE = (
 # Of those that a fit does not depend on: dates, abbreviations, addresses.
 _NOTATIONS = (
     "IT on 3/4/2024, 12 March 2024 and 2024-05-06: https://www.example.com.br/a, may@b.com. 5.3.24 "
-    "7-Apr-24 +44 20 5550 188, DE89 3704 0044 0532 0130 00, 12 500, 1,25,000, Chapter IV, Henry VI"
+    "7-Apr-24 +44 20 5550 188, DE89 3704 0044 0532 0130 00, 12 500, 1,25,000, Chapter IV, Henry VI, "
+    "v3.1.0, 2.50, ۵۰۰"
 )
 
 

@@ -42,13 +42,15 @@ _BETWEEN = regex.compile(r"[^\p{L}\p{M}\p{N}]")
 _COMPOUND = re.compile(r"(?<!\w)[^\W_]++(?:[-\u2010\u2011][^\W_]++)++")
 _HYPHENS = frozenset("-\u2010\u2011")
 _NUMBER = re.compile(
-    r"(?<![\w.,])(?:\d{1,3}(?:[.,'’\u00a0\u2009\u202f]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})(?!\w)"
+    r"(?<![\w.,])(?:\d{1,3}(?:[.,'’\u00a0\u2009\u202f\u066c]\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})(?!\w|\.\d+\.)"
 )
 # Digits in groups, of a telephone or an order, or of an account, which begins with letters.
 _GROUPED = re.compile(
     r"(?<![\w.,])(?:[A-Z]{2}\d\d(?: ?[A-Z\d]{4})+(?: [A-Z\d]{1,3})?"
     r"|\d{1,9}(?:(?:\)[ /-]?|[ /.-])\(?\d{1,9}){1,9})(?![\w,])"
 )
+_DOTTED = re.compile(r"(?<![\w.])[vV]?(\d+(?:\.\d+)+)(?![\w.]*\d|\w)")  # "3.1.0", "v2.5"
+_FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 _FEWEST_DIGITS, _MOST_DIGITS = 7, 34  # of a number in groups: a local telephone, an account
 _THOUSANDS, _YEARS = re.compile(r"\d{1,3}(?: \d{3})+"), re.compile(r"[12]\d{3}[/-][12]\d{3}")
 _ORDINAL = regex.compile(r"(?<=\d)(?:st|nd|rd|th|[.,:])\Z")
@@ -156,11 +158,46 @@ def numeral_of(word: str) -> str:
     ['2000', '2', '4', '3', '6', '']
     """
     if word[:1].isdecimal():
+        word = with_ascii_digits(word)
         return _BETWEEN.sub("", word) if _NUMBER.fullmatch(word) else _ORDINAL.sub("", word)
     if len(word) > 1 and word in _ROMAN:
         return _ROMAN[word]
     folded = word.lower()
     return "" if folded in _ARTICLES else _BEFORE.get(folded) or _IN_WORDS.get(folded, "")
+
+
+def with_ascii_digits(text: str) -> str:
+    """Return a text with the digits of any script as those of ASCII.
+
+    Examples
+    --------
+    >>> with_ascii_digits("۵۰۰ or ๕๐๐")
+    '500 or 500'
+    """
+    if text.isascii():
+        return text
+    return str(_FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text))
+
+
+def take_dotted(text: str) -> tuple[str, list[str]]:
+    """Return a text without its numbers with dots, and these with each of their beginnings.
+
+    Such are versions, sections, addresses and decimals.
+
+    Examples
+    --------
+    >>> take_dotted("From v3.1.0 on.")
+    ('From   on.', ['3', '3.1', '3.1.0'])
+    """
+    if "." not in text:
+        return text, []
+    beginnings = [
+        ".".join(parts[:count])
+        for number in _DOTTED.findall(text)
+        for parts in [number.split(".")]
+        for count in range(1, len(parts) + 1)
+    ]
+    return (str(_DOTTED.sub(" ", text)), beginnings) if beginnings else (text, [])
 
 
 def without_separators(text: str) -> str:

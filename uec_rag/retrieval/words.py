@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -14,10 +15,17 @@ import regex
 
 from uec_rag.base.counts import idf
 from uec_rag.base.records import cached_property
-from uec_rag.base.text import FUNCTION_WORDS, WORD, first_difference, path_parts, telling_words
+from uec_rag.base.text import (
+    FUNCTION_WORDS,
+    HAS_SPACELESS,
+    WORD,
+    first_difference,
+    path_parts,
+    telling_words,
+)
 from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
-from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, letters_in, writing_of
+from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, find_dates, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.family import Family, consonants, letters_once, namesakes_of
 from uec_rag.retrieval.query import Phrasing
@@ -35,6 +43,9 @@ _ALIKE = 4  # letters
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
 _LEADERS = "...", "…", ". ."  # between a heading and its page
 _SENTENCE_ENDS, _ASKS = regex.compile(r"[.!](?:\s|\Z)|。"), tuple("?？؟")
+# What stands between spaces, without the marks around it.
+_CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
+_POSSESSIVE = regex.compile(r"['’]s\Z")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
 
@@ -220,17 +231,21 @@ class Words:
 
     @cached_property
     def unmentioned(self) -> tuple[str, ...]:
-        """The names of the question, or what none of a family has, that no passage at all has."""
+        """The names of the question, or what none of a family has, that no passage at all has.
+
+        They are spelled as in the question, see `as_written`.
+        """
         asked = self.asked  # a language without a table is taken for English, and "Vad" for a name
         if asked.language == ENGLISH and writing_of(asked.text) == NOT_ENGLISH:
             return ()
         some = self.names if self.family is None else {*self.family.lacking}
-        return tuple(
+        lacking = {
             word
             for word in self._new
             if word in some
             and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
-        )
+        }
+        return as_written(asked.text, lacking) if lacking else ()
 
     def misnames(self, rarity: Rarity | None) -> bool:
         """Return whether the first hit has a name like one of the question's, and none has that.
@@ -314,6 +329,32 @@ def contracted(text: str) -> set[str]:
     folded = text.casefold()
     parts = {part for one in _CONTRACTED.findall(folded) for part in WORD.findall(one)}
     return parts.difference(WORD.findall(_CONTRACTED.sub(" ", folded)))
+
+
+def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
+    """Return what a question has of some of its words, each once, in its order.
+
+    Words are parts of what people write: of a date, of a name with a hyphen or an apostrophe.
+
+    Examples
+    --------
+    >>> as_written("Did O'Brien leave on 5 March 2025?", {"Brien", "O", "20250305"})
+    ("O'Brien", '5 March 2025')
+    >>> as_written("Is Anna's Wi-Fi (E05) on?", {"Anna", "WiFi", "E05", "05"})
+    ('Anna', 'Wi-Fi', 'E05')
+    """
+    rest, spans = question, list[tuple[int, str]]()
+    for date in find_dates(question):
+        if not {*lexical.split_words(date[0])}.isdisjoint(words):
+            spans.append((date.start(), date[0]))
+        rest = rest[: date.start()] + " " * len(date[0]) + rest[date.end() :]
+    for chunk in _CHUNK.finditer(rest):
+        parts = [part for part in lexical.split_words(chunk[0]) if part in words]
+        if parts and HAS_SPACELESS.search(chunk[0]):
+            spans += [(chunk.start(), part) for part in parts]
+        elif parts:
+            spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
+    return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
 
 
 @lru_cache(4096)
