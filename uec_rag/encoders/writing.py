@@ -56,12 +56,15 @@ _THOUSANDS, _YEARS = re.compile(r"\d{1,3}(?: \d{3})+"), re.compile(r"[12]\d{3}[/
 _ORDINAL = regex.compile(r"(?<=\d)(?:st|nd|rd|th|[.,:])\Z")
 
 # What is counted ("chapter"), and numbers by their words, behind it and before it.
-*_COUNTED, _COUNTS = _listed("numbers.txt")
-_SECTIONS = frozenset(_COUNTS.split()).union(map(str.capitalize, _COUNTS.split()))
+*_NUMBERED, _COUNTS = _listed("numbers.txt")
+COUNTED = frozenset(_COUNTS.split())
+"""The words for what is numbered in a document, such as chapters, in small letters."""
+
+_SECTIONS = COUNTED.union(map(str.capitalize, COUNTED))
 _IN_WORDS, _BEFORE = (
     {
         word: str(number)
-        for number, words in enumerate(_COUNTED, 1)
+        for number, words in enumerate(_NUMBERED, 1)
         for word in words.partition("|")[column].split()
     }
     for column in (0, 2)
@@ -73,7 +76,9 @@ _ROMAN = {
     if ten or one
 }
 _BEHIND = _BEFORE | {roman.lower(): number for roman, number in _ROMAN.items()} | _IN_WORDS
-_ARTICLES = frozenset(_COUNTED[0].partition("|")[0].split())  # "one", "un", which are pronouns, too
+_ARTICLES = frozenset(
+    _NUMBERED[0].partition("|")[0].split()
+)  # "one", "un", which are pronouns, too
 NUMERALS = rf"\p{{Nd}}|(?:{'|'.join(_IN_WORDS)})\b"
 """A pattern of how a number begins."""
 
@@ -171,7 +176,7 @@ def with_ascii_digits(text: str) -> str:
 
     Examples
     --------
-    >>> with_ascii_digits("۵۰۰ or ๕๐๐")
+    >>> with_ascii_digits("५०० or ๕๐๐")
     '500 or 500'
     """
     if text.isascii():

@@ -55,6 +55,10 @@ def decide(found: Found, query: Query, k: int, size: int) -> Result:
     if offered:  # they may have taken the place of hits that confidence counts on
         sure = min(sure, float(relevance[places_of(found, JUDGED, offered)].sum()))
     language = method.language or asked.language
+    # Words are counted in all passages, of which a filter may hide some. A word in the place of
+    # others of a family may be another name for one, where similarity tells which.
+    is_told = found.words.family is not None and found.features.meant[0] == 1
+    is_counted = is_exact and size == found.words.size and not is_told
     is_changed = query.is_part or query.is_other or asked.role in ("spelled", "carried")
     decision = decide_one(
         sure,
@@ -62,8 +66,7 @@ def decide(found: Found, query: Query, k: int, size: int) -> Result:
         tuple(meant),
         clarify_from=method.clarify_from,
         closest=tuple(closest),
-        # Words are counted in all passages, of which a filter may hide some.
-        lacking=found.words.unmentioned if is_exact and size == found.words.size else (),
+        lacking=found.words.unmentioned if is_counted else (),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=found.unfamiliar,
         language=language,

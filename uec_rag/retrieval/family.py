@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
-from itertools import chain, pairwise, repeat, zip_longest
+from itertools import chain, repeat, zip_longest
 from typing import Literal, NamedTuple
 
 import regex
@@ -20,37 +20,15 @@ import regex
 from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
 from uec_rag.confidence.model import EVEN
 from uec_rag.encoders import writing
-from uec_rag.encoders.lexical import stem_of
 from uec_rag.questions.languages import ENGLISH, any_of, function_words, listed, matcher, tables
+from uec_rag.retrieval.tokens import NUMBER, Token, tokens_of
 
 _FEWEST = 3  # members
 _ABBREVIATED = 3  # letters of an abbreviation
-_WORD = regex.compile(
-    r"(?<!\p{L})[vV]?\p{Nd}+(?:[.,:]\p{Nd}+)*|\p{Han}"
-    r"|(?!(?<=\p{L}['’])s\b)[[\p{L}\p{M}_]--[\p{Han}]][[\p{L}\p{M}\p{N}_]--[\p{Han}]]*",
-    regex.VERSION1,
-)
 _BEFORE_NUMBER = r"(?=\W++(?:\p{L}++\W++)?+(?&number))"  # "after 6", "over the 6"
 _SOME_WORDS = r"(?:\p{L}++\W++){1,3}?"  # "how many … are there"
-_NUMBER = "#"  # the stem of any number
 _VOWELS = regex.compile("[aeiouy]")
 _DOUBLED = regex.compile(r"(\p{L})\1+", regex.IGNORECASE)
-
-
-class _Word(NamedTuple):
-    """A word or a number.
-
-    `follows`: the stem before it; `before`, `behind`: those beside it that say something, or "".
-    """
-
-    text: str
-    stem: str
-    number: str
-    says: bool
-    start: int
-    follows: str = ""
-    before: str = ""
-    behind: str = ""
 
 
 class Family(NamedTuple):
@@ -107,7 +85,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     if not texts or len(texts[0]) > LONGEST_STATEMENT or len(question) > LONGEST_ASKED:
         return None
     short = [text if len(text) <= LONGEST_STATEMENT else "" for text in texts]
-    lines = [*map(_words, short, repeat(language))]
+    lines = [*map(tokens_of, short, repeat(language))]
     bags = [frozenset([word.stem for word in line]) for line in lines]
     most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
     alike = [len(bags[0] & bag) >= EVEN * of for bag, of in zip(bags, most, strict=True)]
@@ -121,10 +99,10 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     question = _operator("wh", language).sub(lambda of: " " * len(of[0]), question)
     counts = Counter([stem for at in members for stem in bags[at]])
     every = [word for at in members for word in lines[at]]
-    words = _words(question, language)
+    words = tokens_of(question, language)
     spans = [match.span() for match in operators]
     few = range(1, max(1, len(members) // 4) + 1)
-    is_named, is_other, names_other, lacking = False, False, False, list[_Word]()
+    is_named, is_other, names_other, lacking = False, False, False, list[Token]()
     for word in words:
         if word.number:
             if _is_bound(word, operators, every):
@@ -143,7 +121,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
             lacking.append(word)
             beside = [other for other in every if word.follows == other.follows != ""]
             is_other |= bool(word.number) or len([o for o in beside if counts[o.stem] in few]) > 1
-    kinds = {word.stem for word in _words(whole, language)} if operators else set[str]()
+    kinds = {word.stem for word in tokens_of(whole, language)} if operators else set[str]()
     stating = [at for at in members if operators and _states(lines[at], words, spans, kinds)]
     is_named |= stating[:1] == [0] and len(stating) in few
     if not names_other and (is_named or not (lacking or operators)):
@@ -178,15 +156,15 @@ def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ..
     >>> namesakes_of(["Bath has 8,000 homes.", "Bath has 90 homes."])
     ()
     """
-    chosen = dict[int, tuple[_Word, ...]]()
+    chosen = dict[int, tuple[Token, ...]]()
     for at, text in enumerate(texts):
-        line = _words(text, language) if len(text) <= LONGEST_STATEMENT else ()
+        line = tokens_of(text, language) if len(text) <= LONGEST_STATEMENT else ()
         if all(_are_of_two(line, other, _joints(language)) for other in chosen.values()):
             chosen[at] = line
     return tuple(chosen) if len(chosen) > 1 else ()
 
 
-def _are_of_two(one: Sequence[_Word], other: Sequence[_Word], joints: Collection[str]) -> bool:
+def _are_of_two(one: Sequence[Token], other: Sequence[Token], joints: Collection[str]) -> bool:
     """Return whether two statements differ in what they are about and in what they say of it."""
     keys = [word.number or word.stem for word in one], [word.number or word.stem for word in other]
     same, names, others, is_joined = 0, 0, 0, False
@@ -208,7 +186,7 @@ def _are_of_two(one: Sequence[_Word], other: Sequence[_Word], joints: Collection
     return names > 0 and others > 1 and same >= EVEN * most
 
 
-def _adds(line: Sequence[_Word], at: int, joints: Collection[str]) -> bool:
+def _adds(line: Sequence[Token], at: int, joints: Collection[str]) -> bool:
     """Return whether a word is behind a preposition, a determiner or a comma."""
     before = line[at - 1] if at else line[at]
     return before.text.casefold() in joints or before.start + len(before.text) + 1 < line[at].start
@@ -223,8 +201,8 @@ def _joints(language: str) -> frozenset[str]:
 
 
 def _states(
-    line: Sequence[_Word],
-    said: Sequence[_Word],
+    line: Sequence[Token],
+    said: Sequence[Token],
     spans: Sequence[tuple[int, int]],
     kinds: Collection[str],
 ) -> bool:
@@ -249,7 +227,7 @@ def _states(
     )
 
 
-def _in_order(said: Sequence[_Word], lines: Mapping[int, Sequence[_Word]]) -> tuple[int, ...]:
+def _in_order(said: Sequence[Token], lines: Mapping[int, Sequence[Token]]) -> tuple[int, ...]:
     """Return the members as they are handed over, so that few of them are enough to compare.
 
     First are those with the nearest numbers to one in the question, below and above it in turn; if
@@ -258,7 +236,7 @@ def _in_order(said: Sequence[_Word], lines: Mapping[int, Sequence[_Word]]) -> tu
     asked = [one for one in said if one.number]
     words = {stem for one in asked for stem in (one.before, one.behind)}
     words |= {one.stem for one in said if one.says}
-    values = {at: _values(line, words - {"", _NUMBER}) for at, line in lines.items()}
+    values = {at: _values(line, words - {"", NUMBER}) for at, line in lines.items()}
     if not all(values.values()):
         return (*lines,)
     middle = sum(map(sum, values.values())) / sum(map(len, values.values()))
@@ -271,7 +249,7 @@ def _in_order(said: Sequence[_Word], lines: Mapping[int, Sequence[_Word]]) -> tu
     return tuple(one[1] for turn in turns for one in turn if one is not None)
 
 
-def _values(line: Sequence[_Word], words: Collection[str]) -> list[float]:
+def _values(line: Sequence[Token], words: Collection[str]) -> list[float]:
     """Return the numbers of a line beside one of some words, or else all that it has."""
     numbers = [one for one in line if one.number]
     beside = [one for one in numbers if not {one.before, one.behind}.isdisjoint(words)]
@@ -284,14 +262,14 @@ def _value(number: str) -> float:
     return float(f"{whole}.{rest.partition('.')[0]}0")
 
 
-def _is_bound(one: _Word, phrases: Sequence[regex.Match[str]], every: Sequence[_Word]) -> bool:
+def _is_bound(one: Token, phrases: Sequence[regex.Match[str]], every: Sequence[Token]) -> bool:
     """Return whether a number is behind "more than", which no member has before it."""
     if not any(phrase.end() <= one.start for phrase in phrases):
         return False
     return (one.number, one.follows) not in [(other.number, other.follows) for other in every]
 
 
-def _is_same(one: _Word, other: _Word) -> bool:
+def _is_same(one: Token, other: Token) -> bool:
     """Return whether numbers are the same beside the same word: 12 kilos are not 12 euros."""
     if not f"{other.number}.".startswith(f"{one.number}."):  # version 2 is 2.0, too
         return False
@@ -300,14 +278,14 @@ def _is_same(one: _Word, other: _Word) -> bool:
     return bool(beside) or not any(own and theirs for own, theirs in sides)
 
 
-def _takes_a_place(one: _Word, said: Sequence[_Word], every: Sequence[_Word]) -> bool:
+def _takes_a_place(one: Token, said: Sequence[Token], every: Sequence[Token]) -> bool:
     """Return whether the word before a name is not what members have before it: "Clara Moss"."""
     places = {other.before for other in every if other.stem == one.stem} - {""}
     asked = {other.stem for other in said}
-    return bool(places) and places.isdisjoint(asked) and one.before not in ("", _NUMBER)
+    return bool(places) and places.isdisjoint(asked) and one.before not in ("", NUMBER)
 
 
-def _may_be_form(one: _Word, line: Sequence[_Word]) -> bool:
+def _may_be_form(one: Token, line: Sequence[Token]) -> bool:
     """Return whether a word may be another form of one in a line, by its letters.
 
     These are the initials of several ("HR"), the beginning of one, or all of its consonants:
@@ -350,42 +328,6 @@ def letters_once(text: str) -> str:
     ('Seatle', 'Achen in 1100')
     """
     return str(_DOUBLED.sub(r"\1", text))
-
-
-@lru_cache(4096)
-def _words(text: str, language: str) -> tuple[_Word, ...]:
-    text, without, found = writing.number_dates(text), _little(language), list[_Word]()
-    matches = [*_WORD.finditer(text)]
-    for one in matches:
-        word, start = one[0], one.start()
-        if word[:1] in "vV" and word[1:2].isdecimal():
-            word = word[1:]
-        number, stem = _read(word, language)
-        begins = start < 2 or text[start - 2] in ".?!:"
-        # "in May", "IT"
-        is_name = len(word) > 1 and (word.isupper() or (word[0].isupper() and not begins))
-        says = bool(number) or is_name or word.casefold() not in without
-        found.append(_Word(word, stem, number, says, start))
-    for at, (one, other) in enumerate(pairwise(matches)):
-        if one.end() + 1 >= other.start():
-            left, right = found[at], found[at + 1]
-            stems = [word.stem if word.says else "" for word in (left, right)]
-            found[at] = left._replace(behind=stems[1])
-            found[at + 1] = right._replace(before=stems[0], follows=left.stem)
-    return tuple(found)
-
-
-@lru_cache(2**15)
-def _read(word: str, language: str) -> tuple[str, str]:
-    """Return the number that a word is, or "", and its stem."""
-    number = writing.numeral_of(word)
-    return number, _NUMBER if number else stem_of(word, language)
-
-
-@cache
-def _little(language: str) -> frozenset[str]:
-    """Return the words that name nothing: function words, and asides such as "currently"."""
-    return function_words(language).union(listed("asides", language, "operators"))
 
 
 @cache

@@ -464,9 +464,9 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     """Compute P(the first hits are those that a question means, if they are near).
 
     It is 1 but of a family that the question does not tell apart, unless the first of it stands
-    out; of a first hit with another name that is like the question's; of one that has nothing but
-    headings or questions; and of one without half of the question's words, while nothing was
-    learned.
+    out; of a first hit with another name that is like the question's; of one that states nothing of
+    it, such as a heading or a pointer; and of one without half of the question's words, while
+    nothing was learned.
 
     `mu`: similarities of the different hits, best first.
     """
@@ -475,7 +475,7 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
         gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7))
         stands_out = is_first_meant(gap, resembles=family.resembles)
         is_told = is_told and stands_out and not family.operates
-    is_meant = is_told and not words.misnames(method.rarity) and not words.are_headings
+    is_meant = is_told and not words.misnames(method.rarity) and not words.states_nothing
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 

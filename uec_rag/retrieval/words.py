@@ -28,7 +28,9 @@ from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, find_dates, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.family import Family, consonants, letters_once, namesakes_of
+from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
+from uec_rag.retrieval.tokens import tokens_of
 from uec_rag.stores.passage import Passage
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -41,8 +43,6 @@ _NAMES_FROM = 24.0  # rarity of words that are names, "kubectx", and not such as
 _ALIKE = 4  # letters
 # The halves of a contraction, and what an apostrophe joins to a name, which are no words.
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
-_LEADERS = "...", "…", ". ."  # between a heading and its page
-_SENTENCE_ENDS, _ASKS = regex.compile(r"[.!](?:\s|\Z)|。"), tuple("?？؟")
 # What stands between spaces, without the marks around it.
 _CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
 _POSSESSIVE = regex.compile(r"['’]s\Z")
@@ -213,13 +213,15 @@ class Words:
         return [places[at] for at in namesakes_of(texts, self.asked.language)]
 
     @property
-    def are_headings(self) -> bool:
-        """True if the first hit is a list of headings or questions, and no other has its words."""
-        first, *others = self.matched[:JUDGED]
-        asked = self.content.keys()
-        said = [len(asked & matched.keys()) for matched in others]
-        is_only = 2 * max(said, default=0) <= len(asked & first.keys())
-        return is_only and _are_headings(self.hits[0].text)
+    def states_nothing(self) -> bool:
+        """True if the first hit has its words where it states nothing, and no other states them."""
+        language = self.asked.language
+        said = self.content.keys() & self.matched[0].keys()
+        if not states_nothing(self.asked.text, self.hits[0].text, language):
+            return False
+        behind = zip(self.hits[1:JUDGED], self.matched[1:JUDGED], strict=False)
+        rivals = [hit.text for hit, matched in behind if said <= matched.keys()]
+        return all(states_nothing(self.asked.text, text, language) for text in rivals)
 
     @cached_property
     def _new(self) -> list[str]:
@@ -233,7 +235,8 @@ class Words:
     def unmentioned(self) -> tuple[str, ...]:
         """The names of the question, or what none of a family has, that no passage at all has.
 
-        They are spelled as in the question, see `as_written`.
+        They are spelled as in the question, see `as_written`. A number with the unit of one in the
+        first hit is none: that a pass costs 25 euros is what somebody heard.
         """
         asked = self.asked  # a language without a table is taken for English, and "Vad" for a name
         if asked.language == ENGLISH and writing_of(asked.text) == NOT_ENGLISH:
@@ -245,6 +248,8 @@ class Words:
             if word in some
             and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
         }
+        if lacking:
+            lacking -= _measured(asked.text, self.hits[0].text, asked.language)
         return as_written(asked.text, lacking) if lacking else ()
 
     def misnames(self, rarity: Rarity | None) -> bool:
@@ -284,24 +289,6 @@ class Words:
         total = max(sum(self.idf.get(word, 0.0) for word in said), 1e-9)
         judged = self.matched[:JUDGED]
         return [sum(self.idf.get(w, 0.0) for w in said if w in has) / total for has in judged]
-
-
-@lru_cache(4096)
-def _are_headings(text: str) -> bool:
-    """Return whether a text has questions alone, or a table of contents, perhaps below a title."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    rest = lines[1:] or lines
-    if all(line.endswith(_ASKS) for line in rest):
-        return bool(lines) and not any(map(_SENTENCE_ENDS.search, lines))
-    is_titled = len(lines) > 1 and lines[0].casefold() in ("contents", "table of contents")
-    has_text = any(line.endswith((".", ":", "!")) for line in rest)
-    return (is_titled and not has_text) or all(map(_names_page, rest))
-
-
-def _names_page(line: str) -> bool:
-    """Return whether a line is a heading and its page: "Fees ..... 12"."""
-    heading = line.rstrip("0123456789")
-    return heading != line and heading.rstrip().endswith(_LEADERS)
 
 
 @lru_cache(4096)
@@ -355,6 +342,13 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
         elif parts:
             spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
     return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
+
+
+def _measured(question: str, text: str, language: str) -> set[str]:
+    """Return the numbers of a question before a word that is behind a number of a text."""
+    units = {token.behind for token in tokens_of(text, language) if token.number} - {""}
+    asked = tokens_of(question, language)
+    return {token.text for token in asked if token.number and token.behind in units}
 
 
 @lru_cache(4096)
