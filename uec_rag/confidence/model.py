@@ -201,6 +201,12 @@ class Calibrator(Record):
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
         return logits + np.float32(self.offset)
 
+    def scores(self, features: FloatArray) -> FloatArray:
+        """Compute log odds before the Platt scaling, shape (...), from features (..., F)."""
+        logits = self.logits(features)
+        scores: FloatArray = (logits - np.float32(self.offset)) / np.float32(self.slope)
+        return scores
+
     def added(self, features: Sequence[float]) -> list[float]:
         """Compute what the mean and each of F features add to the log odds, 1 + F numbers."""
         added = [self.slope * self.bias + self.offset]
@@ -600,6 +606,28 @@ def counterevidence(logits: FloatArray, lacks: Sequence[float]) -> float:
     if not lacks[0]:  # as nearly always
         return 0.0
     return max(float(logits[at] - logits[0]) + one for at, one in enumerate(lacks))
+
+
+def doubt_of_statement(score: float, lacks: Sequence[float], gap: float) -> float:
+    """Compute what is against a statement as an answer, in log odds, at most 0.
+
+    A statement on a thing alike is as near as the right one would be, so that nearness says less of
+    statements than of longer texts. Learned by `benchmarks/quality/statements.py`.
+
+    Parameters
+    ----------
+    score : float
+        The log odds of an answer by nearness and words, before any Platt scaling.
+    lacks : sequence of 3 floats
+        What it lacks of the question, see `uec_rag.retrieval.words.Words.unstated`.
+    gap : float
+        By how much it is nearer than the second hit, as a share of its similarity.
+    """
+    learned = learned_ratios()
+    names = ("lacks_word", "lacks_name", "replaces")
+    against = sum(learned[name] * lack for name, lack in zip(names, lacks, strict=True))
+    odds = learned["score"] * score + learned["apart"] * gap + learned["stated"] + against
+    return min(odds - score, 0.0)
 
 
 def is_first_meant(gap: float, *, resembles: bool) -> bool:

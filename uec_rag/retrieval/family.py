@@ -18,12 +18,12 @@ from typing import Literal, NamedTuple
 import regex
 
 from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
-from uec_rag.confidence.model import EVEN
+from uec_rag.confidence.model import EVEN, NEARLY
 from uec_rag.encoders import writing
 from uec_rag.questions.languages import ENGLISH, any_of, function_words, listed, matcher, tables
 from uec_rag.retrieval.tokens import NUMBER, Token, tokens_of
 
-_FEWEST = 3  # members
+_FEWEST, _FEWEST_OF_STATEMENTS = 3, 2  # members; where all that is read are statements
 _ABBREVIATED = 3  # letters of an abbreviation
 _BEFORE_NUMBER = r"(?=\W++(?:\p{L}++\W++)?+(?&number))"  # "after 6", "over the 6"
 _SOME_WORDS = r"(?:\p{L}++\W++){1,3}?"  # "how many … are there"
@@ -87,10 +87,11 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     short = [text if len(text) <= LONGEST_STATEMENT else "" for text in texts]
     lines = [*map(tokens_of, short, repeat(language))]
     bags = [frozenset([word.stem for word in line]) for line in lines]
+    fewest = _FEWEST_OF_STATEMENTS if are_statements(texts) else _FEWEST
     most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
     alike = [len(bags[0] & bag) >= EVEN * of for bag, of in zip(bags, most, strict=True)]
-    members = tuple([at for at, is_one in enumerate(alike) if is_one])
-    if len(members) < _FEWEST:
+    members = tuple([at for at, is_alike in enumerate(alike) if is_alike])
+    if len(members) < fewest:
         return None
     # In "if it does not fit", nothing excludes.
     asks = matcher("conditions", language, "operators").split(question, 1)[0]
@@ -124,16 +125,37 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     kinds = {word.stem for word in tokens_of(whole, language)} if operators else set[str]()
     stating = [at for at in members if operators and _states(lines[at], words, spans, kinds)]
     is_named |= stating[:1] == [0] and len(stating) in few
-    if not names_other and (is_named or not (lacking or operators)):
+    is_apart = not (operators or _are_together(words, [bags[at] for at in members], counts))
+    if not (names_other or is_apart) and (is_named or not (lacking or operators)):
         return None
     forms = [any(_may_be_form(word, lines[at]) for word in lacking) for at in members]
     return Family(
         _in_order(words, {at: lines[at] for at in members}) if operators else members,
         tuple([word.text for word in lacking]),
         operates=bool(operators) or names_other,
-        is_vague=not (operators or is_other),
+        is_vague=not (operators or is_other or is_apart),
         resembles=forms[0] and not any(forms[1:]),
     )
+
+
+def _are_together(
+    words: Sequence[Token], bags: Sequence[Collection[str]], counts: Mapping[str, int]
+) -> bool:
+    """Return whether one member has all the words of a question by which members differ.
+
+    A red shirt in size M is not among a blue one in M and a red one in L.
+    """
+    telling = {word.stem for word in words if word.says and 0 < counts[word.stem] < len(bags)}
+    return len(telling) < 2 or any(telling <= bag for bag in bags)
+
+
+def are_statements(texts: Sequence[str]) -> bool:
+    """Return whether nearly all of some texts are short, as those of a list of rules or prices.
+
+    In manuals, a few of the texts that a question finds are.
+    """
+    short = sum(len(text) <= LONGEST_STATEMENT for text in texts)
+    return short >= NEARLY * len(texts)
 
 
 def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Literal, cast
@@ -35,6 +35,7 @@ from uec_rag.confidence.model import (
     Features,
     Probabilities,
     counterevidence,
+    doubt_of_statement,
     features,
     is_first_meant,
     learned_ratios,
@@ -448,7 +449,7 @@ def features_of(found: Sequence[Found]) -> Features:
         against.append(counterevidence(logits[row] / model.temperature, one.words.lacks()))
         meant.append(meant_by(one.method, one.words, mu))
     every = stack_rows(logits, -np.inf)
-    return features(
+    computed = features(
         every,
         stack_rows(variance, 0.0),
         every[:, :1] if model.standardised else member_evidence(found, similarities),
@@ -458,6 +459,23 @@ def features_of(found: Sequence[Found]) -> Features:
         np.array(against, dtype=np.float32),
         np.array(meant, dtype=np.float32),
     )
+    return replace(computed, against=computed.against + _doubts(found, computed))
+
+
+def _doubts(found: Sequence[Found], computed: Features) -> FloatArray:
+    """Return what is against the first hit of each question as a statement, see there; else 0."""
+    doubts = np.zeros(len(found), dtype=np.float32)
+    scores = found[0].method.model.in_corpus.scores(computed.in_corpus).tolist()
+    for row, (of_question, score) in enumerate(zip(found, scores, strict=True)):
+        if lacks := of_question.words.unstated():
+            mu = of_question.mu[of_question.distinct]
+            doubts[row] = doubt_of_statement(score, lacks, gap_of(mu))
+    return doubts
+
+
+def gap_of(mu: FloatArray) -> float:
+    """Return by how much the first hit is nearer than the second, as a share of its similarity."""
+    return float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
 
 
 def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
@@ -472,8 +490,7 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     """
     is_told, family = not method.is_unlike(words), words.family
     if family is not None:
-        gap = float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7))
-        stands_out = is_first_meant(gap, resembles=family.resembles)
+        stands_out = is_first_meant(gap_of(mu), resembles=family.resembles)
         is_told = is_told and stands_out and not family.operates
     is_meant = is_told and not words.misnames(method.rarity) and not words.states_nothing
     return 1.0 if is_meant else learned_ratios()["untold"]

@@ -27,7 +27,13 @@ from uec_rag.confidence.model import JUDGED, READ, log_likelihood_ratio
 from uec_rag.encoders import lexical
 from uec_rag.encoders.writing import LATIN, NOT_ENGLISH, find_dates, letters_in, writing_of
 from uec_rag.questions.languages import ENGLISH, function_words
-from uec_rag.retrieval.family import Family, consonants, letters_once, namesakes_of
+from uec_rag.retrieval.family import (
+    Family,
+    are_statements,
+    consonants,
+    letters_once,
+    namesakes_of,
+)
 from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.tokens import tokens_of
@@ -178,6 +184,22 @@ class Words:
             less = found[0] * max(1 - said / of_first, 0.0) if found else 0.0
             found.append(min((costs[word] for word in lacks), default=less))
         return found
+
+    def unstated(self) -> tuple[bool, bool, bool] | None:
+        """Return what the first of some statements lacks of the question; None of other texts.
+
+        It is whether it lacks a word, whether it lacks a name or number, and whether another of the
+        first hits has a word that it lacks in the place of one that it has.
+        """
+        if not (self.are_counted and self.content and are_statements([h.text for h in self.hits])):
+            return None
+        content, known = self.content.keys(), self.known[0][0]
+        lacking, stated = content - known, content & known
+        replaces = any(
+            lacking & matched.keys() and stated - matched.keys()
+            for matched in self.matched[1:JUDGED]
+        )
+        return bool(lacking), not lacking.isdisjoint(self.names), replaces
 
     def _folder_names(self) -> set[str]:
         """Return the words by which the question names a folder, where the paths first differ.

@@ -1,0 +1,194 @@
+"""Short statements about things alike: what is answered of them, and what speaks against it.
+
+    python -m benchmarks.quality.statements DATA [--write]
+
+Asked is `UEC()` over fourteen corpora as real documents put them (questions/statements.json,
+written by somebody who had seen no rule: 140 plain questions, 140 that nothing answers, 84 that
+several passages answer and 56 of their shape that one answers), and over the sets of DATA/absent.
+Printed is what becomes of each kind, and how the threshold trades false answers for right ones.
+
+Learned is `uec_rag.confidence.model.doubt_of_statement`, on both sets with the same weight, from
+questions that are answered by nearness; of each corpus it is learned without that corpus, to print.
+`--write` writes what is learned of all to `uec_rag/confidence/counterevidence.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from benchmarks.quality.shared import (
+    TABLES,
+    Data,
+    index_of,
+    replaced,
+    shipped,
+    write_learned,
+)
+from benchmarks.tables import print_table, run_script
+from uec_rag import UEC
+from uec_rag.confidence.decision import Decision
+from uec_rag.retrieval.hits import Result
+from uec_rag.stores.passage import Passage
+
+OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
+THRESHOLDS = (0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8)
+NAMES = ("lacks_word", "lacks_name", "replaces", "apart", "score", "stated")
+RIDGE = 2.0
+
+
+class Asked(NamedTuple):
+    """A question of a set, its result, and what speaks against its first hit, if computed."""
+
+    set: str
+    corpus: str
+    kind: str
+    right: frozenset[str]
+    result: Result
+    numbers: tuple[float, ...] | None
+
+    @property
+    def decision(self) -> Decision:
+        """The decision."""
+        return self.result.decision
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the first hit answers it."""
+        return bool(self.right) and self.result.ids[0] in self.right
+
+    def outcome(self, threshold: float) -> str:
+        """What becomes of it at a threshold."""
+        decision = self.result.decide(threshold)
+        if decision.action == "clarify":
+            return "asked"
+        if decision.action == "answer":
+            return "right" if self.is_first and self.kind in ("plain", "one") else "wrong"
+        if decision.code != "uncertain":
+            return "refused"
+        has_all = bool(self.right) and self.right <= {*self.result.ids}
+        return "handed over" if has_all else "uncertain"
+
+
+def corpora(folder: Path) -> Iterator[tuple[str, str, list[str], list[dict[str, Any]]]]:
+    """Yield set, corpus, texts and questions of our statements and of DATA/absent."""
+    for one in json.loads((TABLES / "statements.json").read_text(encoding="utf-8")):
+        yield "statements", one["set"], one["texts"], one["questions"]
+    for name in ("plain", "nothing", "vague"):
+        path = folder / "absent" / f"{name}.json"
+        for one in json.loads(path.read_text(encoding="utf-8")):
+            rows = [
+                row | {"kind": name if row.get("ask", True) else "one"} for row in one["questions"]
+            ]
+            yield "absent", one["set"], one["texts"], rows
+
+
+def ask(uec: UEC, folder: Path, *, as_learned: bool) -> Iterator[Asked]:
+    """Ask all questions; unless `as_learned`, nothing speaks against a statement."""
+    noted = list[tuple[float, ...]]()
+
+    def note(score: float, lacks: Sequence[float], gap: float) -> float:
+        noted.append((*map(float, lacks), gap, score))
+        return 0.0
+
+    from uec_rag.confidence.model import doubt_of_statement as doubt
+
+    for name, corpus, texts, rows in corpora(folder):
+        index = index_of(uec, [Passage(str(at), text) for at, text in enumerate(texts)])
+        for row in rows:
+            noted.clear()
+            with replaced("confidence.model.doubt_of_statement", doubt if as_learned else note):
+                result = index.search([row["q"]]).results[0]
+            right = frozenset(map(str, row["right"]))
+            yield Asked(name, corpus, row["kind"], right, result, noted[-1] if noted else None)
+
+
+def examples(asked: Sequence[Asked]) -> tuple[list[Asked], NDArray[np.float64], NDArray[np.bool_]]:
+    """Choose those that nearness answers, or that nothing answers; features and labels."""
+    some = [
+        one
+        for one in asked
+        if one.numbers is not None
+        and one.result.evidence is not None
+        and one.result.evidence.meant == 1
+        and not one.decision.lacking
+        and one.decision.code in ("answered", "uncertain")
+        and (one.kind == "nothing" or (one.kind in ("plain", "one") and one.is_first))
+    ]
+    return some, np.array([one.numbers for one in some]), np.array([one.is_first for one in some])
+
+
+def learn(
+    features: NDArray[np.float64], right: NDArray[np.bool_], counts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Learn the numbers under `NAMES`: lacks speak against, a gap for it, a bias last."""
+    from scipy.optimize import minimize
+
+    origin = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+    stiffness = np.array([*[RIDGE] * 5, 0.0])
+    bounds = [(None, 0), (None, 0), (None, 0), (0, None), (0, None), (None, None)]
+
+    def loss(numbers: NDArray[np.float64]) -> float:
+        odds = features @ numbers[:-1] + numbers[-1]
+        value = counts @ (np.logaddexp(0, odds) - odds * right)
+        return float(value + stiffness @ (numbers - origin) ** 2)
+
+    learned: NDArray[np.float64] = minimize(loss, origin, method="L-BFGS-B", bounds=bounds).x
+    return learned
+
+
+def print_thresholds(asked: Sequence[Asked], name: str) -> None:
+    """Print what each threshold does to a set."""
+    rows = []
+    for threshold in THRESHOLDS:
+        for kind in ("plain", "nothing", "vague", "one"):
+            some = [one for one in asked if (one.set, one.kind) == (name, kind)]
+            counts = Counter(one.outcome(threshold) for one in some)
+            numbers = [str(counts[outcome] or "") for outcome in OUTCOMES]
+            rows.append([f"{threshold:.2f}", kind, str(len(some)), *numbers])
+    print_table(f"{name.capitalize()}, by threshold", ["above", "kind", "n", *OUTCOMES], rows)
+
+
+def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
+    """Learn, and print what becomes of the questions with what is in the package."""
+    uec = shipped()
+    some, features, right = examples([*ask(uec, folder, as_learned=False)])
+    sizes = Counter(one.set for one in some)
+    counts = np.array([min(sizes.values()) / sizes[one.set] for one in some])
+    odds = np.zeros(len(some))
+    for corpus in {one.corpus for one in some}:
+        out = np.array([one.corpus == corpus for one in some])
+        numbers = learn(features[~out], right[~out], counts[~out])
+        odds[out] = features[out] @ numbers[:-1] + numbers[-1]
+    rows = []
+    for name in sizes:
+        of = np.array([one.set == name for one in some])
+        for threshold in THRESHOLDS:
+            answered = (np.minimum(odds, features[:, 4]) > np.log(threshold / (1 - threshold))) & of
+            totals = [
+                (of & right).sum(),
+                (answered & right).sum(),
+                (of & ~right).sum(),
+                (answered & ~right).sum(),
+            ]
+            rows.append([name, f"{threshold:.2f}", *map(str, totals)])
+    heads = ["set", "above", "answerable", "answered", "not", "answered falsely"]
+    print_table("Statements, each corpus without itself", heads, rows)
+    learned = dict(zip(NAMES, learn(features, right, counts).round(3).tolist(), strict=True))
+    print(f"\nLearned: {learned}")
+    if write:
+        write_learned("counterevidence.json", learned)
+    asked = [*ask(uec, folder, as_learned=True)]
+    for name in sizes:
+        print_thresholds(asked, name)
+
+
+if __name__ == "__main__":
+    run_script(main)
