@@ -1,13 +1,19 @@
 """What other tenants have does not change what is decided on one's own passages."""
 
+import functools
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
+from llama_index.core.vector_stores import FilterOperator, MetadataFilter, MetadataFilters
 from starlette.testclient import TestClient
 
 from uec_rag import UEC, Retriever
 from uec_rag.langchain import UECGate
 from uec_rag.langchain import UECRetriever as LangChainRetriever
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
+from uec_rag.llama_index.nodes import passage_filter
 from uec_rag.server import create_app
 
 LOAN = [
@@ -89,6 +95,102 @@ def test_a_tenants_passages_are_searched_as_an_index_of_their_own(with_words, te
     assert both.search(["golugo"], k=1, tenant=OWN).ids != [["new"]]
 
 
+def only(letter):
+    return lambda passage: passage.metadata["t"] == letter
+
+
+OF_FUNCTIONS = {
+    "and": lambda letter: {"$and": [only(letter)]},
+    "or": lambda letter: {"$or": [{"$and": [{"t": {"$exists": True}}, only(letter)]}]},
+    "not": lambda letter: {"$not": {"$not": only(letter)}},
+    "alone": only,
+    "of a class": lambda letter: {"$and": [functools.partial(has_letter, letter)]},
+    "text match": lambda letter: of_llama_index(letter, "TEXT_MATCH"),
+    "text match in capitals": lambda letter: of_llama_index(letter, "TEXT_MATCH_INSENSITIVE"),
+    "in a text": lambda letter: of_llama_index(letter, "IN"),
+}
+
+
+def has_letter(letter, passage):
+    return passage.metadata["t"] == letter
+
+
+def of_llama_index(letter, operator):
+    one = MetadataFilter(key="t", value=letter, operator=FilterOperator[operator])
+    return passage_filter(MetadataFilters(filters=[one]))
+
+
+@pytest.mark.parametrize("kind", OF_FUNCTIONS)
+def test_a_function_is_not_taken_for_one_that_was_freed(kind):
+    index = Retriever(UEC(["bm25"]), fit=False)
+    texts = [*LOAN, *SHOP]
+    index.add(texts, metadatas=[{"t": "a"}] * len(LOAN) + [{"t": "b"}] * len(SHOP))
+    for letter in "ab" * 10:
+        found = index.search(
+            ["How long is the camera borrowed?"], tenant=OF_FUNCTIONS[kind](letter)
+        )
+        assert {one.metadata["t"] for one in found[0].passages} == {letter}
+
+
+def test_what_python_finds_equal_are_different_tenants():
+    index = Retriever(UEC(["bm25"]), fit=False)
+    tenants = [1, True, "1", [1], [True], {"n": 1}, {"n": True}, {"n": "1"}]
+    index.add([f"camera {at}" for at in range(8)], map(str, range(8)), [{"t": t} for t in tenants])
+    for _ in range(2):
+        for at, tenant in enumerate(tenants):
+            assert index.search(["camera"], tenant={"t": tenant}).ids == [[str(at)]]
+
+
+def test_a_tenant_that_is_changed_while_it_is_searched_spoils_no_later_search():
+    index = Retriever(UEC(["bm25"]), fit=False)
+    index.add(["camera of a", "camera of b"], ["a", "b"], [{"t": "a"}, {"t": "b"}])
+
+    class Changing(dict):
+        """A mapping that another thread changes after it was read once."""
+
+        def items(self):
+            read = [*super().items()]
+            self["t"] = "b"
+            return read
+
+    index.search(["camera"], tenant=Changing(t="a"))
+    assert index.search(["camera"], tenant={"t": "a"}).ids == [["a"]]
+
+
+def test_more_tenants_than_are_remembered_are_searched_in_threads():
+    index = Retriever(UEC(["bm25"]), fit=False)
+    every = [*map(str, range(150))]
+    index.add([f"camera {name}" for name in every], every, [{"t": name} for name in every])
+
+    def search(name):
+        return index.search(["camera"], tenant={"t": name}).ids[0] == [name]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(search, every * 4))
+
+
+class Own(Mapping):
+    """A mapping of another class than dict."""
+
+    def __init__(self, **items):
+        self.held = items
+
+    def __getitem__(self, key):
+        return self.held[key]
+
+    def __iter__(self):
+        return iter(self.held)
+
+    def __len__(self):
+        return len(self.held)
+
+
+def test_a_gate_knows_a_filter_again_by_its_conditions(small):
+    stamps = [small.stamp({"t": value}).basis for value in (Own(n=1), Own(n=1), {"n": 1}, Own(n=2))]
+    assert len({*stamps[:3]}) == 1
+    assert stamps[3] != stamps[0]
+
+
 def test_adapters_and_server_take_the_tenant():
     *_, index = grown()
     question, right = "How long can I borrow the camara?", LOAN[1]
@@ -105,8 +207,6 @@ def test_adapters_and_server_take_the_tenant():
     gated = UECGate(retriever=made).invoke(question, tenant=OWN)
     assert gated["decision"] == "answer"
     check(gated["documents"][0].page_content, gated["documents"][0].metadata)
-    from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-
     filters = MetadataFilters(filters=[MetadataFilter(key="t", value="a")])
     node = LlamaIndexRetriever(index, tenant=filters).retrieve(question)[0]
     check(node.text, node.metadata)

@@ -248,6 +248,33 @@ def leaves(condition: Condition) -> list[Compare | HasId | Callable[[Passage], b
     return [condition]
 
 
+def key_of(condition: Condition) -> Hashable | None:
+    """Return what a condition has in common with those that mean the same, to remember it by.
+
+    None if a function is part of it: nothing tells it from another one that takes its address once
+    it is freed.
+
+    Examples
+    --------
+    >>> key_of(parse({"a": 1, "b": 2})) == key_of(parse({"b": 2, "a": 1}))
+    True
+    >>> key_of(parse({"a": 1})) == key_of(parse({"a": True}))
+    False
+    """
+    match condition:
+        case Compare(keys, operator, value):
+            operands = value if operator == "$in" else (value,)
+            # A date is compared as a moment, its text as a text.
+            names = ((isinstance(one, DateText), name_of(one)) for one in operands)
+            return keys, operator, tuple(names)
+        case HasId(ids):
+            return "$id", ids
+        case Join(kind, conditions):
+            parts = [*map(key_of, conditions)]
+            return None if None in parts else (kind, frozenset(parts))
+    return None
+
+
 def ids_of(condition: Condition) -> list[str]:
     """Return the ids that a condition asks for besides other things; none if it asks for none."""
     joined = condition.conditions if isinstance(condition, Join) else (condition,)
@@ -392,7 +419,7 @@ def name_of(value: object) -> Hashable:
         return (list, *map(name_of, value))
     if isinstance(value, Mapping):
         return (dict, frozenset((key, name_of(item)) for key, item in value.items()))
-    return (object, id(value))
+    return object()  # which nothing equals, nor the number of what was freed
 
 
 def names_of(value: object) -> tuple[Hashable, ...]:
