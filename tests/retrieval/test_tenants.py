@@ -1,6 +1,8 @@
 """What other tenants have does not change what is decided on one's own passages."""
 
 import functools
+import itertools
+import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +16,8 @@ from uec_rag.langchain import UECGate
 from uec_rag.langchain import UECRetriever as LangChainRetriever
 from uec_rag.llama_index import UECRetriever as LlamaIndexRetriever
 from uec_rag.llama_index.nodes import passage_filter
+from uec_rag.retrieval import Gate
+from uec_rag.retrieval.tool import IndexView, answer_record
 from uec_rag.server import create_app
 
 LOAN = [
@@ -67,10 +71,8 @@ def test_another_tenants_documents_change_no_decision(option):
     if option == "tenant":
         assert before.ids == after.ids
     told = [[one.action for one in result.decisions] for result in (before, after)]
-    spelled = "How long can I borrow the camara?"
     for question, one, two, right in zip(ASKED, *told, ASKED.values(), strict=True):
-        if option == "tenant" or question != spelled:
-            assert (question, one, two) == (question, right, right)
+        assert (question, one, two) == (question, right, right)
     most = 0 if option == "tenant" else 0.2
     assert np.abs(before.confidence - after.confidence)[:4].max() <= most
 
@@ -93,6 +95,55 @@ def test_a_tenants_passages_are_searched_as_an_index_of_their_own(with_words, te
     assert both.search(["golugo"], k=1, tenant=OWN).ids == [["new"]]
     both.delete(["new"])
     assert both.search(["golugo"], k=1, tenant=OWN).ids != [["new"]]
+
+
+HIDDEN = [
+    "The astrolabe is calibrated by Quimby every Thursday.",
+    "Gyroscopes and barometers are insured for a thousand euros.",
+    "The marmalade kitchen reopens on 2024-05-17.",
+]
+MISTYPED = [
+    *("astrolbe", "astrolabbe", "calibratd", "gyroscope", "gyrosscopes", "barometer"),
+    *("barometters", "insurd", "marmalde", "marmelade", "kitchn", "17 May 2024"),
+]
+
+
+def ways_of_one_tenant(index):
+    """What one who sees only some passages is told of a question, as a text."""
+    gate, view = Gate(), IndexView(index, OWN)
+    client = TestClient(create_app(index), base_url="http://localhost")
+    yield "served filter", lambda question: answer_record(view.search(question))
+    for option in ("filter", "tenant"):
+        given = {option: OWN}
+        yield (
+            option,
+            lambda question, given=given: answer_record(index.search([question], **given)[0]),
+        )
+        yield (
+            f"gate, {option}",
+            lambda question, given=given: answer_record(gate.search(index, [question], **given)[0]),
+        )
+        yield (
+            f"POST /ask, {option}",
+            lambda question, given=given: client.post(
+                "/ask", json={"question": question, **given}
+            ).json(),
+        )
+
+
+def test_a_word_that_only_hidden_passages_have_is_no_spelling():
+    index = Retriever(UEC())
+    index.add(LOAN, metadatas=[OWN] * len(LOAN))
+    index.add(HIDDEN, metadatas=[{"t": "b"}] * len(HIDDEN))
+    words = {word.strip(".").casefold() for text in HIDDEN for word in text.split()}
+    hidden = {word for word in words if len(word) > 5 and word != "thousand"}
+    for way, ask in ways_of_one_tenant(index):
+        asked = "How long can the {} be borrowed?", "What is the late fee of the {}?"
+        for word, question in itertools.product(MISTYPED, asked):
+            told = ask(question.format(word))
+            said = json.dumps(told | {"question": ""}).casefold()
+            assert not [one for one in hidden if one in said], (way, word)
+        assert "camera" in json.dumps(ask("How long can I borrow the camara?")), way
 
 
 def only(letter):

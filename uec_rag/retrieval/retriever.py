@@ -28,7 +28,6 @@ from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.retrieval.query import Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
-from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Filter
 from uec_rag.stores.filters import all_of, parse
 
@@ -230,16 +229,14 @@ class Retriever(FittedIndex):
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
-        spelled = self.store if tenant is None else self.store.of_tenant(tenant)
-        asked = spell(asked, spelled, self.uec.rarity)
         most = k if gate is None else gate.depth(k)
         result = self._run(asked, most, options, where)
         if gate is None:
             return result, None
 
         def again(rewrites: Sequence[str]) -> SearchResult:
-            # A rewrite needs no turns before it.
-            return self._run([*map(Query, rewrites)], most, options, where)
+            # A rewrite needs no turns before it, and is spelled correctly.
+            return self._run([*map(Query, rewrites)], most, options, where, spells=False)
 
         # A rewrite may lead away from a reading that was chosen.
         search = None if any(query.replies for query in asked) else again
@@ -247,7 +244,13 @@ class Retriever(FittedIndex):
         return result, pending_on_results(gate, result, lines, search)
 
     def _run(
-        self, queries: Sequence[Query], k: int, options: Options, where: Filter | None
+        self,
+        queries: Sequence[Query],
+        k: int,
+        options: Options,
+        where: Filter | None,
+        *,
+        spells: bool = True,
     ) -> SearchResult:
         """Search for questions; see `search_queries`.
 
@@ -272,7 +275,7 @@ class Retriever(FittedIndex):
                 self._method(where), caveat=caveat, rarity=uec.rarity, clarify_from=asks_from
             )
             try:
-                found = search_queries(uec, store, method, queries, k, options)
+                found = search_queries(uec, store, method, queries, k, options, spells=spells)
             except EncoderFailed as error:
                 if uec.without(error.encoder) is None:
                     raise

@@ -144,7 +144,8 @@ class IndexView:
     ----------
     index : Retriever
     filter : Filter, optional
-        Selects the passages that can be reached, whatever a caller asks for; all by default.
+        Selects the passages that can be reached, whatever a caller asks for; all by default. They
+        are searched as a tenant's, see `Retriever.search`.
 
     Examples
     --------
@@ -173,7 +174,11 @@ class IndexView:
         """Search for one question, as `Retriever.search` does."""
         with read_by_model():
             return self.index.search(
-                [question], k, filter=all_of(self.filter, filter), history=[history], within=within
+                *([question], k),
+                filter=filter,
+                history=[history],
+                within=within,
+                tenant=self.filter,
             )[0]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:
