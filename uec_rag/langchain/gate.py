@@ -53,7 +53,6 @@ from uec_rag.retrieval.hits import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of
-from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import SourceStore
 
 
@@ -254,8 +253,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             certainty=certainty,
             advisor=as_advisor(advisor),
             rewriter=as_advisor(rewriter),
-            k=retriever.k,
-            filter=all_of(retriever.tenant, retriever.filter),
+            **{name: retriever._own[name] for name in ("k", "filter", "tenant")},
         )
         return cls(retriever=retriever, gate=gate)
 
@@ -311,7 +309,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         gate = self._active_gate
         if gate is None or not gate.confidences or not isinstance(self.retriever, UECRetriever):
             raise ValueError("gate: expected one from from_labels, over a UECRetriever.")
-        found = self.retriever.index.with_gate(None).search([*questions], gate.k)
+        own = self.retriever._own
+        found = self.retriever.index.with_gate(None).search(
+            [*questions], gate.k, filter=own["filter"], tenant=own["tenant"]
+        )
         return gate.drift(found.confidence.tolist())
 
     def route(

@@ -512,7 +512,8 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         return own | {"tenant": all_of(self.tenant, self.search_kwargs.get("tenant"))}
 
     def _with_usual_filter(self) -> Self:
-        self.index.usual_filter = all_of(self._own["tenant"], self._own["filter"])
+        own = self._own
+        self.index.usual_filter, self.index.usual_tenant = own["filter"], own["tenant"]
         return self
 
     @property
