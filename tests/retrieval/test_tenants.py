@@ -272,3 +272,45 @@ def test_adapters_and_server_take_the_tenant():
 def test_a_wrong_tenant_is_refused(small, tenant):
     with pytest.raises((TypeError, ValueError), match=r"filter|\$no"):
         small.search(["tavone"], tenant=tenant)
+
+
+def group(*filters):
+    return MetadataFilters(filters=[*filters])
+
+
+EMPTY = [{}, {"$and": []}, {"x": {"$nin": []}}, {"$or": [{"t": "b"}, {}]}, {"$not": {"$or": []}}]
+EMPTY_OF_LLAMA_INDEX = [
+    group(),
+    group(group(), group()),
+    MetadataFilters(filters=[group()], condition="or"),
+    group(MetadataFilter(key="x", value=[], operator=FilterOperator.NIN)),
+]
+
+
+@pytest.mark.parametrize("empty", [*EMPTY, *EMPTY_OF_LLAMA_INDEX], ids=repr)
+def test_an_empty_tenant_is_nobody_and_lifts_no_other(empty):
+    index = Retriever(UEC(["bm25"]), fit=False)
+    index.add(["camera of Ann", "camera of Bob"], ["a", "b"], [{"t": "a"}, {"t": "b"}])
+    theirs = isinstance(empty, MetadataFilters)
+    tenant = passage_filter(empty) if theirs else empty
+    for search in (index.search, functools.partial(Gate().search, index)):
+        with pytest.raises(ValueError, match="tenant: expected a filter of one tenant's"):
+            search(["camera"], tenant=tenant)
+    with pytest.raises(ValueError, match="tenant: expected a filter of one tenant's"):
+        Gate.from_labels(index, ["camera"] * 20, [["a"]] * 20, tenant=tenant)
+    if theirs:
+        with pytest.raises(ValueError, match="tenant: expected a filter of one tenant's"):
+            LlamaIndexRetriever(index, tenant=empty)
+    made = LangChainRetriever.from_texts([], index, tenant=OWN)
+    for one in (
+        made,
+        made.bind(tenant=tenant),
+        made.vectorstore.as_retriever(search_kwargs={"tenant": tenant}, tenant=OWN),
+    ):
+        assert [d.id for d in one.invoke("camera", tenant=tenant)] == ["a"]
+        assert [d.id for d in one.invoke({"question": "camera", "tenant": tenant})] == ["a"]
+    gate = UECGate(retriever=made)
+    assert [d.id for d in gate.invoke("camera", tenant=tenant)["documents"]] == ["a"]
+    assert [d.id for d in gate.invoke("camera", tenant={"t": "b"})["documents"]] == []
+    lifted = made.model_copy(update={"tenant": None})
+    assert {d.id for d in lifted.invoke("camera")} == {"a", "b"}

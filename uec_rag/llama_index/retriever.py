@@ -41,7 +41,7 @@ from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter, Store
-from uec_rag.stores.filters import all_of, parse
+from uec_rag.stores.filters import check_tenant, parse
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors
@@ -153,7 +153,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         self._index = retriever
         self.similarity_top_k = similarity_top_k
         self.filters, self.tenant = filters, tenant
-        parse(all_of(*self._where) or {})  # which checks them
+        parse(self._where[0] or {})  # which checks it
+        check_tenant(self._where[1])
         self.details = details
         super().__init__(**kwargs)
 

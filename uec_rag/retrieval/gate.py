@@ -35,7 +35,7 @@ from uec_rag.retrieval.pending import case_of, pending_on_results
 from uec_rag.retrieval.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.retrieval.query import Options
 from uec_rag.stores.base import Filter, Searched
-from uec_rag.stores.filters import all_of
+from uec_rag.stores.filters import all_of, check_tenant
 from uec_rag.stores.passage import Passage
 
 GATE_FILE = "gate.json"
@@ -149,7 +149,7 @@ class LabelledSearch:
             )
         filter = retriever.usual_filter if filter is None else filter
         tenant = retriever.usual_tenant if tenant is None else tenant
-        where = all_of(tenant, filter)
+        where = all_of(check_tenant(tenant), filter)
         retriever.passages(where)  # checks it
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         view = retriever.with_gate(None)

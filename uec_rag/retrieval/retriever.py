@@ -29,7 +29,7 @@ from uec_rag.retrieval.policy import Stamp
 from uec_rag.retrieval.query import Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of, parse
+from uec_rag.stores.filters import all_of, check_tenant, parse
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -157,7 +157,8 @@ class Retriever(FittedIndex):
             guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
-            predicate on a `Passage`.
+            predicate on a `Passage`. Words are counted among all passages, and spelled as those
+            that it selects.
         history : sequence of n sequences of str, optional
             The turns before each query in a conversation, oldest first: those of the user and the
             questions that the user was asked back. Only the last 64 turns are looked at, and of
@@ -172,7 +173,7 @@ class Retriever(FittedIndex):
         tenant : mapping or callable, optional
             A filter for all passages of one tenant, whose questions are searched and decided as if
             no others were there: words are counted and spelled among them alone. `filter` limits
-            the search further.
+            the search further. One that selects everything, such as {}, is refused.
 
         Returns
         -------
@@ -221,10 +222,7 @@ class Retriever(FittedIndex):
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         self._remove_deleted()
-        tenant = options.get("tenant")
-        where = options.get("filter")
-        if tenant is not None:
-            where = all_of(tenant, where)
+        where = all_of(check_tenant(options.get("tenant")), options.get("filter"))
         if where is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)

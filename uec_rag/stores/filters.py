@@ -275,6 +275,37 @@ def key_of(condition: Condition) -> Hashable | None:
     return None
 
 
+def check_tenant(filter: Filter | None) -> Filter | None:
+    """Return the filter of a tenant; ValueError if it selects everything, and TypeError for others.
+
+    What is empty by mistake must not show the passages of all.
+
+    Examples
+    --------
+    >>> check_tenant({"a": {"$nin": []}})
+    Traceback (most recent call last):
+    ValueError: tenant: expected a filter of one tenant's passages, got {'a': {'$nin': []}}, which \
+selects all of them. Omit it to search all.
+    """
+    if filter is not None and _is_always(parse(filter), holds=True):
+        raise ValueError(
+            f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
+            "selects all of them. Omit it to search all."
+        )
+    return filter
+
+
+def _is_always(condition: Condition, *, holds: bool) -> bool:
+    """Return whether a condition holds whatever the passage, or never does, as it is empty."""
+    match condition:
+        case Join(kind, conditions):
+            parts = [_is_always(one, holds=holds != (kind == "not")) for one in conditions]
+            return all(parts) if (kind != "or") == holds else any(parts)
+        case Compare(_, "$in", ()) | HasId(()):
+            return not holds
+    return False
+
+
 def ids_of(condition: Condition) -> list[str]:
     """Return the ids that a condition asks for besides other things; none if it asks for none."""
     joined = condition.conditions if isinstance(condition, Join) else (condition,)
