@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 
 from tests.server.conftest import HOST
 from uec_rag import UEC, Retriever
-from uec_rag.server import create_app, create_mcp
+from uec_rag.server import create_app
 
 QUESTION = "Who repairs the camera?"
 TEXTS = {
@@ -100,9 +100,3 @@ def test_a_label_is_named_once_in_a_query_string(index):
     client = client_of(index, write=True)
     assert client.delete("/labels?question=who&question=what").status_code == 422
     assert client.delete("/labels?question=who&tenant=a").status_code == 422
-
-
-@pytest.mark.parametrize("empty", [{}, {"$and": []}, {"x": {"$nin": []}}])
-def test_a_served_filter_that_selects_all_is_refused(index, empty):
-    with pytest.raises(ValueError, match=r"tenant: expected a filter .* Omit it"):
-        create_mcp(index, empty)

@@ -19,7 +19,7 @@ from uec_rag.retrieval.hits import Result, read_by_model
 from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of, check_tenant
+from uec_rag.stores.filters import all_of, selects_all
 from uec_rag.stores.passage import Passage
 
 Outcome: TypeAlias = Literal["answer", "clarify", "uncertain", "abstain"]
@@ -159,8 +159,8 @@ class IndexView:
     """
 
     def __init__(self, index: Retriever, filter: Filter | None = None) -> None:
-        check_tenant(filter)
-        self.index, self.filter = index, filter
+        hides = filter is not None and not selects_all(filter)
+        self.index, self.filter = index, filter if hides else None
 
     def search(
         self,

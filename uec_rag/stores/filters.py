@@ -287,12 +287,17 @@ def check_tenant(filter: Filter | None) -> Filter | None:
     ValueError: tenant: expected a filter of one tenant's passages, got {'a': {'$nin': []}}, which \
 selects all of them. Omit it to search all.
     """
-    if filter is not None and _is_always(parse(filter), holds=True):
+    if filter is not None and selects_all(filter):
         raise ValueError(
             f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
             "selects all of them. Omit it to search all."
         )
     return filter
+
+
+def selects_all(filter: Filter) -> bool:
+    """Return whether a filter selects everything, whatever the passages, as it is empty."""
+    return _is_always(parse(filter), holds=True)
 
 
 def _is_always(condition: Condition, *, holds: bool) -> bool:
