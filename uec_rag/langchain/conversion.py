@@ -278,7 +278,8 @@ def arguments_of(
     `own`: the options of the retriever, which count where the call has none.
     """
     options = {**own, **{name: value for name, value in call.items() if value is not None}}
-    options["tenant"] = all_of(own.get("tenant"), call.get("tenant"))  # which a call cannot lift
+    if None not in (own.get("tenant"), call.get("tenant")):  # a call cannot lift the retriever's
+        options["tenant"] = all_of(own["tenant"], call["tenant"])
     asked = partial(_arguments, search_type)
     refuse_unknown(options, asked)
     return asked(**options), options.get("score_threshold") or 0.0

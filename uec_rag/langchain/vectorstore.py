@@ -508,8 +508,10 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     @property
     def _own(self) -> dict[str, Any]:
         """The options of its searches, unless a call has others."""
-        own = {"k": self.k, "filter": self.filter, **self.search_kwargs}
-        return own | {"tenant": all_of(self.tenant, self.search_kwargs.get("tenant"))}
+        own = {"k": self.k, "filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
+        if self.tenant is not None and "tenant" in self.search_kwargs:
+            own["tenant"] = all_of(self.tenant, self.search_kwargs["tenant"])
+        return own
 
     def _with_usual_filter(self) -> Self:
         own = self._own

@@ -223,7 +223,9 @@ class Retriever(FittedIndex):
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         self._remove_deleted()
-        where = all_of(check_tenant(options.get("tenant")), options.get("filter"))
+        where = options.get("filter")
+        if (tenant := options.get("tenant")) is not None:
+            where = all_of(check_tenant(tenant), where)
         if where is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)

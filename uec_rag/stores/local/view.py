@@ -498,14 +498,14 @@ class View(Searched):
 
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return how many passages of the view have each term, in any sparse block."""
+        is_whole = self.frequencies or self.selected is self.state.alive
+        words = self._words if is_whole else self._selected_words
         none = np.zeros(len(keys), dtype=np.int64)
-        return sum((words.counts_of(keys) for words in self._selected_words), none)
+        return sum((block.counts_of(keys) for block in words), none)
 
     @cached_property
     def _selected_words(self) -> list[Words]:
         """The sparse blocks, in which only passages of the view are counted."""
-        if self.frequencies or self.selected is self.state.alive:
-            return self._words
         mask, edges = self.mask, self.state.edges.tolist()
         kept = [mask[start:end] for start, end in pairwise(edges)]
         return [replace(words, alive=kept) for words in self._words]
