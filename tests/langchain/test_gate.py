@@ -142,7 +142,7 @@ def test_it_is_calibrated_like_the_gate_of_the_core_with_the_retrievers_own_k_an
     [
         (7, TypeError, 'input: expected a question, a string, or a mapping with a string "quest'),
         ({"query": "badero"}, TypeError, "got {'query': 'badero'}"),
-        ({"question": "badero", "filter": {}}, TypeError, "expected the filter as a keyword"),
+        ({"question": "badero", "filters": {}}, TypeError, "got {}; did you mean 'filter'?"),
         ({"question": ["badero"]}, TypeError, "got {'question': ['badero']}"),
     ],
 )

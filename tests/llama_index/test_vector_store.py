@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from llama_index.core import VectorStoreIndex
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery
 
@@ -72,6 +73,23 @@ def test_filters_nodes_and_documents_restrict_a_query(store, question):
     assert set(both.ids) == {"n9", "n11"}
     # As LlamaIndex means an empty list.
     assert ask(store, question, node_ids=[]) == ask(store, question)
+
+
+async def test_a_query_is_of_a_tenant_and_drops_no_option(store, question):
+    one = VectorStoreQuery(query_str=question, similarity_top_k=9)
+    vector = UECEmbedding(uec=store.index.uec).get_query_embedding(question)
+    for query in (one, VectorStoreQuery(query_embedding=vector, similarity_top_k=9)):
+        for found in (store.query(query, tenant=GERMAN), await store.aquery(query, tenant=GERMAN)):
+            assert {node.metadata["lang"] for node in found.nodes} == {"de"}
+    retriever = VectorStoreIndex.from_vector_store(
+        store, UECEmbedding(uec=store.index.uec)
+    ).as_retriever(vector_store_kwargs={"tenant": GERMAN})
+    assert {hit.metadata["lang"] for hit in retriever.retrieve(question)} == {"de"}
+    for wrong in ("tenants", "filter", "where", "within"):
+        with pytest.raises(TypeError, match=f"{wrong}: expected no such argument"):
+            store.query(one, **{wrong: GERMAN})
+        with pytest.raises(TypeError, match=f"{wrong}: expected no such argument"):
+            await store.aquery(one, **{wrong: GERMAN})
 
 
 # Asynchronously

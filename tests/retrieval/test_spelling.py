@@ -92,7 +92,7 @@ RENTAL = [
     ],
 )
 def test_a_word_that_the_model_knows_is_no_other_word(uec, question, spelled):
-    [asked] = spell([Query.parse(question)], index_of(uec, RENTAL).store, uec.rarity)
+    [asked] = spell([Query.parse(question)], index_of(uec, RENTAL).store.snapshot(), uec.rarity)
     assert spelled in asked.spelled
     assert bool(asked.spelled) == bool(spelled)
 

@@ -1,6 +1,8 @@
 """Filters of a local index, and what any combination of them means."""
 
+import contextlib
 import datetime
+import itertools
 import re
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import data_of, random_gaussian, refused
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.filters import check_size, matches, parse
+from uec_rag.stores.filters import check_size, key_of, matches, parse
 
 METADATA = data_of("filtered_metadata.json")
 SELECTED = data_of("filters.json")  # filters, with the ids that they select
@@ -127,6 +129,31 @@ def test_lists_of_values_select_what_comparing_one_by_one_does(held, asked):
         assert {p.id for p in store.passages({"key": filter_})} == expected, filter_
         condition = parse({"key": filter_})
         assert {p.id for p in store.passages() if matches(condition, p)} == expected, filter_
+
+
+def test_filters_that_are_remembered_as_one_mean_the_same():
+    """True is not 1, nor a date its text, though Python finds some of them equal."""
+    values = [*PLAIN, *DAYS, *MOMENTS, ["a"], [1], [True], {"a": 1}, {"a": True}, {"a": [1, "1"]}]
+    store = LocalStore()
+    held = [Passage(f"p{i}", f"p{i}", {"key": value}) for i, value in enumerate(values)]
+    store.add([*held, Passage("none", "none")], random_gaussian(np.random.default_rng(0), 25, 2))
+    names = "$eq", "$ne", "$gt", "$lte", "$contains"
+    filters = [{"key": {name: value}} for name in names for value in values]
+    filters += [{"key": {"$in": [*two]}} for two in itertools.combinations(values, 2)]
+    selected = {}
+    for filter_ in filters:
+        with contextlib.suppress(TypeError):  # of an order of lists
+            ids = [passage.id for passage in store.passages(filter_)]
+            assert selected.setdefault(key_of(parse(filter_)), ids) == ids, filter_
+    assert None not in selected
+    assert len(selected) > 250
+
+
+@pytest.mark.parametrize("kind", ["$and", "$or", "$not"])
+def test_a_filter_with_a_function_is_not_remembered(kind):
+    inner = {"$or": [{"a": 1}, bool]}
+    assert key_of(parse({kind: inner if kind == "$not" else [{"b": 2}, inner]})) is None
+    assert key_of(parse(bool)) is None
 
 
 class Counted(str):

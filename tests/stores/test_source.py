@@ -8,7 +8,7 @@ import pytest
 from tests.helpers import assert_alike, bag_of_words, index_of, pairs, passages
 from uec_rag import UEC, Retriever
 from uec_rag.stores.passage import Passage
-from uec_rag.stores.source import Source, SourceStore, source_of_retriever
+from uec_rag.stores.source import Search, Source, SourceStore, source_of_retriever
 
 TEXTS = [*dict.fromkeys(passages(90))]
 QUERIES = [" ".join(text.split()[4:8]) for text in TEXTS[:5]]
@@ -35,6 +35,32 @@ def over(uec, count, texts=TEXTS, vectors=None, fit=False, is_store=True):
 @pytest.fixture(scope="module")
 def with_words():
     return UEC([small, "bm25"]).fit(pairs(120))
+
+
+class Above:
+    """A function of a passage that looks like every other of its class."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __repr__(self):
+        return "<function>"
+
+    def __call__(self, passage):
+        return passage.metadata["place"] > self.place
+
+
+def test_a_store_that_was_seen_to_run_one_function_is_not_trusted_with_another():
+    held = [Passage(f"p{i}", text, {"place": i}) for i, text in enumerate(TEXTS)]
+
+    def ask(question, own, count):
+        return held[:count] if own is None else held[:2]
+
+    search = Search("some texts", ask, lambda filter: "own", 4, lambda: "it")
+    assert [one.id for one in search("question", Above(99))] == []
+    with pytest.warns(UserWarning, match="leaves out"):
+        found = search("question", Above(1))
+    assert [one.id for one in found] == ["p2", "p3", "p4", "p5"]
 
 
 def test_another_fit_is_that_of_the_next_search():

@@ -154,6 +154,7 @@ def serve(
     allow_host: list[str] = [],  # noqa: B006
     cors: Annotated[list[str], typer.Option(metavar="ORIGIN")] = [],  # noqa: B006
     write: Annotated[bool, typer.Option("--write")] = False,
+    tenants: Annotated[bool, typer.Option("--tenants")] = False,
 ) -> None:
     """Answer questions over HTTP: /ask, /index, /healthz, /openapi.json.
 
@@ -177,6 +178,8 @@ def serve(
         Allow requests by pages of an origin, https://app.example.com.
     write
         Let requests change labels and gate.
+    tenants
+        Require the tenant of each question, and show nothing of all passages.
     """
     from uec_rag.server import create_app
     from uec_rag.server.access import check_access
@@ -184,7 +187,8 @@ def serve(
 
     names = check_access(host, token, allow_host, cors)
     opened = open_index(index)
-    run(create_app(opened, write, token, names=names, origins=cors), host, port)
+    app = create_app(opened, write, token, names=names, origins=cors, tenants=tenants)
+    run(app, host, port)
 
 
 def explore(index: Index, port: Port = 8001) -> None:

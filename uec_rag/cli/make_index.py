@@ -102,7 +102,7 @@ def index(
     if labels := retriever.labels:  # warns of those whose passages are gone
         counts["labels"] = len(labels)
     gate = retriever.gate
-    if gate is not None and (misfit := gate.misfit(retriever, retriever.usual_filter)):
+    if gate is not None and (misfit := gate.misfit(retriever, None)):
         note(misfit)
     retriever.close()  # which removes what was replaced
     counts["unreadable"] = len(contents.unreadable)

@@ -16,6 +16,7 @@ from uec_rag.documents.questions import is_code, make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.retriever import Retriever
+from uec_rag.stores.base import Filter
 
 RISKS = [percent / 100 for percent in range(1, 51)]
 """The shares of wrong answers that a gate could guarantee."""
@@ -27,7 +28,9 @@ _POINTS = 200  # of a curve
 _MOST_ROWS = 2_000  # questions that are listed
 
 
-def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int) -> list[Result]:
+def questions_to_label(
+    retriever: Retriever, questions: Iterable[str], most: int, tenant: Filter | None = None
+) -> list[Result]:
     """Choose the questions whose labels would teach a gate most.
 
     These are the ones whose confidence is nearest to the threshold, one of each neighbourhood:
@@ -41,6 +44,8 @@ def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int
         Those that are labelled are left out.
     most : int
         Largest number of questions.
+    tenant : mapping or callable, optional
+        As in `Retriever.search`.
 
     Returns
     -------
@@ -52,7 +57,7 @@ def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int
     asked = [question for question in dict.fromkeys(questions) if question not in labelled]
     nearest: dict[str, tuple[float, Result]] = {}
     for start in range(0, len(asked), _BATCH):
-        for result in retriever.search(asked[start : start + _BATCH]):
+        for result in retriever.search(asked[start : start + _BATCH], tenant=tenant):
             far = abs(result.decision.confidence - min(max(result.decision.threshold, 0), 1))
             if result.ids and result.decision.action != "clarify":
                 before = nearest.get(result.ids[0])
@@ -61,9 +66,12 @@ def questions_to_label(retriever: Retriever, questions: Iterable[str], most: int
     return [outcome for _, outcome in sorted(nearest.values(), key=lambda pair: pair[0])[:most]]
 
 
-def questions_to_ask(retriever: Retriever) -> list[str]:
-    """List questions to ask an index: those with a question mark, then headings; no code."""
-    passages = [*islice(retriever.passages(), _LOOKED_AT)]
+def questions_to_ask(retriever: Retriever, tenant: Filter | None = None) -> list[str]:
+    """List questions to ask an index: those with a question mark, then headings; no code.
+
+    `tenant`: selects the passages of which they are made.
+    """
+    passages = [*islice(retriever.passages(tenant), _LOOKED_AT)]
     made = make_questions(passages, len(passages))
     asked = [one_line(one.replace("`", "")) for one in made if not is_code(one)]
     asked = [question for question in asked if not question.endswith(_STATES)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypedDict
 
@@ -12,7 +12,14 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
-from uec_rag.base.checks import as_list, check_documents, check_text, check_type, refuse_unknown
+from uec_rag.base.checks import (
+    as_list,
+    check_documents,
+    check_text,
+    check_type,
+    did_you_mean,
+    refuse_unknown,
+)
 from uec_rag.base.errors import warn
 from uec_rag.base.text import headings_of, is_heading
 from uec_rag.confidence.replies import Within
@@ -22,13 +29,14 @@ from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.hits import HitMetadata, as_json, own_metadata
 from uec_rag.retrieval.query import turns_of
 from uec_rag.stores.base import Filter
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage, content_id
 
 KIND = "langchain_core.documents.Document"
 """The class of documents, for messages."""
 
 Question: TypeAlias = str | Mapping[str, Any]
-"""A question, or a mapping with a "question" or "input", and "chat_history" or "history"."""
+"""A question, or a mapping with a "question" or "input", its "chat_history", and options."""
 
 Embedding: TypeAlias = UEC | Embeddings | Retriever | None
 """The types from which a store can be created."""
@@ -141,28 +149,53 @@ def without_text(texts: Sequence[str], metadatas: Sequence[Mapping[str, Any]]) -
     return blank | {position for position in bare if paths[position] in above}
 
 
-def question_and_history(question_input: object, history: object = None) -> tuple[str, object]:
-    """Extract the question and its history, which `turns` checks, from the input of a chain.
-
-    `history`: overrides the "chat_history" or "history" of a mapping. TypeError if there is no
-    question.
-    """
-    question: object = question_input
-    if isinstance(question_input, Mapping):
-        if "filter" in question_input:
-            raise TypeError(
-                "input: expected the filter as a keyword, invoke(question, filter={...}), or in "
-                'search_kwargs; the "filter" of a mapping would select nothing.'
-            )
-        question = question_input.get("question", question_input.get("input"))
-        if history is None:
-            history = question_input.get("chat_history", question_input.get("history"))
+def question_of(given: object) -> str:
+    """Return the question of a chain's input; TypeError if it has none."""
+    question = given.get("question", given.get("input")) if isinstance(given, Mapping) else given
     if not isinstance(question, str):
         raise TypeError(
             'input: expected a question, a string, or a mapping with a string "question" or '
-            f'"input", got {question_input!r:.80}.'
+            f'"input", got {given!r:.80}.'
         )
-    return question, history
+    return question
+
+
+def with_options(
+    given: Question, call: Mapping[str, Any], handed_on: Collection[str] | None = ()
+) -> tuple[str, dict[str, Any]]:
+    """Return the question of a chain's input, and the options of its search.
+
+    These are the options of a call, and the keys of a mapping that are such options, too. What both
+    filter must match both; of others, those of the call count.
+
+    Parameters
+    ----------
+    given : str or mapping
+    call : mapping
+    handed_on : collection of str, optional
+        The keys of a mapping that may be there besides; with None, all that resemble no option.
+
+    Raises
+    ------
+    TypeError
+        If there is no question, or a key of a mapping would be dropped.
+    """
+    question, options = question_of(given), {k: v for k, v in call.items() if v is not None}
+    if not isinstance(given, Mapping):
+        return question, options
+    before = given.get("chat_history", given.get("history"))
+    own = {name: given[name] for name in CallOptions.__annotations__ if name in given}
+    own = {name: value for name, value in {**own, "history": before}.items() if value is not None}
+    for name in given.keys() - own.keys() - _ASKING - {*(handed_on or ())}:
+        meant = did_you_mean(name, CallOptions.__annotations__)
+        if meant or handed_on is not None:
+            known = f"; known are {', '.join([*_ASKING, *CallOptions.__annotations__])}."
+            raise TypeError(
+                f"input: {name!r:.60} is no option of a search, got {given[name]!r:.60}"
+                f"{meant or known}"
+            )
+    both = {name: all_of(own.get(name), options.get(name)) for name in ("tenant", "filter")}
+    return question, own | options | {name: one for name, one in both.items() if one is not None}
 
 
 def turns(history: object) -> list[str]:
@@ -216,6 +249,9 @@ class Loaded(framework.OverOptions, Parameters, total=False):
     """The options of `UECRetriever.load`, also for what it was made over."""
 
 
+_ASKING = {"question", "input", "chat_history", "history"}
+
+
 class CallOptions(TypedDict, total=False):
     """The options of a call of a retriever or a gate; see `UECRetriever`."""
 
@@ -229,6 +265,11 @@ class CallOptions(TypedDict, total=False):
     score_threshold: float | None
 
 
+def check_options(call: Mapping[str, Any]) -> None:
+    """Raise TypeError if one is no option of a call."""
+    refuse_unknown(call, partial(_arguments, ""))
+
+
 def arguments_of(
     search_type: str, own: Mapping[str, Any], call: Mapping[str, Any]
 ) -> tuple[dict[str, Any], float]:
@@ -237,6 +278,8 @@ def arguments_of(
     `own`: the options of the retriever, which count where the call has none.
     """
     options = {**own, **{name: value for name, value in call.items() if value is not None}}
+    if None not in (own.get("tenant"), call.get("tenant")):  # a call cannot lift the retriever's
+        options["tenant"] = all_of(own["tenant"], call["tenant"])
     asked = partial(_arguments, search_type)
     refuse_unknown(options, asked)
     return asked(**options), options.get("score_threshold") or 0.0

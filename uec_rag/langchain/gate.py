@@ -40,11 +40,12 @@ from uec_rag.langchain.conversion import (
     CallOptions,
     Question,
     passages_of,
-    question_and_history,
+    question_of,
     turns,
+    with_options,
     with_uncertainty,
 )
-from uec_rag.langchain.gated import DECIDED, AsTool, Gated, reply_of, to_gated
+from uec_rag.langchain.gated import DECIDED, AsTool, Gated, innermost, reply_of, to_gated
 from uec_rag.langchain.vectorstore import UECRetriever, UECVectorStore
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.gate import GATE_FILE, Gate, check_gate
@@ -52,7 +53,6 @@ from uec_rag.retrieval.hits import HitMetadata, own_metadata
 from uec_rag.retrieval.pending import Pending
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.tool import Outcome, model_prompt, outcome_of
-from uec_rag.stores.filters import all_of
 from uec_rag.stores.source import SourceStore
 
 
@@ -131,8 +131,9 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     """Retrieves, and decides whether to answer, ask for clarification or abstain.
 
     Takes a question, or a mapping with a "question" or an "input", whose other keys are passed on;
-    returns the keys of `Gated`. A call may set `k`, `filter` and `tenant` (the guarantee is for the
-    retriever's), `history` (or the mapping's "chat_history") and `within`, as in `UECRetriever`.
+    returns the keys of `Gated`. A call, or the mapping, may set `k`, `filter` and `tenant` (the
+    guarantee is for the retriever's), `history` (or "chat_history") and `within`, as in
+    `UECRetriever`.
 
     Parameters
     ----------
@@ -252,8 +253,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             certainty=certainty,
             advisor=as_advisor(advisor),
             rewriter=as_advisor(rewriter),
-            k=retriever.k,
-            filter=all_of(retriever.tenant, retriever.filter),
+            **{name: retriever._own[name] for name in ("k", "filter", "tenant")},
         )
         return cls(retriever=retriever, gate=gate)
 
@@ -309,7 +309,10 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         gate = self._active_gate
         if gate is None or not gate.confidences or not isinstance(self.retriever, UECRetriever):
             raise ValueError("gate: expected one from from_labels, over a UECRetriever.")
-        found = self.retriever.index.with_gate(None).search([*questions], gate.k)
+        own = self.retriever._own
+        found = self.retriever.index.with_gate(None).search(
+            [*questions], gate.k, filter=own["filter"], tenant=own["tenant"]
+        )
         return gate.drift(found.confidence.tolist())
 
     def route(
@@ -357,16 +360,16 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
         run = self._adecide
         return await self._acall_with_config(run, input, config, **kwargs)  # type: ignore[arg-type]
 
-    def _decide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
-        retriever, asked, rule = self._prepare(input, config, options)
+    def _decide(self, input: Question, config: RunnableConfig, **call: Any) -> Gated:
+        retriever, asked, options, rule = self._prepare(input, config, call)
         found = _retrieve(retriever, asked, config, **options)
         return _output(input, *rule(found).finish())
 
-    async def _adecide(self, input: Question, config: RunnableConfig, **options: Any) -> Gated:
+    async def _adecide(self, input: Question, config: RunnableConfig, **call: Any) -> Gated:
         if isinstance(self.retriever, UECRetriever):
             await self.retriever.index.afit_once()
-        prepared = await asyncio.to_thread(self._prepare, input, config, options)
-        retriever, asked, rule = prepared
+        prepared = await asyncio.to_thread(self._prepare, input, config, call)
+        retriever, asked, options, rule = prepared
         with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(await retriever.ainvoke(asked, config, **options))
         pending = await asyncio.to_thread(rule, found)
@@ -374,31 +377,41 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
             return _output(input, *await pending.afinish())
 
     def _prepare(
-        self, input: Question, config: RunnableConfig, options: Mapping[str, Any]
-    ) -> tuple[Runnable[Any, Any], Question, Callable[[list[Document]], Pending[list[Document]]]]:
-        """Return the retriever, its input, and what decides on its documents."""
-        question, history = question_and_history(input)
+        self, input: Question, config: RunnableConfig, call: Mapping[str, Any]
+    ) -> tuple[
+        Runnable[Any, Any],
+        Question,
+        dict[str, Any],
+        Callable[[list[Document]], Pending[list[Document]]],
+    ]:
+        """Return the retriever, its input and options, and what decides on its documents."""
+        question, options = with_options(input, call, None)
         retriever, gate, search = self.retriever, self.gate, None
-        asked, text = input, question
+        asked: Question = question
+        text = question
         if isinstance(retriever, UECRetriever):  # in which the gate decides
             if gate is not None:
                 retriever = _with_index(retriever, retriever.index.with_gate(gate))
             gate = None
-        elif options:
-            raise TypeError(
-                f"a UECGate over {type(retriever).__name__} takes no options, got "
-                f"{', '.join(options)}; set them in the UECRetriever below it."
-            )
         else:
+            history = None if "history" in call else options.pop("history", None)
+            if options:
+                raise TypeError(
+                    f"a UECGate over {type(retriever).__name__} takes no options, got "
+                    f"{', '.join(options)}; set them in the UECRetriever below it."
+                )
             text = Query.parse(question, turns(history)).lines
-            in_chain = isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever)
-            asked = {"input": question, **cast(Mapping[str, Any], input)} if in_chain else question
+            if isinstance(innermost(retriever), AsTool):
+                asked = {"question": question, "chat_history": history}
+            elif isinstance(input, Mapping) and not isinstance(retriever, BaseRetriever):
+                asked = {"input": question, **input}
             search = partial(_retrieve, retriever, config=config)
         whose = f"those of this {type(retriever).__name__} have none"
         expected = f"{DECIDED[:-1]}; {whose}; with embedding=, any retriever is judged."
         return (
             retriever,
             asked,
+            options,
             lambda hits: framework.pending_on(hits, gate, text, _text_of, expected, search),
         )
 
@@ -422,10 +435,10 @@ def _merged(document: Document, told: dict[str, Any]) -> Document:
 
 
 def _output(input: Question, found: tuple[Decision, list[Document]]) -> Gated:
-    """Return the output, with the other keys of the input."""
+    """Return the output, with the other keys of the input; a reading is of one search alone."""
     decision, documents = found
-    others = input if isinstance(input, Mapping) else {}
-    output = to_gated(question_and_history(input)[0], documents, decision)
+    others = {k: v for k, v in input.items() if k != "within"} if isinstance(input, Mapping) else {}
+    output = to_gated(question_of(input), documents, decision)
     return cast(Gated, {**others, **output})
 
 

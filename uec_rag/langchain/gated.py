@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, cast
+from typing import Any, NotRequired, Unpack, cast
 
 from langchain_core.documents import Document
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.base import RunnableBindingBase
+from langchain_core.runnables.configurable import DynamicRunnable
+from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from uec_rag.confidence.decision import Action, Decision
-from uec_rag.langchain.conversion import Question, plain_document, turns
+from uec_rag.langchain.conversion import (
+    CallOptions,
+    Question,
+    check_options,
+    plain_document,
+    turns,
+)
 from uec_rag.retrieval.framework import decision_on
 from uec_rag.retrieval.hits import read_by_model, tell
 from uec_rag.retrieval.tool import TOOL_DESCRIPTION, TOOL_NAME, tool_reply
-
-_Query = Annotated[str, "The question to look up, phrased so that it can stand alone."]
 
 DECIDED = "expected documents of a UECRetriever, or of a retriever over one that keeps metadata."
 """Which documents have a decision."""
@@ -71,7 +79,8 @@ class Gated(TypedDict):
 
 
 _OPTIONS = ("filter", "tenant", "within")
-_TOLD = Gated.__annotations__.keys() - {*_OPTIONS}
+TOLD = Gated.__annotations__.keys() - {*_OPTIONS}
+"""The keys that a gate's output has."""
 
 
 def _meant(decision: Decision) -> set[str]:
@@ -106,7 +115,7 @@ def to_gated(question: str, documents: Sequence[Document], decision: Decision) -
 def read_decision(question: str, found: Mapping[str, Any] | Sequence[Document]) -> Gated:
     """Read the decision from the output of a gate, or of a retriever by `decision_on`."""
     if isinstance(found, Mapping):
-        return cast(Gated, {key: found[key] for key in _TOLD})
+        return cast(Gated, {key: found[key] for key in TOLD})
     return to_gated(question, found, decision_on(found, DECIDED))
 
 
@@ -114,19 +123,89 @@ class AsTool(Runnable[Input, Output]):
     """A gate or a retriever of this package: it takes turns, and is a tool with a decision."""
 
     def as_tool(  # type: ignore[override]
-        self, *, name: str = TOOL_NAME, description: str = TOOL_DESCRIPTION
+        self,
+        *,
+        name: str = TOOL_NAME,
+        description: str = TOOL_DESCRIPTION,
+        **options: Unpack[CallOptions],
     ) -> BaseTool:
-        """Create the tool of `retriever_tool`: passages, decision, reason and confidence."""
-        return retriever_tool(self, name, description)
+        """Create the tool of `retriever_tool`: passages, decision, reason and confidence.
+
+        `**options`: those of every call, such as the `tenant`.
+        """
+        check_options(options)
+        return retriever_tool(self.bind(**options) if options else self, name, description)
+
+
+def innermost(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """Return what a runnable binds, retries, configures or falls back from."""
+    while True:
+        if isinstance(runnable, RunnableBindingBase):
+            runnable = runnable.bound
+        elif isinstance(runnable, DynamicRunnable):
+            runnable = runnable.default
+        elif isinstance(runnable, RunnableWithFallbacks):
+            runnable = runnable.runnable
+        else:
+            return runnable
 
 
 def _in_context(retriever: Runnable[Any, Any], question: str, messages: Sequence[Any]) -> Question:
     """Add the turns before a question if the retriever or gate is of this package."""
-    ours, before = retriever, turns(messages)
-    while isinstance(ours, RunnableBindingBase):
-        ours = ours.bound
-    takes_turns = isinstance(ours, AsTool) and before
+    before = turns(messages)
+    takes_turns = isinstance(innermost(retriever), AsTool) and before
     return {"question": question, "chat_history": before} if takes_turns else question
+
+
+def _check_takes(retriever: Runnable[Any, Any], options: Mapping[str, Any]) -> None:
+    """Raise TypeError if a retriever, such as many of LangChain's, drops the options of a call."""
+    inner = innermost(retriever)
+    takes = isinstance(inner, AsTool | RunnableLambda)
+    takes = takes or getattr(inner, "_expects_other_args", False)
+    if options and not takes:
+        raise TypeError(
+            f"{', '.join(options)}: {type(inner).__name__} takes no options; set them in the "
+            "UECRetriever below it."
+        )
+
+
+class _SearchTool(StructuredTool):
+    """A tool that has the options of a search besides its query, which LangChain's tools drop.
+
+    A model is not told of them: a program sets them.
+    """
+
+    def run(self, tool_input: str | dict[str, Any], *given: Any, **call: Any) -> Any:  # noqa: ANN401
+        """Run the tool, with the options of a call."""
+        return super().run(_with_call(tool_input, call), *given, **call)
+
+    async def arun(self, tool_input: str | dict[str, Any], *given: Any, **call: Any) -> Any:  # noqa: ANN401
+        """Run the tool, with the options of a call."""
+        return await super().arun(_with_call(tool_input, call), *given, **call)
+
+    def _parse_input(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> str | dict[str, Any]:
+        parsed = super()._parse_input(tool_input, tool_call_id)
+        return (
+            parsed
+            if isinstance(tool_input, str)
+            else {**tool_input, **cast(dict[str, Any], parsed)}
+        )
+
+
+_RUN = inspect.signature(StructuredTool.run).parameters
+
+
+def _with_call(tool_input: str | dict[str, Any], call: dict[str, Any]) -> str | dict[str, Any]:
+    """Move what LangChain's tools do not take from a call to the input of a tool."""
+    options = {name: call.pop(name) for name in [*call] if name not in _RUN}
+    given = {"query": tool_input} if isinstance(tool_input, str) else tool_input
+    return {**given, **options} if options else tool_input
+
+
+class _Asked(BaseModel):
+    query: str = Field(description="The question to look up, phrased so that it can stand alone.")
 
 
 def retriever_tool(
@@ -142,22 +221,30 @@ def retriever_tool(
     Parameters
     ----------
     retriever : Runnable
-        A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one.
+        A `UECGate`, a `UECRetriever`, or a LangChain retriever built on one. A call of a tool of
+        the first two may have their options, which a model is not told of.
     name, description : str
         The name and description by which the model chooses the tool; describe the subject of the
         documents.
     """
 
-    def search(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
+    def search(query: str, config: RunnableConfig, **options: Any) -> tuple[str, Gated]:
+        _check_takes(retriever, options)
         with read_by_model():
-            return _reply(query, retriever.invoke(query, config))
+            return _reply(query, retriever.invoke(query, config, **options))
 
-    async def asearch(query: _Query, config: RunnableConfig) -> tuple[str, Gated]:
+    async def asearch(query: str, config: RunnableConfig, **options: Any) -> tuple[str, Gated]:
+        _check_takes(retriever, options)
         with read_by_model():
-            return _reply(query, await retriever.ainvoke(query, config))
+            return _reply(query, await retriever.ainvoke(query, config, **options))
 
-    return StructuredTool.from_function(
-        search, asearch, name=name, description=description, response_format="content_and_artifact"
+    return _SearchTool(
+        name=name,
+        description=description,
+        args_schema=_Asked,
+        func=search,
+        coroutine=asearch,
+        response_format="content_and_artifact",
     )
 
 
@@ -201,6 +288,7 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     def asked(state: Mapping[str, Any]) -> tuple[str, Question, dict[str, Any]]:
         question, before = _question_and_messages(state)
         options = {name: state[name] for name in _OPTIONS if state.get(name) is not None}
+        _check_takes(retriever, options)
         return question, _in_context(retriever, question, before), options
 
     def updates(question: str, found: Any, options: dict[str, Any]) -> Gated:  # noqa: ANN401

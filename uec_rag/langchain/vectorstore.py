@@ -29,12 +29,12 @@ from uec_rag.langchain.conversion import (
     arguments_of,
     checked_passages,
     plain_documents,
-    question_and_history,
     select_documents,
     to_document,
+    with_options,
     with_text,
 )
-from uec_rag.langchain.gated import AsTool
+from uec_rag.langchain.gated import TOLD, AsTool
 from uec_rag.langchain.sources import index_over
 from uec_rag.retrieval import Retriever, SearchResult, framework
 from uec_rag.retrieval.diversity import Diversity
@@ -277,8 +277,9 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     """Retriever that adds confidence and a decision to each document.
 
     The input is a question, or a mapping with a "question" or an "input" and optionally its
-    "chat_history". A call may also have `history`, the turns before the question as messages or
-    strings, and `within`, the reading that the user chose (see `Retriever.search`).
+    "chat_history" and options of the call. A call may also have `history`, the turns before the
+    question as messages or strings, and `within`, the reading that the user chose (see
+    `Retriever.search`).
     `uec_rag.retrieval.query.turns_of` describes which turns are used.
 
     These keys are added to the metadata of each document: `uec_score` (the score by which documents
@@ -298,14 +299,15 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     filter : mapping or callable, optional
         As in `UECVectorStore.similarity_search`; also per call.
     tenant : mapping or callable, optional
-        The filter of all documents of one tenant, as in `Retriever.search`; also per call.
+        The filter of all documents of one tenant, as in `Retriever.search`. That of a call limits
+        it further, and cannot lift it: ``retriever.model_copy(update={"tenant": None})`` does.
     search_type : {"similarity", "mmr", "similarity_score_threshold"}
         The type of search, as in LangChain's vector stores. The score threshold applies to
         `uec_relevance`.
     search_kwargs : dict
         `k`, `filter`, `tenant`; `fetch_k` and `lambda_mult` for "mmr"; `score_threshold` for
         "similarity_score_threshold". They override the options above, and the options of a call
-        override both.
+        override both, but all tenants count.
     details : bool
         Whether to add details of the score and the decision, see `Result.metadata`.
     **kwargs
@@ -506,10 +508,14 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
     @property
     def _own(self) -> dict[str, Any]:
         """The options of its searches, unless a call has others."""
-        return {"k": self.k, "filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
+        own = {"k": self.k, "filter": self.filter, "tenant": self.tenant, **self.search_kwargs}
+        if self.tenant is not None and "tenant" in self.search_kwargs:
+            own["tenant"] = all_of(self.tenant, self.search_kwargs["tenant"])
+        return own
 
     def _with_usual_filter(self) -> Self:
-        self.index.usual_filter = all_of(self._own["tenant"], self._own["filter"])
+        own = self._own
+        self.index.usual_filter, self.index.usual_tenant = own["filter"], own["tenant"]
         return self
 
     @property
@@ -524,15 +530,15 @@ class UECRetriever(framework.FitFrom, AsTool[str, list[Document]], VectorStoreRe
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> list[Document]:
         """Retrieve documents for a question, in its conversation if there is one."""
-        question, kwargs["history"] = question_and_history(input, kwargs.get("history"))
-        return super().invoke(question, config, **kwargs)
+        question, options = with_options(input, kwargs, TOLD)
+        return super().invoke(question, config, **options)
 
     async def ainvoke(  # type: ignore[override]
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Unpack[CallOptions]
     ) -> list[Document]:
         """Run `invoke` without blocking the event loop."""
-        question, kwargs["history"] = question_and_history(input, kwargs.get("history"))
-        return await super().ainvoke(question, config, **kwargs)
+        question, options = with_options(input, kwargs, TOLD)
+        return await super().ainvoke(question, config, **options)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: object, **kwargs: Any

@@ -41,7 +41,7 @@ from uec_rag.llama_index.vector_store import UECVectorStore
 from uec_rag.retrieval import Retriever, framework
 from uec_rag.retrieval.learn import FitMode
 from uec_rag.stores.base import Filter, Store
-from uec_rag.stores.filters import all_of
+from uec_rag.stores.filters import check_tenant, parse
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors
@@ -153,7 +153,8 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         self._index = retriever
         self.similarity_top_k = similarity_top_k
         self.filters, self.tenant = filters, tenant
-        self._usual_filter()  # checks them
+        parse(self._where[0] or {})  # which checks it
+        check_tenant(self._where[1])
         self.details = details
         super().__init__(**kwargs)
 
@@ -276,8 +277,7 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         else:
             made = cls.over(over, embedding, fit=False, **kwargs)
             made._index = framework.load_over(path, made.index, options)
-        made.index.usual_filter = made._usual_filter()
-        return made
+        return made._with_usual_filter()
 
     afrom_texts = framework.made_in_thread(from_texts)
     afrom_nodes = framework.made_in_thread(from_nodes)
@@ -343,16 +343,20 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
         index = framework.index_over(
             source, embedding, index_embedding, below, vectors, words=words, fit=fit
         )
-        made = cls(index, similarity_top_k, **kwargs)
-        index.usual_filter = made._usual_filter()
-        return made
+        return cls(index, similarity_top_k, **kwargs)._with_usual_filter()
 
     @staticmethod
     def _passages(documents: Iterable[BaseNode]) -> list[Passage]:
         return passages_of(check_documents(documents, BaseNode, _KIND, "TextNode(text=text)"))
 
-    def _usual_filter(self) -> Filter | None:
-        return all_of(passage_filter(self.tenant), passage_filter(self.filters))
+    def _with_usual_filter(self) -> Self:
+        self.index.usual_filter, self.index.usual_tenant = self._where
+        return self
+
+    @property
+    def _where(self) -> tuple[Filter | None, Filter | None]:
+        """Its filter and its tenant."""
+        return passage_filter(self.filters), passage_filter(self.tenant)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return hits(self.index.search(**self._arguments(query_bundle)), self.details)
@@ -365,11 +369,12 @@ class UECRetriever(framework.FitFrom, BaseRetriever):
 
         It is for a question, or for what a query transform such as HyDE wrote.
         """
+        filter, tenant = self._where
         return {
             "queries": ["\n".join(query_bundle.embedding_strs)],
             "k": self.similarity_top_k,
-            "filter": passage_filter(self.filters),
-            "tenant": passage_filter(self.tenant),
+            "filter": filter,
+            "tenant": tenant,
             "within": getattr(query_bundle, "within", None),
             "history": [turns(getattr(query_bundle, "history", None))],
         }

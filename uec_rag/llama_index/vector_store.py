@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
@@ -17,6 +17,7 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr, field_serializer
 
+from uec_rag.base.checks import refuse_unknown
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, node_of, passage_filter, passages_of, with_text
@@ -24,6 +25,7 @@ from uec_rag.retrieval import Retriever, SearchResult
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.framework import OverIndex, as_index, in_thread
 from uec_rag.stores.base import Store
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.passage import Passage
 
 _Search: TypeAlias = Callable[..., Any]
@@ -267,31 +269,41 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
             In mode "default", or "mmr" with `mmr_threshold`; with `query_str` or
             `query_embedding`, `similarity_top_k`, `filters`, `node_ids` and `doc_ids`.
         **kwargs
-            `mmr_threshold`, and `mmr_prefetch_factor`, 4 by default. Options of other stores are
-            ignored.
+            `tenant`, MetadataFilters as in `UECRetriever`; `mmr_threshold`, and
+            `mmr_prefetch_factor`, 4 by default.
 
         Raises
         ------
+        TypeError
+            If there is an option of another store, which may narrow the search.
         ValueError
             If there is another mode, k < 1, or neither text nor vector.
         """
-        search, _, asked, options = self._parse_query(query, kwargs)
+        refuse_unknown(kwargs, self._parse_query)
+        search, _, asked, options = self._parse_query(query, **kwargs)
         return _as_result(search(asked, **options), query.similarity_top_k)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
+        refuse_unknown(kwargs, self._parse_query)
         await self.index.afit_once()
-        _, asearch, asked, options = await asyncio.to_thread(self._parse_query, query, kwargs)
+        _, asearch, asked, options = await asyncio.to_thread(self._parse_query, query, **kwargs)
         return _as_result(await asearch(asked, **options), query.similarity_top_k)
 
     def _parse_query(
-        self, query: VectorStoreQuery, options: Mapping[str, Any]
+        self,
+        query: VectorStoreQuery,
+        *,
+        tenant: MetadataFilters | None = None,
+        mmr_threshold: float | None = None,
+        mmr_prefetch_factor: float = 4,
+        mmr_prefetch_k: int | None = None,
     ) -> tuple[_Search, _Search, Sequence[Any], dict[str, Any]]:
         """Return the search, its asynchronous twin, what it is for, and its options."""
-        k, diversity = query.similarity_top_k, None
+        k, diversity, whose = query.similarity_top_k, None, passage_filter(tenant)
         if query.mode == VectorStoreQueryMode.MMR:
-            given = options.get("mmr_threshold", query.mmr_threshold)
-            fetch_k = options.get("mmr_prefetch_k") or k * options.get("mmr_prefetch_factor", 4)
+            given = query.mmr_threshold if mmr_threshold is None else mmr_threshold
+            fetch_k = mmr_prefetch_k or k * mmr_prefetch_factor
             diversity = Diversity(int(fetch_k), 0.5 if given is None else given)
         elif query.mode != VectorStoreQueryMode.DEFAULT:
             raise ValueError(
@@ -302,14 +314,14 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         chosen = {"k": k, "filter": where, "diversity": diversity}
         vector = query.query_embedding
         if vector is not None and not (query.query_str or "").strip():
-            search = self.index.search_vector
+            search, chosen["filter"] = self.index.search_vector, all_of(whose, where)
             return search, in_thread(search), vector, chosen
         if query.query_str is None:
             raise ValueError("query: expected query_str or query_embedding, got neither.")
         # A view, whose ensemble does not encode again what the embedding has encoded.
         index = self.index.snapshot()
         index.uec = self.index.uec.with_cache()
-        return index.search, index.asearch, [query.query_str], chosen
+        return index.search, index.asearch, [query.query_str], chosen | {"tenant": whose}
 
     async_add = in_thread(add)
     adelete = in_thread(delete)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,8 +33,10 @@ from uec_rag.retrieval.query import (
     phrasings,
 )
 from uec_rag.retrieval.search import Found, Method, Rivals, find
+from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Filter, Searched
 from uec_rag.stores.filters import all_of
+from uec_rag.stores.local import View
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,8 @@ class Batch:
         Number of hits of each question.
     where : Filter or None
         Selects the passages, besides the tenant.
+    seen : Searched
+        The passages that it selects.
     has_tenant : bool
         Whether the passages of other tenants are not there.
     """
@@ -66,6 +70,7 @@ class Batch:
     parts: Sequence[Gaussian]
     k: int
     where: Filter | None
+    seen: Searched
     has_tenant: bool
 
     def rivals(self, among: Filter | None, rest: Filter | None) -> Rivals | None:
@@ -84,9 +89,19 @@ class Batch:
 
 
 def search_queries(
-    uec: UEC, store: Searched, method: Method, queries: Sequence[Query], k: int, options: Options
+    uec: UEC,
+    store: Searched,
+    method: Method,
+    queries: Sequence[Query],
+    k: int,
+    options: Options,
+    *,
+    spells: bool = True,
 ) -> SearchResult:
-    """Search for questions, each among the readings that were chosen, if there are any."""
+    """Search for questions, each among the readings that were chosen, if there are any.
+
+    `spells`: whether their words are spelled as the passages have them that the caller may see.
+    """
     where, within, diversity = (
         options.get("filter"),
         options.get("within"),
@@ -94,13 +109,16 @@ def search_queries(
     )
     if (tenant := options.get("tenant")) is not None:
         store = store.of_tenant(tenant)
+    seen = store.snapshot(where)
+    if spells and not seen.is_elsewhere:  # candidates have too few words
+        queries = spell(queries, cast(View, seen), method.rarity)
     most = k if diversity is None else max(k, diversity.fetch_k)
     phrased = [*map(phrasings, queries)]
     flat = [one for of_query in phrased for one in of_query]
     texts = [one.text for one in flat] + [turn for one in flat for turn in one.turns]
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     parts = uec.encode([*rows], "query")
-    batch = Batch(method, store, phrased, rows, parts, most, where, tenant is not None)
+    batch = Batch(method, store, phrased, rows, parts, most, where, seen, tenant is not None)
     if any(query.replies for query in queries):
         is_label, results = isinstance(within, str), list[Result]()
         for query, of_query in zip(queries, phrased, strict=True):
@@ -133,7 +151,8 @@ def ask(
     rest : Filter, optional
         See `Batch.rivals`.
     """
-    method, k, view = batch.method, batch.k, batch.store.snapshot(among)
+    method, k = batch.method, batch.k
+    view = batch.seen if among is batch.where else batch.store.snapshot(among)
     # Of an engine, those that a filter selects are not counted.
     size = 0 if view.is_elsewhere and among is not None else len(view)
     flat = [one for of_query in batch.phrased for one in of_query]

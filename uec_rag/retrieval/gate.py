@@ -35,6 +35,7 @@ from uec_rag.retrieval.pending import case_of, pending_on_results
 from uec_rag.retrieval.policy import DOUBT, Policy, Stamp, check_advisor
 from uec_rag.retrieval.query import Options
 from uec_rag.stores.base import Filter, Searched
+from uec_rag.stores.filters import all_of, check_tenant
 from uec_rag.stores.passage import Passage
 
 GATE_FILE = "gate.json"
@@ -51,6 +52,7 @@ class Searchable(Protocol):
     """The index whose searches a gate decides, and is made of: `uec_rag.Retriever`."""
 
     usual_filter: Filter | None
+    usual_tenant: Filter | None
 
     @property
     def store(self) -> Searched:
@@ -127,13 +129,14 @@ class LabelledSearch:
         *,
         k: int = 4,
         filter: Filter | None = None,
+        tenant: Filter | None = None,
         read: int = 0,
     ) -> Self:
         """Search labelled queries.
 
         Parameters
         ----------
-        retriever, queries, relevant_ids, k, filter
+        retriever, queries, relevant_ids, k, filter, tenant
             As in `Gate.from_labels`, with the same errors.
         read : int
             Number of hits that an advisor reads, if these are more.
@@ -145,17 +148,19 @@ class LabelledSearch:
                 "UECRetriever of LangChain has it as .index, that of LlamaIndex as .retriever."
             )
         filter = retriever.usual_filter if filter is None else filter
-        retriever.passages(filter)  # checks the filter
+        tenant = retriever.usual_tenant if tenant is None else tenant
+        where = all_of(check_tenant(tenant), filter)
+        retriever.passages(where)  # checks it
         wanted = check_labels(queries, relevant_ids, retriever.store, fewest=1)
         view = retriever.with_gate(None)
-        result = view.search(queries, max(k, read), filter=filter)
+        result = view.search(queries, max(k, read), filter=filter, tenant=tenant)
         warn_of_lost(view.store, wanted)
         answers = (id_ for ids in wanted for id_ in sorted(ids))
         first = (one.passages[0].id for one in result if one.passages)
         ids = [*dict.fromkeys([*answers, *first])]
         few = view.store.fingerprints(ids[:: 1 + (len(ids) - 1) // _MOST_KEPT])
-        search = partial(view.search, k=k, filter=filter)
-        stamp = replace(view.stamp(filter), passages=tuple(few.items()))
+        search = partial(view.search, k=k, filter=filter, tenant=tenant)
+        stamp = replace(view.stamp(where), passages=tuple(few.items()))
         return cls(result, wanted, k, search, stamp)
 
     def threshold(
@@ -288,6 +293,7 @@ class Gate(Policy):
         rewriter: Advisor | None = None,
         k: int = 4,
         filter: Filter | None = None,
+        tenant: Filter | None = None,
     ) -> Gate:
         """Choose the lowest thresholds that keep wrong answers below a target.
 
@@ -323,6 +329,9 @@ class Gate(Policy):
             Number of hits per query that an answer may use.
         filter : mapping or callable, optional
             The filter that every later search will use; by default, `Retriever.usual_filter`.
+        tenant : mapping or callable, optional
+            The tenant of every later search; by default, `Retriever.usual_tenant`. Confidence among
+            one tenant's passages is another than among those of a filter.
 
         Raises
         ------
@@ -331,7 +340,8 @@ class Gate(Policy):
             passed with `max_wrong` or `advisor`.
         """
         check_target(max_wrong, max_risk, certainty, advisor)
-        options: dict[str, Any] = {"filter": filter, "read": 0 if advisor is None else SHOWN}
+        options: dict[str, Any] = {"filter": filter, "tenant": tenant}
+        options["read"] = 0 if advisor is None else SHOWN
         searched = LabelledSearch.from_queries(retriever, queries, relevant_ids, k=k, **options)
         advice: dict[str, Any] = {"advisor": advisor, "rewriter": rewriter}
         return cls.from_search(searched, max_risk, certainty, max_wrong=max_wrong, **advice)
@@ -390,21 +400,27 @@ class Gate(Policy):
         """Return a warning if confidences are distributed differently from the calibration's."""
         return drift(self.confidences, confidences)
 
-    def fits(self, retriever: Searchable, filter: Filter | None = None) -> bool:
+    def fits(
+        self, retriever: Searchable, filter: Filter | None = None, tenant: Filter | None = None
+    ) -> bool:
         """Return whether the index is unchanged since the gate was made.
 
         Of an engine, or more than 100,000 passages, their number and a few of them are compared;
         of another store, its name, its model, a few of its vectors and of its passages, of which a
         tenth may be gone or changed.
 
-        `filter`: that of the searches; by default, `Retriever.usual_filter`.
+        `filter`, `tenant`: those of the searches; by default, `Retriever.usual_filter` and
+        `Retriever.usual_tenant`.
         """
-        return not self.misfit(retriever, retriever.usual_filter if filter is None else filter)
+        filter = retriever.usual_filter if filter is None else filter
+        tenant = retriever.usual_tenant if tenant is None else tenant
+        return not self.misfit(retriever, all_of(tenant, filter))
 
     def misfit(self, retriever: Searchable, filter: Filter | None, *, again: bool = True) -> str:
         """Return why the guarantee does not hold for an index; "" if it may.
 
-        `again`: whether passages of a remote store are looked up again, if they were before.
+        `filter`: all filters of its searches. `again`: whether passages of a remote store are
+        looked up again, if they were before.
         """
         if self.stamp == Stamp():
             return ""

@@ -78,8 +78,9 @@ class Index:
         self._said: set[object] = set()
         self._is_snapshot, self._own_fit = False, OwnFit(fit)
         self._is_being_fitted = False  # in a view that was taken meanwhile
-        # The filter of a retriever of LangChain or LlamaIndex that has the index for itself.
+        # Those of a retriever of LangChain or LlamaIndex that has the index for itself.
         self.usual_filter: Filter | None = None
+        self.usual_tenant: Filter | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store}, {self.uec!r})"
@@ -91,7 +92,8 @@ class Index:
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the path of a folder, or the passages of an index in memory and of a view."""
         own: dict[str, Any] = {"_kept": {}, "_said": set()}
-        state = self.__dict__ | own | {"_settings": None, "usual_filter": None}
+        state = self.__dict__ | own | {"_settings": None}
+        state |= {"usual_filter": None, "usual_tenant": None}
         if self._is_snapshot:  # whose store has all that it needs of the folder but these
             home, labels = LocalStore(), self._home.settings.get("labels")
             home.change_settings({"labels": labels})

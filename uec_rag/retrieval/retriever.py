@@ -28,9 +28,8 @@ from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.policy import Stamp
 from uec_rag.retrieval.query import Options, Query, parse_queries
 from uec_rag.retrieval.search import Method, method_of
-from uec_rag.retrieval.spelling import spell
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of, parse
+from uec_rag.stores.filters import all_of, check_tenant, parse
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -158,7 +157,8 @@ class Retriever(FittedIndex):
             guarantee, at least the number of hits that it was made for, `Gate.k`, is returned.
         filter : mapping or callable, optional
             Metadata values that must be equal, or operators (see `uec_rag.stores.filters`), or a
-            predicate on a `Passage`.
+            predicate on a `Passage`. Words are counted among all passages, and spelled as those
+            that it selects.
         history : sequence of n sequences of str, optional
             The turns before each query in a conversation, oldest first: those of the user and the
             questions that the user was asked back. Only the last 64 turns are looked at, and of
@@ -172,8 +172,9 @@ class Retriever(FittedIndex):
             Choose hits that are relevant and diverse, by maximal marginal relevance.
         tenant : mapping or callable, optional
             A filter for all passages of one tenant, whose questions are searched and decided as if
-            no others were there: words are counted and spelled among them alone. `filter` limits
-            the search further.
+            no others were there: words are counted and spelled among them alone. Only the fit, and
+            word counts of a store elsewhere, are those of all. `filter` limits the search further.
+            One that selects everything, such as {}, is refused.
 
         Returns
         -------
@@ -222,24 +223,21 @@ class Retriever(FittedIndex):
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         self._remove_deleted()
-        tenant = options.get("tenant")
         where = options.get("filter")
-        if tenant is not None:
-            where = all_of(tenant, where)
+        if (tenant := options.get("tenant")) is not None:
+            where = all_of(check_tenant(tenant), where)
         if where is not None:
             parse(where)  # so that a wrong one costs no encoding
         gate, k = self._active_gate(where), check_k(k)
         asked = parse_queries(queries, options.get("history"), options.get("within"))
-        spelled = self.store if tenant is None else self.store.of_tenant(tenant)
-        asked = spell(asked, spelled, self.uec.rarity)
         most = k if gate is None else gate.depth(k)
         result = self._run(asked, most, options, where)
         if gate is None:
             return result, None
 
         def again(rewrites: Sequence[str]) -> SearchResult:
-            # A rewrite needs no turns before it.
-            return self._run([*map(Query, rewrites)], most, options, where)
+            # A rewrite needs no turns before it, and is spelled correctly.
+            return self._run([*map(Query, rewrites)], most, options, where, spells=False)
 
         # A rewrite may lead away from a reading that was chosen.
         search = None if any(query.replies for query in asked) else again
@@ -247,7 +245,13 @@ class Retriever(FittedIndex):
         return result, pending_on_results(gate, result, lines, search)
 
     def _run(
-        self, queries: Sequence[Query], k: int, options: Options, where: Filter | None
+        self,
+        queries: Sequence[Query],
+        k: int,
+        options: Options,
+        where: Filter | None,
+        *,
+        spells: bool = True,
     ) -> SearchResult:
         """Search for questions; see `search_queries`.
 
@@ -272,7 +276,7 @@ class Retriever(FittedIndex):
                 self._method(where), caveat=caveat, rarity=uec.rarity, clarify_from=asks_from
             )
             try:
-                found = search_queries(uec, store, method, queries, k, options)
+                found = search_queries(uec, store, method, queries, k, options, spells=spells)
             except EncoderFailed as error:
                 if uec.without(error.encoder) is None:
                     raise

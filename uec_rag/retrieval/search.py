@@ -138,6 +138,8 @@ def _as_text(value: object) -> object:
     """Convert a part of a filter to what JSON writes the same way in every process."""
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
+    if isinstance(value, Mapping):  # of another class than dict, whose repr may have its address
+        return dict(value)
     return type(value).__name__ if callable(value) else repr(value)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import compress
 from math import prod
-from typing import cast
 
 import numpy as np
 import regex
@@ -17,7 +16,6 @@ from uec_rag.encoders import lexical
 from uec_rag.questions.languages import ENGLISH, function_words
 from uec_rag.retrieval.query import Query
 from uec_rag.retrieval.words import Rarity, names_in
-from uec_rag.stores.base import Searched
 from uec_rag.stores.local import View
 
 # A word of letters alone, and not a part of a path, an option, a quotation or code.
@@ -46,8 +44,8 @@ _UNUSUAL = 12.0
 _WORD, _FREQUENT = 10.4, 8.7
 
 
-def spell(queries: Sequence[Query], store: Searched, rarity: Rarity | None = None) -> list[Query]:
-    """Note how the words of questions are written in a store, where it has them in another way.
+def spell(queries: Sequence[Query], view: View, rarity: Rarity | None = None) -> list[Query]:
+    """Note how the words of questions are written in a view, where it has them in another way.
 
     For a word that no passage has, the nearest one is taken if it is likely meant, but never for a
     name, or for a word that an encoder knows, in a form of it: "bake" is no "base". Of a date, the
@@ -55,9 +53,8 @@ def spell(queries: Sequence[Query], store: Searched, rarity: Rarity | None = Non
 
     `rarity`: see `UEC.rarity`.
     """
-    if store.is_elsewhere or not len(store):
+    if not len(view):
         return [*queries]
-    view = cast(View, store.snapshot())
     return [_spell(query, view, rarity) if query.asks else query for query in queries]
 
 

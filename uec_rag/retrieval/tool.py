@@ -19,7 +19,7 @@ from uec_rag.retrieval.hits import Result, read_by_model
 from uec_rag.retrieval.index import Passages
 from uec_rag.retrieval.retriever import Retriever
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of
+from uec_rag.stores.filters import all_of, selects_all
 from uec_rag.stores.passage import Passage
 
 Outcome: TypeAlias = Literal["answer", "clarify", "uncertain", "abstain"]
@@ -144,7 +144,8 @@ class IndexView:
     ----------
     index : Retriever
     filter : Filter, optional
-        Selects the passages that can be reached, whatever a caller asks for; all by default.
+        Selects the passages that can be reached, whatever a caller asks for; all by default. They
+        are searched as a tenant's, see `Retriever.search`.
 
     Examples
     --------
@@ -158,8 +159,8 @@ class IndexView:
     """
 
     def __init__(self, index: Retriever, filter: Filter | None = None) -> None:
-        index.passages(filter)  # checks the filter
-        self.index, self.filter = index, filter
+        hides = filter is not None and not selects_all(filter)
+        self.index, self.filter = index, filter if hides else None
 
     def search(
         self,
@@ -173,7 +174,11 @@ class IndexView:
         """Search for one question, as `Retriever.search` does."""
         with read_by_model():
             return self.index.search(
-                [question], k, filter=all_of(self.filter, filter), history=[history], within=within
+                *([question], k),
+                filter=filter,
+                history=[history],
+                within=within,
+                tenant=self.filter,
             )[0]
 
     def get(self, ids: Sequence[str]) -> list[Passage]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import (
@@ -24,6 +26,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from uec_rag.base import __version__
+from uec_rag.base.checks import visible
 from uec_rag.base.progress import WATCHERS, Step
 from uec_rag.evaluation.labels import (
     gate_report,
@@ -53,6 +56,7 @@ def create_app(
     *,
     names: Sequence[str] = (),
     origins: Sequence[str] = (),
+    tenants: bool = False,
 ) -> FastAPI:
     """Make the application that serves an index, which it closes at shutdown.
 
@@ -67,6 +71,9 @@ def create_app(
         Host names of the server besides those of this machine.
     origins : sequence of str
         Origins of other sites whose pages may send requests.
+    tenants : bool
+        Whether each question needs the `tenant` whose passages it is asked of. Headings and the
+        number of all passages are not shown then.
 
     Returns
     -------
@@ -102,8 +109,8 @@ def create_app(
         exception_handlers=schemas.HANDLERS,
         middleware=protections(token, names, origins, open_paths, probes=["/healthz"]),
     )
-    app.include_router(read_routes(index, write=write))
-    app.include_router(write_routes(index, allowed=write))
+    app.include_router(read_routes(index, write=write, tenants=tenants))
+    app.include_router(write_routes(index, allowed=write, tenants=tenants))
     for path, name in _FILES.items():
         file = _PAGES / name
         app.add_api_route(path, lambda file=file: FileResponse(file), include_in_schema=False)
@@ -111,13 +118,53 @@ def create_app(
     return app
 
 
-def read_routes(index: Retriever, *, write: bool) -> APIRouter:
+class _Request(Request):
+    """A request whose JSON has no key twice: another reader might take the other one."""
+
+    async def json(self) -> Any:  # noqa: ANN401
+        """Read the body; HTTPException if an object has a key twice."""
+        body = await self.body()
+        try:
+            return schemas.read_json(body)
+        except json.JSONDecodeError:
+            raise
+        except ValueError as error:
+            raise HTTPException(422, f"body: {error}.") from error
+
+
+class _Route(APIRoute):
+    """A route that drops no parameter of a query string without a word."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what handles a request."""
+        handle = super().get_route_handler()
+        known = {field.alias for field in self.dependant.query_params}
+
+        async def checked(request: Request) -> Response:
+            names = [name for name, _ in request.query_params.multi_items()]
+            for name in names:
+                if name not in known or names.count(name) > 1:
+                    what = "is not expected" if name not in known else "is expected once"
+                    told = f"query string: {visible(name)[:60]} {what}; a question is a JSON body."
+                    raise HTTPException(422, told)
+            return await handle(_Request(request.scope, request.receive))
+
+        return checked
+
+
+def _check_named(tenant: object, *, tenants: bool) -> None:
+    if tenants and tenant is None:
+        raise HTTPException(422, "tenant: expected conditions for the passages of one tenant.")
+
+
+def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
     """Make the routes that answer questions and describe the server."""
-    routes = APIRouter()
+    routes = APIRouter(route_class=_Route)
 
     @routes.post("/ask")
     async def ask(question: schemas.Question) -> Json:
         """Find passages, and decide whether they answer the question."""
+        _check_named(question.tenant, tenants=tenants)
         given = question.filter, question.history, question.within, question.tenant
         options = await asyncio.to_thread(schemas.options, *given)
         options["history"] = [options["history"]]
@@ -126,16 +173,19 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
 
     @routes.get("/index")
     def described() -> Json:
-        """Describe the index: its size, encoders, calibration and gate, and questions to ask it."""
+        """Describe the index: its size, encoders, calibration and gate, and questions to ask it.
+
+        With tenants, neither the size nor questions are told, which are made of headings.
+        """
         fitted, gate = index.uec.fitted, index.gate
         return {
             "name": "" if index.folder is None else index.folder.name,
-            "passages": len(index),
+            "passages": None if tenants else len(index),
             "exact": not index.store.is_elsewhere,
             "encoders": dict(zip(fitted.block_names, fitted.weights.tolist(), strict=True)),
             "report": index.report,
             "gate": gate and gate_state(gate) | {"fits": gate.fits(index)},
-            "examples": questions_to_ask(index)[:_EXAMPLES],
+            "examples": [] if tenants else questions_to_ask(index)[:_EXAMPLES],
             "write": write,
         }
 
@@ -159,7 +209,7 @@ async def _alone(lock: asyncio.Lock, work: Callable[[], _T]) -> _T:
         return await asyncio.to_thread(work)
 
 
-def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
+def write_routes(index: Retriever, *, allowed: bool, tenants: bool) -> APIRouter:
     """Make the routes that label questions and change the gate."""
     alone = partial(_alone, asyncio.Lock())
 
@@ -168,7 +218,7 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
             hint = "This index is only read; 'uec-rag serve INDEX --write' lets requests change it."
             raise HTTPException(403, hint)
 
-    routes = APIRouter(dependencies=[Depends(check)])
+    routes = APIRouter(dependencies=[Depends(check)], route_class=_Route)
 
     @routes.get("/labels")
     def labels() -> dict[str, list[str]]:
@@ -189,13 +239,15 @@ def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
     @routes.post("/questions")
     async def teaching(asked: schemas.Asked) -> list[dict[str, Any]]:
         """List the questions without a label that a label would teach most."""
+        _check_named(asked.tenant, tenants=tenants)
 
         def chosen() -> list[dict[str, Any]]:
-            headings = questions_to_ask(index)
+            tenant = schemas.options({}, [], "", asked.tenant).get("tenant")
+            headings = questions_to_ask(index, tenant)
             questions = [*asked.questions, *headings[:_TRIED]]
             return [
                 {"question": result.query, "confidence": result.decision.confidence}
-                for result in questions_to_label(index, questions, asked.most)
+                for result in questions_to_label(index, questions, asked.most, tenant)
             ]
 
         return await alone(chosen)

@@ -47,8 +47,20 @@ def _text_of(content: object) -> object:
 def _as_conditions(given: object) -> object:
     """Parse conditions that were sent as a text."""
     with suppress(ValueError, RecursionError):
-        return json.loads(given) if isinstance(given, str) else given
+        return read_json(given) if isinstance(given, str) else given
     return given
+
+
+def read_json(text: str | bytes) -> Any:  # noqa: ANN401
+    """Read JSON; ValueError also if an object has a key twice, of which one would be dropped."""
+
+    def distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            raise ValueError("expected each key once in an object")
+        return made
+
+    return json.loads(text, object_pairs_hook=distinct)
 
 
 def as_list(given: object) -> object:
@@ -84,6 +96,15 @@ Conditions = Annotated[
     BeforeValidator(_as_conditions),
     _unless_absent({}),
 ]
+Tenant = Annotated[
+    dict[str, Any],
+    Field(
+        min_length=1,
+        description="Conditions for the passages of one tenant, as if there were no others.",
+        examples=[{"customer": 7}],
+    ),
+    BeforeValidator(_as_conditions),
+]
 History = Annotated[
     list[str | Message],
     Field(
@@ -114,7 +135,7 @@ class Question(
     question: Text
     k: K = DEFAULT_K
     filter: Conditions = {}
-    tenant: Conditions = {}
+    tenant: Tenant = None  # type: ignore[assignment]  # if absent, but null is refused
     history: History = []
     within: Chosen = ""
 
@@ -130,6 +151,7 @@ class Asked(BaseModel, extra="forbid", strict=True):
     """Questions that users asked; those made from headings are looked at, too."""
 
     questions: list[Text] = Field([], max_length=100)
+    tenant: Tenant = None  # type: ignore[assignment]  # if absent, but null is refused
     most: int = Field(6, ge=1, le=100, description="How many to return.")
 
 

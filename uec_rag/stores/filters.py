@@ -248,6 +248,69 @@ def leaves(condition: Condition) -> list[Compare | HasId | Callable[[Passage], b
     return [condition]
 
 
+def key_of(condition: Condition) -> Hashable | None:
+    """Return what a condition has in common with those that mean the same, to remember it by.
+
+    None if a function is part of it: nothing tells it from another one that takes its address once
+    it is freed.
+
+    Examples
+    --------
+    >>> key_of(parse({"a": 1, "b": 2})) == key_of(parse({"b": 2, "a": 1}))
+    True
+    >>> key_of(parse({"a": 1})) == key_of(parse({"a": True}))
+    False
+    """
+    match condition:
+        case Compare(keys, operator, value):
+            operands = value if operator == "$in" else (value,)
+            # A date is compared as a moment, its text as a text.
+            names = ((isinstance(one, DateText), name_of(one)) for one in operands)
+            return keys, operator, tuple(names)
+        case HasId(ids):
+            return "$id", ids
+        case Join(kind, conditions):
+            parts = [*map(key_of, conditions)]
+            return None if None in parts else (kind, frozenset(parts))
+    return None
+
+
+def check_tenant(filter: Filter | None) -> Filter | None:
+    """Return the filter of a tenant; ValueError if it selects everything, and TypeError for others.
+
+    What is empty by mistake must not show the passages of all.
+
+    Examples
+    --------
+    >>> check_tenant({"a": {"$nin": []}})
+    Traceback (most recent call last):
+    ValueError: tenant: expected a filter of one tenant's passages, got {'a': {'$nin': []}}, which \
+selects all of them. Omit it to search all.
+    """
+    if filter is not None and selects_all(filter):
+        raise ValueError(
+            f"tenant: expected a filter of one tenant's passages, got {filter!r:.80}, which "
+            "selects all of them. Omit it to search all."
+        )
+    return filter
+
+
+def selects_all(filter: Filter) -> bool:
+    """Return whether a filter selects everything, whatever the passages, as it is empty."""
+    return _is_always(parse(filter), holds=True)
+
+
+def _is_always(condition: Condition, *, holds: bool) -> bool:
+    """Return whether a condition holds whatever the passage, or never does, as it is empty."""
+    match condition:
+        case Join(kind, conditions):
+            parts = [_is_always(one, holds=holds != (kind == "not")) for one in conditions]
+            return all(parts) if (kind != "or") == holds else any(parts)
+        case Compare(_, "$in", ()) | HasId(()):
+            return not holds
+    return False
+
+
 def ids_of(condition: Condition) -> list[str]:
     """Return the ids that a condition asks for besides other things; none if it asks for none."""
     joined = condition.conditions if isinstance(condition, Join) else (condition,)
@@ -392,7 +455,7 @@ def name_of(value: object) -> Hashable:
         return (list, *map(name_of, value))
     if isinstance(value, Mapping):
         return (dict, frozenset((key, name_of(item)) for key, item in value.items()))
-    return (object, id(value))
+    return object()  # which nothing equals, nor the number of what was freed
 
 
 def names_of(value: object) -> tuple[Hashable, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,16 @@ from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_i
 from uec_rag.ensemble.uec import UEC
 from uec_rag.stores.base import Filter, Probes
 from uec_rag.stores.candidates import CandidateStore
-from uec_rag.stores.filters import Compare, Condition, all_of, ids_of, leaves, matching, parse
+from uec_rag.stores.filters import (
+    Compare,
+    Condition,
+    all_of,
+    ids_of,
+    key_of,
+    leaves,
+    matching,
+    parse,
+)
 from uec_rag.stores.local import View
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.stored import Mirror, Vectors, encode_words
@@ -115,7 +124,7 @@ class Search:
     every: Callable[[], Sequence[Passage]] | None = None
     exact: Callable[[Any, Any, int], Sequence[Passage]] | None = None
     _most: float = math.inf  # that the store was seen to give at once
-    _sound: set[str] = field(default_factory=set)  # filters that were seen to leave out nothing
+    _sound: set[Hashable] = field(default_factory=set)  # conditions seen to leave out nothing
     _said: set[object] = field(default_factory=set)
 
     def __call__(self, question: Any, filter: Filter | None) -> Sequence[Passage]:  # noqa: ANN401
@@ -140,7 +149,8 @@ class Search:
                     break
         except Exception as error:
             trouble = f"refuses it ({type(error).__name__}: {str(error).strip():.100})"
-        is_sound = own is not None and is_all and not trouble and repr(filter) in self._sound
+        key = key_of(condition)
+        is_sound = own is not None and is_all and not trouble and key in self._sound
         if len(kept) >= self.count or is_sound:
             return kept[: self.count]
         found = self.every() if self.every else self._plain(question, many)
@@ -155,8 +165,8 @@ class Search:
             trouble = f"returns {len(found)} passages of {many} that it is asked for, and has more"
         if trouble:
             self._say(condition, trouble, len(found), len(known) + len(missed))
-        elif len(self._sound) < _MANY:
-            self._sound.add(repr(filter))
+        elif key is not None and len(self._sound) < _MANY:
+            self._sound.add(key)
         # All of those that are in this process, since their order is that of nothing.
         best = [*kept, *missed][: many if self.every else self.count]
         return Incomplete(best) if trouble and not self.every else best

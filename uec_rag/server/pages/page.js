@@ -497,7 +497,7 @@ async function showFacts() {
   $('nav a[data-view="tune"]').hidden = !facts.write;
   const gate = facts.gate;
   const rows = {
-    Passages: facts.passages.toLocaleString("en"),
+    Passages: facts.passages?.toLocaleString("en") ?? "not shown",
     "Stored in": facts.exact ? "the index's folder, searched exactly" : "a vector database, searched approximately",
     Encoders: Object.entries(facts.encoders).map(([name, weight]) => `${name} (weight ${weight.toFixed(2)})`).join(", "),
     Confidence: facts.report,

@@ -22,7 +22,6 @@ from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import DATABASE, open_regular, refuse_outdated
 from uec_rag.base.records import Living, cached_property
 from uec_rag.stores import filters
-from uec_rag.stores.base import Filter
 from uec_rag.stores.local.database import Database
 from uec_rag.stores.local.segments import (
     SegmentFolder,
@@ -238,7 +237,7 @@ class Contents(Texts):
         asked = [id_ for id_ in {*ids} if isinstance(id_, str)]
         return self.database.ask(sql, [json.dumps(asked)])
 
-    def select(self, view: View, filter: Filter) -> Mask:
+    def select(self, view: View, condition: filters.Condition) -> Mask:
         """See `Texts`."""
 
         def mask(condition: filters.Condition, among: Mask) -> Mask:
@@ -264,7 +263,7 @@ class Contents(Texts):
                     found[positions] = [bool(condition(passage)) for passage in passages]
             return among & found
 
-        return mask(filters.parse(filter), view.mask)
+        return mask(condition, view.mask)
 
     def _column(self, key: str, rows: int) -> _Column:
         """Return the column of a key, which is read as far as it is not known."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,7 @@ from uec_rag.base.gaussian import FloatArray, Gaussian, Schema, Terms
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
 from uec_rag.stores.base import Filter, Searched, StoreHits
-from uec_rag.stores.filters import matches, parse
+from uec_rag.stores.filters import Condition, key_of, matches, parse
 from uec_rag.stores.local.segments import (
     LARGEST_PRODUCT,
     MANY,
@@ -55,9 +54,8 @@ class Texts:
         wanted = {*ids}
         return [(p.id, row) for row, p in enumerate(self._passages) if p.id in wanted]
 
-    def select(self, view: View, filter: Filter) -> NDArray[np.bool_]:
-        """Return which positions match a filter."""
-        condition = parse(filter)
+    def select(self, view: View, condition: Condition) -> NDArray[np.bool_]:
+        """Return which positions satisfy a condition."""
         return np.array([matches(condition, p) for p in self._passages], dtype=bool)
 
 
@@ -92,7 +90,7 @@ class State:
         When the last passages were deleted or replaced of which something is left in the files;
         None if nothing is.
     tenants : dict
-        The states of the passages of some tenants alone, by their filters.
+        The states of the passages of some tenants alone, by the keys of their conditions.
     whole : State or None
         Of a tenant's, the state of all passages.
     """
@@ -104,7 +102,7 @@ class State:
     schema: Schema = field(default_factory=Schema)
     known: dict[str, str] = field(default_factory=dict)
     deleted_at: float | None = None
-    tenants: dict[str, State] = field(default_factory=dict)
+    tenants: dict[Hashable, State] = field(default_factory=dict)
     whole: State | None = None
 
     @cached_property
@@ -274,30 +272,31 @@ class View(Searched):
 
         TypeError or ValueError if the filter is invalid; see `uec_rag.stores.filters`.
         """
-        if filter is None:
-            return self
-        mask = self.texts.select(self, filter)
+        return self if filter is None else self._where(parse(filter))
+
+    def _where(self, condition: Condition) -> View:
+        mask = self.texts.select(self, condition)
         kept = np.flatnonzero(mask) if self.selected is None else self.selected[mask[self.selected]]
         return View(self.state, self.texts, kept, self.frequencies)
 
     def of_tenant(self, filter: Filter) -> View:
         """Return a view of the passages that match a filter, among which words are counted."""
-        parse(filter)
-        known = self.state.tenants if self.selected is self.state.alive else {}
-        key = "" if callable(filter) else json.dumps(filter, sort_keys=True, default=repr)
-        if key not in known:
-            mask, edges = self.snapshot(filter).mask, self.state.edges.tolist()
+        condition = parse(filter)  # once: the filter is the caller's, who may change it meanwhile
+        key, known = key_of(condition), self.state.tenants
+        is_kept = key is not None and self.selected is self.state.alive
+        state = known.get(key) if is_kept else None
+        if state is None:
+            mask, edges = self._where(condition).mask, self.state.edges.tolist()
             parts = [
                 replace(part, alive=mask[start:end])
                 for part, (start, end) in zip(self.state.parts, pairwise(edges), strict=True)
             ]
-            own = replace(self.state, parts=parts, known={}, tenants={}, whole=self.state)
-            if not key:
-                return View(own, self.texts)
-            for oldest in [*known][_MOST_TENANTS - 1 :]:
-                known.pop(oldest, None)
-            known[key] = own
-        return View(known[key], self.texts)
+            state = replace(self.state, parts=parts, known={}, tenants={}, whole=self.state)
+            if is_kept:
+                for latest in [*known][_MOST_TENANTS - 1 :]:
+                    known.pop(latest, None)
+                known[key] = state
+        return View(state, self.texts)
 
     @property
     def rows(self) -> NDArray[np.int64]:
@@ -498,9 +497,18 @@ class View(Searched):
         return [words.contributions(block, positions) for words, block in pairs]
 
     def counts_of(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Return how many passages have each term, in any sparse block."""
+        """Return how many passages of the view have each term, in any sparse block."""
+        is_whole = self.frequencies or self.selected is self.state.alive
+        words = self._words if is_whole else self._selected_words
         none = np.zeros(len(keys), dtype=np.int64)
-        return sum((words.counts_of(keys) for words in self._words), none)
+        return sum((block.counts_of(keys) for block in words), none)
+
+    @cached_property
+    def _selected_words(self) -> list[Words]:
+        """The sparse blocks, in which only passages of the view are counted."""
+        mask, edges = self.mask, self.state.edges.tolist()
+        kept = [mask[start:end] for start, end in pairwise(edges)]
+        return [replace(words, alive=kept) for words in self._words]
 
     @property
     def corpus_size(self) -> int:
