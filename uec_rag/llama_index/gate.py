@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -31,7 +30,7 @@ from pydantic import BaseModel, BeforeValidator, field_serializer
 
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type, quote, refuse_unknown
-from uec_rag.base.loops import either, from_this_loop
+from uec_rag.base.loops import beside, either
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
@@ -175,7 +174,7 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        pending = await asyncio.to_thread(self._pending, nodes, query_bundle)
+        pending = await beside(self._pending, nodes, query_bundle)
         return _with_notice(*await pending.afinish())
 
     def _pending(
@@ -362,9 +361,8 @@ class UECQueryEngine(BaseQueryEngine):
         with self._event(query_bundle) as event:
             with keeping_findings(text_of, _merged) as keep:
                 found = keep(await self._engine_aretrieve(query_bundle))
-            pending = await asyncio.to_thread(self._pending, query_bundle, found)
-            with from_this_loop():
-                [(decision, nodes)] = await pending.afinish()
+            pending = await beside(self._pending, query_bundle, found)
+            [(decision, nodes)] = await pending.afinish()
             way = self._way_of(decision)
             if isinstance(way, BaseQueryEngine):
                 response = await way.aquery(query_bundle)

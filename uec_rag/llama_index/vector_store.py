@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
@@ -17,6 +16,7 @@ from llama_index.core.vector_stores.types import (
 )
 from pydantic import PrivateAttr, field_serializer
 
+from uec_rag.base.loops import beside
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, node_of, passage_filter, passages_of, with_text
@@ -281,7 +281,7 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.index.afit_once()
-        _, asearch, asked, options = await asyncio.to_thread(self._parse_query, query, kwargs)
+        _, asearch, asked, options = await beside(self._parse_query, query, kwargs)
         return _as_result(await asearch(asked, **options), query.similarity_top_k)
 
     def _parse_query(

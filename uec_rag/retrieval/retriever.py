@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Self, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import EncoderFailed, warn, warn_once
-from uec_rag.base.loops import from_this_loop
+from uec_rag.base.loops import beside
 from uec_rag.base.progress import span
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.replies import Within
@@ -201,8 +200,8 @@ class Retriever(FittedIndex):
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.afit_once()
-        with span("search") as told, from_this_loop():
-            result, pending = await asyncio.to_thread(self._begin, queries, k, options)
+        with span("search") as told:
+            result, pending = await beside(self._begin, queries, k, options)
             if pending is not None:
                 result = settled_result(pending, await pending.afinish(), k)
             log_decisions(result, told)

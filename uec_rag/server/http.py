@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import FileResponse, PlainTextResponse, Response
 from fastapi.security import HTTPBearer
 from fastapi.staticfiles import StaticFiles
@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from uec_rag.base import __version__
+from uec_rag.base.loops import beside
 from uec_rag.base.progress import WATCHERS, Step
 from uec_rag.evaluation.labels import (
     gate_report,
@@ -116,12 +117,13 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
     routes = APIRouter()
 
     @routes.post("/ask")
-    async def ask(question: schemas.Question) -> Json:
+    async def ask(question: schemas.Question, request: Request) -> Json:
         """Find passages, and decide whether they answer the question."""
         given = question.filter, question.history, question.within, question.tenant
-        options = await asyncio.to_thread(schemas.options, *given)
+        options = await beside(schemas.options, *given)
         options["history"] = [options["history"]]
-        [result] = await index.asearch([question.question], question.k, **options)
+        search = index.asearch([question.question], question.k, **options)
+        [result] = await _while_connected(request, search)
         return answer_record(result)
 
     @routes.get("/index")
@@ -153,10 +155,30 @@ def read_routes(index: Retriever, *, write: bool) -> APIRouter:
     return routes
 
 
+async def _while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Await what a client has asked for; it is cancelled if the client goes away."""
+    task = asyncio.create_task(work)
+
+    async def end_without_client() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        task.cancel()
+
+    watch = asyncio.create_task(end_without_client())
+    try:
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise HTTPException(499, "The client has closed the connection.")
+        return task.result()
+    finally:
+        task.cancel()
+        watch.cancel()
+
+
 async def _alone(lock: asyncio.Lock, work: Callable[[], _T]) -> _T:
     """Run in a thread what takes long or changes the index, one such request at a time."""
     async with lock:
-        return await asyncio.to_thread(work)
+        return await beside(work)
 
 
 def write_routes(index: Retriever, *, allowed: bool) -> APIRouter:
