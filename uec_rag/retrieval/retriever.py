@@ -33,8 +33,6 @@ from uec_rag.stores.filters import all_of, parse
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
-if LOG.level == logging.NOTSET:
-    LOG.setLevel(logging.WARNING)  # else an application that logs at INFO would log questions
 
 
 class Retriever(FittedIndex):
@@ -367,7 +365,8 @@ def log_decisions(result: SearchResult, told: dict[str, Any]) -> None:
     told["decisions"] = [one.action for one in decisions]
     told["reasons"] = [one.code for one in decisions]
     told["borderline"] = sum(bool(one.advice) or one.code == "uncertain" for one in decisions)
-    if not LOG.isEnabledFor(logging.INFO):
+    # Else an application that logs at INFO would log questions.
+    if LOG.level == logging.NOTSET or not LOG.isEnabledFor(logging.INFO):
         return
     for one in [one for one in result if not one.decision.caveat]:
         line = {"question": one.query, "searched_as": one.decision.searched_as}
