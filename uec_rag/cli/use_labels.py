@@ -74,7 +74,9 @@ def gate(
         print_text(made.report)
         if advisors:
             print_advisors(advisors)
-        say(f'Saved in {index}. Use it: uec-rag ask {index} "your question"')
+        is_of_use = made.guarantee is None or not made.guarantee.caution
+        use = f' Use it: uec-rag ask {index} "your question"' if is_of_use else ""
+        say(f"Saved in {index}.{use}")
 
 
 def questions(
