@@ -31,7 +31,7 @@ from uec_rag.retrieval import Retriever
 from uec_rag.server import create_app, create_mcp
 
 pytestmark = pytest.mark.filterwarnings("ignore:Fewer than 30", "ignore:This UEC is not fitted")
-LONGEST = 60  # seconds that nothing takes, as a guard against waiting for ever
+LONGEST = 300  # seconds that nothing takes, as a guard against waiting for ever
 MANY = [QUERIES[at % len(QUERIES)] for at in range(40)]
 
 
