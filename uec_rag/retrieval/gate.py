@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from uec_rag.advice.advisor import Advisor, ask_advisor, ask_rewriter
 from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion
 from uec_rag.base.checks import check_k, check_share, check_type
-from uec_rag.base.errors import warn
 from uec_rag.base.loops import run_to_end
 from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import Decision
@@ -352,14 +351,10 @@ class Gate(Policy):
         made = cls(k=searched.k, stamp=searched.stamp, confidences=searched.sample)
         if advisor is None:
             kept = searched.threshold(max_risk, certainty, max_wrong=max_wrong)
-            made = replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
-        else:
-            made = replace(made, rewriter=rewriter)
-            most = WRONG if max_wrong is None else max_wrong
-            made = with_guarantee(made, searched, advisor, most)
-        if made.guarantee is not None and made.guarantee.caution:
-            warn(made.guarantee.caution)
-        return made
+            return replace(made, threshold=min(kept.threshold, 1.0), guarantee=kept)
+        made = replace(made, rewriter=rewriter)
+        most = WRONG if max_wrong is None else max_wrong
+        return with_guarantee(made, searched, advisor, most)
 
     def search(
         self, retriever: Searchable, queries: Sequence[str], k: int = 4, **options: Unpack[Options]
