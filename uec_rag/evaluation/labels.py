@@ -104,7 +104,8 @@ def save_gate(
 ) -> Gate:
     """Save the gate of labelled questions with an index; it decides from then on.
 
-    Warns if the labels do not show that half of its answers are right. Raises ValueError if the gate would answer nothing.
+    Warns if the labels do not show that half of its answers are right. Raises ValueError if the
+    gate would answer nothing.
     """
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
