@@ -1,6 +1,9 @@
 """How the commands speak, whatever they do."""
 
 import json
+import os
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -9,7 +12,9 @@ from typer.testing import CliRunner
 
 import uec_rag
 from tests.helpers import data_of
+from uec_rag import UEC, Retriever
 from uec_rag.base.errors import warn
+from uec_rag.cli import app
 from uec_rag.cli.console import note, print_json, readable_errors, say
 
 
@@ -78,3 +83,49 @@ def test_control_characters_are_shown_and_not_sent_to_the_terminal():
     assert result.stderr == "file \\x1b[2J\nnote: name \\x9b2J\nerror: got \\x1b[31m\n"
     assert result.stdout == '{\n  "text": "\\u001b]0;\\u009b\\u202e"\n}\n'
     assert json.loads(result.stdout) == {"text": "\x1b]0;\x9b\u202e"}
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory):
+    """An index in letters that no code page of Windows has together."""
+    index = Retriever(UEC(["bm25"]))
+    texts = [
+        "δέκα άδεια διαρκεί δύο εβδομάδες → έως ½ €.",
+        "休暇は二週間です。",
+        "Отпуск длится две недели – да.",
+    ]
+    index.add(texts, ["grec", "日本", "жд"], [{"title": text[:9]} for text in texts])
+    index.save(path := tmp_path_factory.mktemp("foreign") / "idx")
+    return path
+
+
+ASKED = "休暇 διαρκεί Отпуск ?"
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1", "cp932", "utf-8"])
+def test_what_an_encoding_lacks_is_a_question_mark_and_an_escape_in_json(
+    foreign, encoding, tmp_path
+):
+    table = tmp_path / "labels.csv"
+    table.write_text("query,relevant_ids\n休暇は,日本\n休暇,grec\nwho,\n", encoding="utf-8")
+    for command in (["ask", foreign, ASKED], ["evaluate", foreign, table], ["ask", "--help"]):
+        runner = CliRunner(charset=encoding)
+        result = runner.invoke(app, [str(one) for one in command])
+        assert result.exit_code == 0, result.output
+        assert result.stdout_bytes.decode(encoding)
+    result = CliRunner(charset=encoding).invoke(app, ["ask", str(foreign), ASKED, "--json"])
+    told = json.loads(result.stdout_bytes.decode(encoding))
+    assert (result.exit_code, told["question"]) == (0, ASKED)
+    missing = CliRunner(charset=encoding).invoke(app, ["ask", str(tmp_path / "休暇"), ASKED])
+    assert missing.exit_code == 2
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_pipe_of_another_encoding_gets_what_it_can(foreign, more):
+    command = [sys.executable, "-m", "uec_rag", "ask", str(foreign), ASKED, *more]
+    done = subprocess.run(
+        command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "cp1252"}
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.decode("cp1252")
+    assert json.loads(said)["question"] == ASKED if more else "?" in said

@@ -44,7 +44,8 @@ def test_a_gate_is_made_shown_and_decides_unless_told_otherwise(run, index, ques
     assert shown.stdout == f"{gate.report}\n"
     known = gate.guarantee
     counts = f"Of {counted} questions, {known.answered} answered: {known.answered - known.wrong}"
-    assert gate.report.startswith(f"{counts} right, {known.wrong} wrong. ")
+    assert gate.report.startswith(f"{counts} right (")
+    assert f"%), {known.wrong} wrong. " in gate.report
     assert (gate.k, known.risk, known.queries, known.is_controlled) == (3, 0.2, counted, True)
 
     def threshold(*options):
@@ -52,6 +53,18 @@ def test_a_gate_is_made_shown_and_decides_unless_told_otherwise(run, index, ques
 
     assert threshold() == pytest.approx(gate.threshold, rel=1e-5) != 0.5
     assert gate.report in " ".join(run("ask", index, "honey").stderr.split())
+
+
+def test_a_gate_whose_answers_are_wrong_says_so_and_is_not_recommended(run, index, tmp_path):
+    table = tmp_path / "labels.csv"
+    rows = [f"Who looks after the {one}?,bees.md" for one in TOPICS["boats"]]
+    table.write_text("\n".join(["query,relevant_ids", *rows]))
+    result = run("gate", index, table, "--max-wrong", "0.9")
+    said = " ".join(result.stderr.split())
+    assert "0 right (0%; 95% interval: 0% to " in result.stdout
+    assert "are answered rightly: fewer than half of them." in said
+    assert "label more questions" in said
+    assert "Use it" not in said
 
 
 def test_labels_whose_passage_is_gone_are_noted(run, index, documents, tmp_path):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from uec_rag.confidence.risk import (
     Guarantee,
@@ -76,6 +77,29 @@ def test_at_a_risk_of_a_half(count, ties, wrong, delta, expected):
     found = risk_threshold(confidence, ~np.isin(np.arange(count), wrong), 0.5, delta)
     assert (found.answered, found.wrong) == expected
     assert (confidence > found.threshold).sum() == found.answered
+
+
+@pytest.mark.parametrize(
+    ("answered", "wrong", "told"),
+    [
+        (3, 3, "fewer than half"),
+        (40, 25, "fewer than half"),
+        (3, 0, "too few to tell"),
+        (10, 4, "too few to tell"),
+        (4, 0, ""),
+        (40, 12, ""),
+        (0, 0, ""),
+    ],
+)
+def test_answers_of_which_the_labels_do_not_show_that_half_are_right_are_told(
+    answered, wrong, told
+):
+    made = Guarantee(0.3 if answered else math.inf, 0.1, None, 60, answered, wrong, 10)
+    assert (told in made.caution) if told else made.caution == ""
+    if answered:
+        low, high = binomtest(answered - wrong, answered).proportion_ci(method="wilson")
+        share = f"({1 - wrong / answered:.0%}; 95% interval: {low:.0%} to {high:.0%})"
+        assert f"{answered - wrong} right {share}, {wrong} wrong" in made.report
 
 
 def test_the_counts_are_those_above_the_threshold():

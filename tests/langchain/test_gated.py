@@ -1,13 +1,30 @@
 """Questions in their conversation: turns, follow-ups, and the reply to a question back."""
 
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated
+
 import pytest
 from langchain_classic.chains import create_history_aware_retriever
+from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES, add_messages
+from pydantic import BaseModel
 
 from examples import chat
-from uec_rag.langchain import UECGate, UECVectorStore, retrieval_node
+from uec_rag.langchain import Gated, UECGate, UECVectorStore, retrieval_node
 from uec_rag.langchain.conversion import turns
 
 ASKED, FOLLOW_UP = "Who repairs the door opener?", "And how long does it take?"
@@ -93,3 +110,146 @@ def test_the_example_follows_asks_back_and_abstains():
     assert said[1][1] == chat.PASSAGES["git push"]
     assert said[2][1] == chat.PASSAGES["rsync"]
     assert said[3][0].startswith("I do not know.")
+
+
+FIRST, SECOND = "Who repairs the door opener?", "How do I sync a folder?"
+
+
+class State(Gated):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+class Model(BaseModel):
+    messages: Annotated[list[AnyMessage], add_messages] = []
+    question: str = ""
+    documents: list[Document] = []
+    decision: str = ""
+    within: object = None
+
+
+@dataclass
+class Data:
+    messages: Annotated[list[AnyMessage], add_messages] = field(default_factory=list)
+    question: str = ""
+    documents: list[Document] = field(default_factory=list)
+    decision: str = ""
+    searched: list[str] = field(default_factory=list)
+
+
+def graph_of(schema, gate, *, after=None, before=None):
+    """A graph that searches, and then changes its messages."""
+    graph = StateGraph(schema)
+    graph.add_node("before", before or (lambda state: None))
+    graph.add_node("retrieve", retrieval_node(gate))
+    graph.add_node("after", after or (lambda state: None))
+    for way in pairwise([START, "before", "retrieve", "after", END]):
+        graph.add_edge(*way)
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+def messages_of(state):
+    return state["messages"] if isinstance(state, dict) else state.messages
+
+
+TRIMMED = {
+    "nothing": lambda state: None,
+    "an answer": lambda state: {"messages": [AIMessage("The caretaker.")]},
+    "RemoveMessage": lambda state: {
+        "messages": [RemoveMessage(message.id) for message in messages_of(state)]
+    },
+    "the first is removed": lambda state: {
+        "messages": [AIMessage("Yes."), RemoveMessage(messages_of(state)[0].id)]
+    },
+    "a summary": lambda state: {
+        "messages": [RemoveMessage(REMOVE_ALL_MESSAGES), SystemMessage("They spoke of doors.")]
+    },
+    "REMOVE_ALL_MESSAGES": lambda state: {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES)]},
+}
+
+
+@pytest.mark.parametrize("after", TRIMMED.values(), ids=TRIMMED)
+@pytest.mark.parametrize("schema", [State, Model, Data])
+def test_the_newest_human_message_counts_whatever_became_of_the_others(gate, schema, after):
+    app, thread = graph_of(schema, gate, after=after), {"configurable": {"thread_id": "1"}}
+    for question in (FIRST, SECOND, FIRST):
+        found = app.invoke({"messages": [HumanMessage(question)]}, thread)
+        assert found["question"] == question
+
+
+def test_messages_that_take_the_place_of_an_old_threads_are_searched(gate):
+    class Replaced(Gated):
+        messages: list[AnyMessage]
+
+    app, thread = graph_of(Replaced, gate), {"configurable": {"thread_id": "1"}}
+    for question in (FIRST, SECOND, FIRST):
+        found = app.invoke({"messages": [HumanMessage(question)]}, thread)
+        assert found["question"] == question
+
+
+@pytest.mark.parametrize("schema", [State, Data])
+def test_a_question_that_another_node_writes_is_searched_beside_the_messages(gate, schema):
+    def rewritten(state):
+        last = messages_of(state)[-1].text
+        return {"question": SECOND if last == "And folders?" else FIRST}
+
+    app = graph_of(schema, gate, before=rewritten)
+    thread = {"configurable": {"thread_id": "1"}}
+    for said, question in (("The opener?", FIRST), ("And folders?", SECOND)):
+        found = app.invoke({"messages": [HumanMessage(said)]}, thread)
+        assert found["question"] == question
+    found = retrieval_node(gate).invoke({**found, "messages": found["messages"]})
+    assert found["question"] == SECOND  # since no message is newer
+
+
+def test_a_question_of_the_input_alone_is_searched_in_an_old_thread(gate):
+    app, thread = graph_of(State, gate), {"configurable": {"thread_id": "1"}}
+    for given, question in [
+        ({"messages": [HumanMessage(FIRST)]}, FIRST),
+        ({"question": SECOND}, SECOND),
+        ({"messages": [HumanMessage(FIRST)]}, FIRST),
+    ]:
+        assert app.invoke(given, thread)["question"] == question
+
+
+def chosen(gate):
+    return gate.configurable_alternatives(ConfigurableField("which"), other=RunnableLambda(str))
+
+
+FORMS = {
+    "with_config": lambda gate: gate.with_config(tags=["a"]),
+    "with_retry": lambda gate: gate.with_retry(),
+    "with_fallbacks": lambda gate: gate.with_fallbacks([RunnableLambda(str)]),
+    "fallbacks of a binding": lambda gate: (
+        gate.with_config(tags=["a"]).with_fallbacks([gate]).with_config(tags=["b"])
+    ),
+    "configurable_fields": lambda gate: gate.configurable_fields(
+        gate=ConfigurableField("threshold")
+    ),
+    "configurable_alternatives": chosen,
+    "alternatives with a retry": lambda gate: chosen(gate).with_retry(),
+    "a sequence": lambda gate: gate | RunnableLambda(dict),
+    "a longer one": lambda gate: gate.with_retry() | RunnableLambda(dict) | RunnableLambda(dict),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+async def test_what_langchain_makes_of_a_gate_keeps_the_turns(gate, form):
+    node = retrieval_node(form(gate))
+    messages = [*HISTORY, HumanMessage(FOLLOW_UP)]
+    for found in (node.invoke({"messages": messages}), await node.ainvoke({"messages": messages})):
+        assert (found["decision"], found["documents"][0].id) == ("answer", "door opener")
+
+
+def test_a_fallback_of_another_kind_gets_the_question_alone(gate, retriever):
+    def fails(_):
+        raise ConnectionError
+
+    asked = []
+    plain = RunnableLambda(lambda question: asked.append(question) or gate.invoke(question))
+    broken = gate.model_copy(update={"retriever": RunnableLambda(fails)})
+    node = retrieval_node(broken.with_fallbacks([plain]))
+    node.invoke({"messages": [*HISTORY, HumanMessage(FOLLOW_UP)]})
+    assert asked == [FOLLOW_UP]
+    other = retrieval_node(chosen(gate)).with_config(configurable={"which": "other"})
+    with pytest.raises(AttributeError):  # a text has no decision: it got no mapping
+        other.invoke({"messages": [*HISTORY, HumanMessage(FOLLOW_UP)]})

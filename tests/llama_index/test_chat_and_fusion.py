@@ -7,18 +7,24 @@ from llama_index.core import Document, StorageContext
 from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
 from llama_index.core.base.response.schema import Response
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.indices.query.query_transform.base import IdentityQueryTransform
 from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import HierarchicalNodeParser, get_leaf_nodes
 from llama_index.core.query_engine import (
     CitationQueryEngine,
     CustomQueryEngine,
+    MultiStepQueryEngine,
     RetrieverQueryEngine,
     RouterQueryEngine,
+    SubQuestionQueryEngine,
 )
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
 from llama_index.core.schema import MetadataMode
 from llama_index.core.tools import QueryEngineTool
 
+from tests.helpers import python
 from tests.llama_index.conftest import Saying, always
 from uec_rag import Gate
 from uec_rag.llama_index import UECGatePostprocessor, UECQueryEngine, UECRetriever
@@ -199,3 +205,105 @@ def test_a_router_joins_what_several_engines_answer(retriever, question):
     assert SAID["abstain"] not in str(joined)
     alone = routed(Never(), refuses, Other()).query(question)
     assert (str(alone), "uec_decision" in alone.metadata) == ("of another engine", False)
+
+
+class Parts(BaseQuestionGenerator):
+    """Asks each engine the whole question, without a model."""
+
+    def _get_prompts(self):
+        return {}
+
+    def _update_prompts(self, prompts):
+        pass
+
+    def generate(self, tools, query):
+        asked = query.query_str
+        return [SubQuestion(sub_question=asked, tool_name=tool.name) for tool in tools]
+
+    async def agenerate(self, tools, query):
+        return self.generate(tools, query)
+
+
+def in_parts(llm, *engines, use_async=False, streaming=False):
+    tools = [
+        QueryEngineTool.from_defaults(one, name=f"t{at}", description=f"t{at}")
+        for at, one in enumerate(engines)
+    ]
+    joins = get_response_synthesizer(llm, streaming=streaming)
+    return SubQuestionQueryEngine(Parts(), joins, tools, verbose=False, use_async=use_async)
+
+
+def in_steps(llm, *engines, streaming=False):
+    joins = get_response_synthesizer(llm, streaming=streaming)
+    steps = IdentityQueryTransform()
+    return MultiStepQueryEngine(engines[0], steps, joins, num_steps=2, early_stopping=False)
+
+
+def in_parts_at_once(llm, *engines, **options):
+    return in_parts(llm, *engines, use_async=True, **options)
+
+
+def in_parts_of_routes(llm, *engines, **options):
+    return in_parts(llm, routed(llm, *engines), in_steps(llm, *engines), **options)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("action", ["abstain", "clarify"])
+@pytest.mark.parametrize("made", [in_parts, in_parts_at_once, in_steps, in_parts_of_routes])
+async def test_where_all_parts_are_refused_the_refusal_is_the_response(
+    retriever, question, made, action, streaming
+):
+    engines = [UECQueryEngine.from_args(retriever, LLM, always(action)) for _ in range(2)]
+    engine = made(Never(), *engines, streaming=streaming)
+    for response in (engine.query(question), await engine.aquery(question)):
+        assert response.metadata["uec_decision"] == action
+        parts = getattr(response, "response_gen", None)
+        assert isinstance(response, Response) != streaming
+        if isinstance(parts, AsyncGenerator):
+            said = "".join([part async for part in parts])
+        else:
+            said = str(response) if parts is None else "".join(parts)
+        assert said.startswith(SAID[action])
+        assert bool(response.source_nodes) == (action == "clarify")
+        if made is in_steps:
+            assert len(response.metadata["sub_qa"]) == 2
+
+
+@pytest.mark.parametrize("made", [in_parts, in_parts_at_once])
+async def test_parts_of_which_one_is_answered_are_joined_by_the_model(retriever, question, made):
+    answers = UECQueryEngine.from_args(retriever, LLM, always("answer"))
+    refuses = UECQueryEngine.from_args(retriever, LLM, always("abstain"))
+    for engines in [(refuses, answers), (refuses, Other())]:
+        engine = made(LLM, *engines)
+        for response in (engine.query(question), await engine.aquery(question)):
+            assert str(response) == ANSWER
+
+
+IMPORTED = """
+from inspect import getattr_static
+import llama_index.core.query_engine as theirs
+from llama_index.core.query_engine import router_query_engine as router
+import logging
+kinds = theirs.SubQuestionQueryEngine, theirs.MultiStepQueryEngine
+def now():
+    known = [getattr_static(kind, name) for kind in kinds for name in ("_query", "_aquery")]
+    levels = {name: logging.getLogger(name).level for name in ("uec_rag", "uec_rag.decisions")}
+    return *known, router.combine_responses, router.acombine_responses, *levels.values()
+before = now()
+import uec_rag.llama_index
+from uec_rag.llama_index import UECQueryEngine, UECRetriever
+assert now() == before
+from uec_rag import UEC
+from llama_index.core.llms import MockLLM
+UECQueryEngine.from_args(UECRetriever.from_texts(["Cats purr."], UEC(["bm25"])), MockLLM())
+changed = now()
+assert all(one is not other for one, other in zip(changed[:6], before[:6]))
+assert changed[6:] == before[6:] == (0, 0)
+UECQueryEngine.from_args(UECRetriever.from_texts(["Cats purr."], UEC(["bm25"])), MockLLM())
+assert now() == changed
+"""
+
+
+def test_an_import_changes_nothing_before_an_engine_is_made():
+    done = python(IMPORTED)
+    assert done.returncode == 0, done.stderr

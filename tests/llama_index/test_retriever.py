@@ -4,6 +4,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import QueryBundle, TextNode
 
+from uec_rag import UEC
 from uec_rag.llama_index import UECQueryEngine, UECRetriever, UECVectorStore, retriever_tool
 
 
@@ -77,3 +78,42 @@ REFUSED = {
 def test_what_it_cannot_be_made_of_or_asked_is_refused(fitted, message):
     with pytest.raises(TypeError, match=message):
         REFUSED[message](fitted)
+
+
+PRINTERS = [
+    "The printer in the north wing takes black toner of the old kind.",
+    "The printer in the library needs toner from the store room.",
+    "The printer beside the lab has toner for colour pages.",
+]
+WRITTEN = [
+    {"page_label": "4{}"},
+    {"chunk": "{}", "id": "a{}", "hash": "9f{}c3"},
+    {"code": "K-{}7"},
+    {"code": "K-{}7", "file_path": "printers{}.txt", "total_pages": "9"},
+    {"chunk_index": "{}", "doc_hash": "{}e{}"},
+]
+
+
+@pytest.mark.parametrize("metadata", WRITTEN, ids=str)
+@pytest.mark.parametrize("asked", ["printer toner", "Where is the toner of the printer?", "toner"])
+def test_readings_are_of_a_nodes_own_text_and_not_of_what_a_framework_writes(metadata, asked):
+    nodes = [
+        TextNode(text=text, metadata={key: form.format(at, at) for key, form in metadata.items()})
+        for at, text in enumerate(PRINTERS)
+    ]
+    found = UECRetriever.from_nodes(nodes, UEC(["bm25"])).index.search([asked])
+    words = {word.strip(".…").casefold() for text in PRINTERS for word in text.split()}
+    of_files = {f"printers{at}" for at in range(3)} | {"printers0.txt", "printers1.txt"}
+    for reading in found.decisions[0].readings:
+        told = {word.strip(".…").casefold() for word in reading.title.split()}
+        assert told <= words | of_files | {"printers2.txt"}
+
+
+def test_metadata_still_tell_nodes_apart_that_say_the_same():
+    nodes = [
+        TextNode(text="The office opens at nine.", metadata={"city": city})
+        for city in ("Lund", "Oslo")
+    ]
+    index = UECRetriever.from_nodes(nodes, UEC(["bm25"])).index
+    [found] = index.search(["When does the office open?"])
+    assert {"Lund", "Oslo"} <= {reading.title for reading in found.decision.readings}

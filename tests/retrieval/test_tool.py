@@ -11,7 +11,11 @@ HITS = [("Cats purr.", {"source": "cats.md"})]
 @pytest.mark.parametrize(
     ("action", "code", "told"),
     [
-        ("answer", "answered", "Answer from these passages only."),
+        (
+            "answer",
+            "answered",
+            "Answer from these passages only. If they do not state the answer, say so.",
+        ),
         ("abstain", "uncertain", "Answer only if they state the answer, from them alone."),
         ("abstain", "no_answer", "Do not answer from these passages or from memory"),
         ("abstain", "off_topic", "Do not answer from these passages or from memory"),

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -26,6 +26,7 @@ import numpy as np
 from uec_rag.advice.decision_models import Case, DecisionModel, decision_model, read_answers
 from uec_rag.advice.opinion import SHOWN, Opinion, Verdict
 from uec_rag.base.checks import clean_line, pluralize, quote
+from uec_rag.base.loops import context_of_its_own
 from uec_rag.base.progress import span
 from uec_rag.base.records import Record
 from uec_rag.confidence.readings import MOST_READINGS, shorten
@@ -284,5 +285,6 @@ async def _in_thread(call: Callable[[], object]) -> object:
         except BaseException as error:
             reply.set_result(error)
 
-    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    context = context_of_its_own(asyncio.get_running_loop())
+    threading.Thread(target=context.run, args=(run,), daemon=True).start()
     return await asyncio.wrap_future(reply)

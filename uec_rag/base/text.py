@@ -293,12 +293,13 @@ class About:
     @classmethod
     def from_passage(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
         """Derive what a passage is about from its metadata and text."""
+        text = own_text(metadata, text)
         words = split_words(text[:_NEAR].casefold())
         if len(words) <= _OPENING and len(text) > _NEAR:  # the last one may be cut
             words = split_words(text[:_LOOKED_AT].casefold())
         opening = f" {' '.join(words[:_OPENING])} "
         if not metadata:  # every new hit is looked at
-            return cls(_heading_of(metadata, text), "", "", opening)
+            return cls(_heading_of(text), "", "", opening)
         source = first_value(metadata, SOURCE_KEYS)
         headings = headings_of(metadata)
         # LlamaIndex's parser of Markdown has "/Loans/Fees/" for a section below "Fees".
@@ -311,7 +312,7 @@ class About:
         if not subject and headings:
             subject, above = headings[-1], "".join(headings[1:-1][-1:])
         elif not subject and _suffix(source) in ("", *MARKDOWN):
-            subject = _heading_of(metadata, text)  # in a script, it would be a comment
+            subject = _heading_of(text)  # in a script, it would be a comment
             above = _without_markup("".join(outer[1:][-1:])) if subject else ""
         return cls(subject or source, source, document, opening, above)
 
@@ -384,11 +385,21 @@ def is_heading(metadata: Mapping[str, Any], text: str) -> bool:
     return _without_markup(text.strip()) in headings_of(metadata)[-1:]
 
 
-def _heading_of(metadata: Mapping[str, Any], text: str) -> str:
-    # LlamaIndex puts lines like "file_path: loans.md" before the text of a node.
-    for _ in metadata:
-        line, _, rest = text.partition("\n")
-        text = rest.lstrip("\n") if line.partition(": ")[0] in metadata else text
+def own_text(metadata: Mapping[str, Any], text: str) -> str:
+    r"""Return a text without the lines of metadata that LlamaIndex puts before that of a node.
+
+    Examples
+    --------
+    >>> own_text({"file_path": "loans.md", "page_label": "4"}, "page_label: 4\n\nNo fees.")
+    'No fees.'
+    """
+    left = text
+    while left and (line := left.partition("\n"))[0].partition(": ")[0] in metadata:
+        left = line[2].lstrip("\n")
+    return left or text
+
+
+def _heading_of(text: str) -> str:
     begins = _MARKDOWN_HEADING.match(text)
     return _without_markup(begins[2]) if begins else ""
 

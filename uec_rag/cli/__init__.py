@@ -8,7 +8,7 @@ import typer
 from uec_rag.base import __version__
 from uec_rag.base.progress import IN_LINES
 from uec_rag.cli import ask_index, make_index, use_labels
-from uec_rag.cli.console import ENCODERS, readable_errors, take_help
+from uec_rag.cli.console import ENCODERS, print_what_can_be, readable_errors, take_help
 
 app = typer.Typer(
     name="uec-rag",
@@ -53,6 +53,7 @@ def options(
     ] = False,
 ) -> None:
     """Prepare the environment of all commands; help shows the text of `app`, not this docstring."""
+    print_what_can_be()
     ENCODERS.set(encoder or ())
     IN_LINES.set(True)
     # Progress bars and advice of libraries would be mixed with the output.
@@ -63,4 +64,5 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    print_what_can_be()  # also for its help
     app()

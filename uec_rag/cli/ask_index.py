@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markdown import Markdown
 
 from uec_rag.base.checks import visible
 from uec_rag.cli.console import (
@@ -69,6 +68,8 @@ def print_answer(result: Result, *, first: int = 1000) -> None:
 
     `first`: number of characters to show of the first passage.
     """
+    from rich.markdown import Markdown  # takes longer to load than to write
+
     decision = result.decision
     colour = {"answer": "green", "clarify": "yellow", "abstain": "red"}[decision.action]
     out.print(f"[bold]{plain(result.query)}[/]")

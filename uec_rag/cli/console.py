@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import json
 import os
 import re
@@ -65,8 +66,20 @@ def print_text(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON on stdout."""
-    typer.echo(visible_json(json.dumps(value, ensure_ascii=False, indent=2)))
+    """Print a value as JSON on stdout, with escapes for what its encoding lacks."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    typer.echo(visible_json(text))
+
+
+def print_what_can_be() -> None:
+    """Let stdout and stderr write "?" for what their encoding lacks, as in pipes on Windows."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def take_help(command: Callable[..., None]) -> str:

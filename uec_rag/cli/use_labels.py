@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from uec_rag.base import __version__
 from uec_rag.base.checks import six_digits
@@ -74,7 +73,9 @@ def gate(
         print_text(made.report)
         if advisors:
             print_advisors(advisors)
-        say(f'Saved in {index}. Use it: uec-rag ask {index} "your question"')
+        is_of_use = made.guarantee is None or not made.guarantee.caution
+        use = f' Use it: uec-rag ask {index} "your question"' if is_of_use else ""
+        say(f"Saved in {index}.{use}")
 
 
 def questions(
@@ -170,6 +171,8 @@ def evaluate(
     if json:
         print_json(six_digits(measures))
         return
+    from rich.table import Table
+
     facts, calibrated = measures["facts"], measures["confidence"]
     print_text(f"{index.absolute().name}, uec-rag {__version__}: {questions.name}")
     print_text(
@@ -196,6 +199,8 @@ def measure_logs(
 ) -> None:
     """Measure the decisions in logs, and print them."""
     require("serve", "scipy")
+    from rich.table import Table
+
     from uec_rag.evaluation.evaluate import draw_curve, measure_runs, read_runs
 
     found = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Self
 
 import numpy as np
@@ -70,9 +71,12 @@ class Guarantee(Record):
         """The result of the calibration, in plain words."""
         if self.is_controlled:
             over = "on average over" if self.delta is None else "over"
-            right = self.answered - self.wrong
+            right, share = self.answered - self.wrong, ""
+            if self.answered:
+                low, high = interval_of(right, self.answered)
+                share = f" ({right / self.answered:.0%}; 95% interval: {low:.0%} to {high:.0%})"
             return (
-                f"Of {self.queries} questions, {self.answered} answered: {right} right, "
+                f"Of {self.queries} questions, {self.answered} answered: {right} right{share}, "
                 f"{self.wrong} wrong. Answering above confidence {self.threshold:.3f}: "
                 f"{self.target}, {over} random sets of such questions."
             )
@@ -80,6 +84,25 @@ class Guarantee(Record):
             f"Abstaining on every question: no threshold shows {self.target} on the "
             f"{self.queries} calibration questions, of which it takes at least {self.needed}. "
             "Provide more, allow a higher share, or improve retrieval."
+        )
+
+    @property
+    def caution(self) -> str:
+        """What to do if the labels do not show that half of the answers are right; "" if they do.
+
+        A limit on wrong answers to all questions is also kept by a gate whose few answers are
+        wrong.
+        """
+        right = self.answered - self.wrong
+        if not self.answered or interval_of(right, self.answered)[0] >= _HALF:
+            return ""
+        is_worse = right < _HALF * self.answered
+        told = "fewer than half of them" if is_worse else "too few to tell whether half of all"
+        return (
+            f"Of {self.answered} answered questions, {right} are answered rightly: {told}. Check "
+            "that the labels name the passages that answer, label more questions, or limit the "
+            "share of wrong answers themselves (max_risk); if the labels are right, pass an "
+            "advisor, or fit the ensemble on pairs of your own."
         )
 
     @classmethod
@@ -116,6 +139,7 @@ def drift(calibration: Sequence[float], confidences: Sequence[float]) -> str | N
     )
 
 
+_HALF = 0.5  # of the answers, which a gate that is of use has right
 _FEWEST, _FALSE_ALARMS = 32, 0.01  # questions, and share of unchanged samples that look shifted
 
 
@@ -330,11 +354,17 @@ _BINS = 10
 
 
 def interval_of(found: int, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share (Wilson)."""
-    from scipy.stats import binomtest
+    """Return the 95 % interval of a share (Wilson).
 
-    low, high = binomtest(found, count).proportion_ci(method="wilson")
-    return low, high
+    Examples
+    --------
+    >>> [round(end, 3) for end in interval_of(8, 10)]
+    [0.49, 0.943]
+    """
+    share, z = found / count, NormalDist().inv_cdf(0.975)
+    middle, weight = share + z * z / (2 * count), 1 + z * z / count
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return max((middle - half) / weight, 0.0), min((middle + half) / weight, 1.0)
 
 
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, float]]:

@@ -6,6 +6,7 @@ from typing import Any, Protocol, TypeGuard, cast, runtime_checkable
 
 from uec_rag.base.checks import check_pickles
 from uec_rag.base.errors import EncoderFailed, warn
+from uec_rag.base.loops import waiting
 from uec_rag.encoders.base import Encoded, IdentityHead, Role, check_vectors, prepare_texts
 from uec_rag.encoders.sentence_transformer import lost_prompts
 
@@ -127,7 +128,8 @@ class BlackBoxEncoder(IdentityHead):
     def _ask(self, texts: list[str], role: Role) -> object:
         """Return what the source makes of texts; EncoderFailed if it fails."""
         try:
-            return self._embed[role](texts)
+            with waiting():
+                return self._embed[role](texts)
         except _BUGS:
             raise
         except Exception as error:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from uec_rag.base.checks import one_line, visible
+from uec_rag.base.errors import warn
 from uec_rag.confidence.risk import reliability
 from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.documents.questions import is_code, make_questions
@@ -111,7 +112,8 @@ def save_gate(
 ) -> Gate:
     """Save the gate of labelled questions with an index; it decides from then on.
 
-    Raises ValueError if the gate would answer nothing.
+    Warns if the labels do not show that half of its answers are right. Raises ValueError if the
+    gate would answer nothing.
     """
     assert retriever.folder is not None
     gate = Gate.from_search(searched, max_risk, max_wrong=max_wrong)
@@ -125,6 +127,8 @@ def save_gate(
             "usable (questions that get a clarifying question do not count). Check the labels, "
             "provide more, or allow more wrong answers"
         )
+    if asked.caution:
+        warn(asked.caution)
     gate.save(retriever.folder / GATE_FILE)
     return gate
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +30,7 @@ from pydantic import BeforeValidator, ConfigDict, SkipValidation, model_validato
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type
 from uec_rag.base.files import as_path
-from uec_rag.base.loops import either, from_this_loop
+from uec_rag.base.loops import beside, either
 from uec_rag.confidence.decision import Decision
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.loading import EncoderLike
@@ -120,7 +119,7 @@ class _Judged(BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
     ) -> list[Document]:
         found = await self.theirs.ainvoke(query, {"callbacks": run_manager.get_child()})
-        return await asyncio.to_thread(self._judge, query, found)
+        return await beside(self._judge, query, found)
 
     def _judge(self, query: str, found: list[Document]) -> list[Document]:
         [judged] = framework.judge(self.uec, query, passages_of(found))
@@ -368,13 +367,12 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     async def _adecide(self, input: Question, config: RunnableConfig, **call: Any) -> Gated:
         if isinstance(self.retriever, UECRetriever):
             await self.retriever.index.afit_once()
-        prepared = await asyncio.to_thread(self._prepare, input, config, call)
+        prepared = await beside(self._prepare, input, config, call)
         retriever, asked, options, rule = prepared
         with framework.keeping_findings(_text_of, _merged) as keep:
             found = keep(await retriever.ainvoke(asked, config, **options))
-        pending = await asyncio.to_thread(rule, found)
-        with from_this_loop():
-            return _output(input, *await pending.afinish())
+        pending = await beside(rule, found)
+        return _output(input, *await pending.afinish())
 
     def _prepare(
         self, input: Question, config: RunnableConfig, call: Mapping[str, Any]

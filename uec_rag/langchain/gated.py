@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, NotRequired, Unpack, cast
 
 from langchain_core.documents import Document
 from langchain_core.messages import AnyMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.configurable import DynamicRunnable
-from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from langchain_core.runnables.utils import Input, Output
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel, Field
@@ -58,6 +64,9 @@ class Gated(TypedDict):
     confidence : float
     within : a reading, its ids, its label or a place ("2"), or None
         The chosen reading; it applies to the next search alone. A gate's output has none.
+    searched : list of str
+        The question that was searched last, and the human message that was the newest then, by
+        which a node knows that another message is a new question. A gate's output has none.
     filter, tenant : mapping, callable or None
         Select the documents of all searches, as in `UECRetriever`. A gate's output has none. A
         checkpointer keeps a mapping only; give a function to the retriever,
@@ -74,12 +83,13 @@ class Gated(TypedDict):
     clarifying_question: str
     confidence: float
     within: NotRequired[object]
+    searched: NotRequired[list[str]]
     filter: NotRequired[object]
     tenant: NotRequired[object]
 
 
 _OPTIONS = ("filter", "tenant", "within")
-TOLD = Gated.__annotations__.keys() - {*_OPTIONS}
+TOLD = Gated.__annotations__.keys() - {*_OPTIONS, "searched"}
 """The keys that a gate's output has."""
 
 
@@ -137,24 +147,45 @@ class AsTool(Runnable[Input, Output]):
         return retriever_tool(self.bind(**options) if options else self, name, description)
 
 
-def innermost(runnable: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """Return what a runnable binds, retries, configures or falls back from."""
-    while True:
+def innermost(
+    runnable: Runnable[Any, Any], config: RunnableConfig | None = None
+) -> Runnable[Any, Any]:
+    """Return what a runnable binds, retries, configures, falls back from or begins with.
+
+    `config`: that of the call, which may choose among alternatives.
+    """
+    while not isinstance(runnable, AsTool):
         if isinstance(runnable, RunnableBindingBase):
             runnable = runnable.bound
         elif isinstance(runnable, DynamicRunnable):
-            runnable = runnable.default
+            runnable = runnable.prepare(config)[0] if config else runnable.default
         elif isinstance(runnable, RunnableWithFallbacks):
             runnable = runnable.runnable
+        elif isinstance(runnable, RunnableSequence):
+            runnable = runnable.first
         else:
-            return runnable
+            break
+    return runnable
 
 
-def _in_context(retriever: Runnable[Any, Any], question: str, messages: Sequence[Any]) -> Question:
-    """Add the turns before a question if the retriever or gate is of this package."""
+def _in_context(
+    retriever: Runnable[Any, Any], question: str, messages: Sequence[Any], config: RunnableConfig
+) -> tuple[Runnable[Any, Any], Question]:
+    """Add the turns before a question if the retriever or gate is of this package.
+
+    Returns the retriever, whose fallbacks get the question alone if they are of another.
+    """
     before = turns(messages)
-    takes_turns = isinstance(innermost(retriever), AsTool) and before
-    return {"question": question, "chat_history": before} if takes_turns else question
+    if not before or not isinstance(innermost(retriever, config), AsTool):
+        return retriever, question
+    if isinstance(retriever, RunnableWithFallbacks):
+        alone: Runnable[Any, str] = RunnableLambda(lambda _: question)
+        fallbacks = [
+            fallback if isinstance(innermost(fallback, config), AsTool) else alone | fallback
+            for fallback in retriever.fallbacks
+        ]
+        retriever = retriever.model_copy(update={"fallbacks": fallbacks})
+    return retriever, {"question": question, "chat_history": before}
 
 
 def _check_takes(retriever: Runnable[Any, Any], options: Mapping[str, Any]) -> None:
@@ -264,10 +295,12 @@ def reply_of(found: Gated) -> str:
 def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     """Create a node that retrieves and writes the keys of `Gated` into a graph's state.
 
-    The question is the state's "question" or, if there is none or it was left by an earlier turn,
-    the last human message. A `UECGate` or a `UECRetriever` searches with the turns before it in the
-    state's "messages", and within the chosen reading in the state's "within", which applies to one
-    question; other retrievers take only the question.
+    The question is the state's "question" or, if there is none or it was searched before another
+    human message came, the last human message. The state may be a mapping, a pydantic model or a
+    dataclass; if other nodes set its "question", let it have the key "searched". A `UECGate` or a
+    `UECRetriever` searches with the turns before it in the state's "messages", and within the
+    chosen reading in the state's "within", which applies to one question; other retrievers take
+    only the question.
 
     Parameters
     ----------
@@ -285,39 +318,49 @@ def retrieval_node(retriever: Runnable[Any, Any]) -> Runnable[Any, Gated]:
     ('dogs bark', 'answer')
     """
 
-    def asked(state: Mapping[str, Any]) -> tuple[str, Question, dict[str, Any]]:
-        question, before = _question_and_messages(state)
-        options = {name: state[name] for name in _OPTIONS if state.get(name) is not None}
+    def asked(state: object, config: RunnableConfig) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        values = _values_of(state)
+        question, newest, before = _question_and_messages(values)
+        options = {name: values[name] for name in _OPTIONS if values.get(name) is not None}
         _check_takes(retriever, options)
-        return question, _in_context(retriever, question, before), options
+        used: dict[str, Any] = {"question": question, "searched": [question, newest]}
+        if "within" in options:  # the chosen reading applies to this search only
+            used["within"] = None
+        return _in_context(retriever, question, before, config), options, used
 
-    def updates(question: str, found: Any, options: dict[str, Any]) -> Gated:  # noqa: ANN401
-        # The chosen reading applies to this search only.
-        used = {"within": None} if "within" in options else {}
-        return cast(Gated, {**read_decision(question, found), **used})
+    def node(state: object, config: RunnableConfig) -> Gated:
+        (ready, given), options, used = asked(state, config)
+        found = ready.invoke(given, config, **options)
+        return cast(Gated, {**read_decision(used["question"], found), **used})
 
-    def node(state: Mapping[str, Any], config: RunnableConfig) -> Gated:
-        question, given, options = asked(state)
-        return updates(question, retriever.invoke(given, config, **options), options)
-
-    async def anode(state: Mapping[str, Any], config: RunnableConfig) -> Gated:
-        question, given, options = asked(state)
-        return updates(question, await retriever.ainvoke(given, config, **options), options)
+    async def anode(state: object, config: RunnableConfig) -> Gated:
+        (ready, given), options, used = asked(state, config)
+        found = await ready.ainvoke(given, config, **options)
+        return cast(Gated, {**read_decision(used["question"], found), **used})
 
     return RunnableLambda(node, anode, name="retrieve")
 
 
-def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, Sequence[AnyMessage]]:
-    """Return the question, and the messages before it."""
+def _values_of(state: Any) -> Mapping[str, Any]:  # noqa: ANN401
+    """Return the state of a graph by its keys; a pydantic model iterates over its fields."""
+    if is_dataclass(state):
+        return {field.name: getattr(state, field.name) for field in fields(state)}
+    return state if isinstance(state, Mapping) else dict(state)
+
+
+def _question_and_messages(state: Mapping[str, Any]) -> tuple[str, str, Sequence[AnyMessage]]:
+    """Return the question, the newest human message by its id or text, and those before it."""
     question, messages = state.get("question"), state.get("messages") or []
     asked = [at for at, message in enumerate(messages) if isinstance(message, HumanMessage)]
     said = [messages[at].text for at in asked]
+    newest = str(messages[asked[-1]].id or said[-1]) if asked else ""
     # A checkpointer keeps an earlier turn's question, which is asked again if a reading is chosen.
     is_known = state.get("decision") and state.get("within") is None
-    is_earlier = is_known and question in said[:-1] and question != said[-1]
-    if not isinstance(question, str) or not question or is_earlier:
+    searched = state.get("searched") or (question, None)
+    is_spent = is_known and question == searched[0] and newest != searched[1]
+    if not isinstance(question, str) or not question or (is_spent and said):
         if not said:
             raise ValueError('state: expected a "question", or a human message in its "messages".')
         question = said[-1]
     # The state's question may be among the messages, or come after all of them.
-    return question, messages[: asked[-1]] if question in said[-1:] else messages
+    return question, newest, messages[: asked[-1]] if question in said[-1:] else messages

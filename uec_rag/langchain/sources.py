@@ -241,7 +241,9 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
         positions = {id_: at for at, id_ in theirs.index_to_docstore_id.items()}
-        return {id_: theirs.index.reconstruct(positions[id_]) for id_ in ids if id_ in positions}
+        known = [id_ for id_ in ids if id_ in positions]
+        rows = theirs.index.reconstruct_batch([positions[id_] for id_ in known]) if known else ()
+        return dict(zip(known, rows, strict=True))
 
     def ids(most: int | None = None) -> list[str]:
         return [*theirs.index_to_docstore_id.values()][:most]

@@ -1,6 +1,7 @@
 """The ensemble as LlamaIndex objects: embedding, store, retriever, gate, query engine.
 
-`vector_store` and `retriever` search, `gate` decides, `nodes` converts.
+`vector_store` and `retriever` search, `gate` decides, `refusals` go through other
+engines, `nodes` converts.
 """
 
 from uec_rag.base.errors import missing_extra
@@ -13,15 +14,12 @@ except ModuleNotFoundError as error:
 from uec_rag.llama_index.gate import (
     UECGatePostprocessor,
     UECQueryEngine,
-    leave_out_refusals,
     llm_advisor,
     retriever_tool,
 )
 from uec_rag.llama_index.nodes import UECQueryBundle
 from uec_rag.llama_index.retriever import UECRetriever
 from uec_rag.llama_index.vector_store import UECEmbedding, UECVectorStore
-
-leave_out_refusals()
 
 __all__ = [
     "UECEmbedding",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
@@ -11,30 +10,26 @@ from typing import Annotated, Any, Self, TypeAlias, TypedDict, Unpack
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.response.schema import (
-    RESPONSE_TYPE,
-    AsyncStreamingResponse,
-    Response,
-    StreamingResponse,
-)
+from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.callbacks.base import CallbackManager, EventContext
 from llama_index.core.callbacks.schema import CBEventType, EventPayload
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.prompts.base import BasePromptTemplate
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.query_engine import RetrieverQueryEngine, router_query_engine
-from llama_index.core.response_synthesizers import BaseSynthesizer, ResponseMode, TreeSummarize
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import BaseSynthesizer, ResponseMode
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel, BeforeValidator, field_serializer
 
 from uec_rag.advice.advisor import PROMPT, Advisor, ask_model
 from uec_rag.base.checks import check_type, quote, refuse_unknown
-from uec_rag.base.loops import either, from_this_loop
+from uec_rag.base.loops import beside, either
 from uec_rag.confidence.decision import Decision
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, passages_of, plain_hit, turns, with_findings
+from uec_rag.llama_index.refusals import leave_out_refusals, response_of
 from uec_rag.retrieval.framework import (
     as_judge,
     in_thread,
@@ -175,7 +170,7 @@ class UECGatePostprocessor(Whole, BaseNodePostprocessor):
     async def _apostprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        pending = await asyncio.to_thread(self._pending, nodes, query_bundle)
+        pending = await beside(self._pending, nodes, query_bundle)
         return _with_notice(*await pending.afinish())
 
     def _pending(
@@ -271,6 +266,7 @@ class UECQueryEngine(BaseQueryEngine):
         self._engine = query_engine
         self._gate = check_gate(gate)
         self._ways: dict[Outcome, Way | None] = {}
+        leave_out_refusals()
         super().__init__(query_engine.callback_manager)
 
     def route(
@@ -362,9 +358,8 @@ class UECQueryEngine(BaseQueryEngine):
         with self._event(query_bundle) as event:
             with keeping_findings(text_of, _merged) as keep:
                 found = keep(await self._engine_aretrieve(query_bundle))
-            pending = await asyncio.to_thread(self._pending, query_bundle, found)
-            with from_this_loop():
-                [(decision, nodes)] = await pending.afinish()
+            pending = await beside(self._pending, query_bundle, found)
+            [(decision, nodes)] = await pending.afinish()
             way = self._way_of(decision)
             if isinstance(way, BaseQueryEngine):
                 response = await way.aquery(query_bundle)
@@ -416,11 +411,7 @@ class UECQueryEngine(BaseQueryEngine):
             text = decision.clarifying_question or decision.reason
         is_near = outcome_of(decision.action, decision.code) in ("answer", "uncertain")
         shown = nodes if is_near else competing_nodes(nodes, decision)
-        if not _streams(self._engine):
-            return Response(text, shown)
-        if is_async:
-            return AsyncStreamingResponse(_astream(text), shown)
-        return StreamingResponse((part for part in [text]), shown)
+        return response_of(text, shown, streams=_streams(self._engine), is_async=is_async)
 
 
 def _prompt(query: QueryBundle, decision: Decision, nodes: list[NodeWithScore]) -> str:
@@ -432,10 +423,6 @@ def _streams(engine: object) -> bool:
     while (inner := getattr(engine, "_query_engine", None)) is not None:
         engine = inner
     return bool(getattr(getattr(engine, "_response_synthesizer", None), "_streaming", False))
-
-
-async def _astream(text: str) -> AsyncGenerator[str, None]:
-    yield text
 
 
 def _merged(hit: NodeWithScore, told: dict[str, Any]) -> NodeWithScore:
@@ -491,55 +478,3 @@ def _reply(query: str, outcome: tuple[Decision, list[NodeWithScore]]) -> dict[st
     text = tool_reply(decision.action, decision.code, decision.reason, decision.choices, hits)
     found = {"query": query, "nodes": nodes, "candidates": competing_nodes(nodes, decision)}
     return decision.metadata() | found | {"text": text}
-
-
-# Engines of ours below LlamaIndex's routers, which ask a model to join several responses. A router
-# has no place for this but the functions by which its module joins them.
-
-_join, _ajoin = router_query_engine.combine_responses, router_query_engine.acombine_responses
-
-
-def _told(response: RESPONSE_TYPE) -> dict[str, Any]:
-    """Return the decision in the metadata of a response; nothing if it is of another engine."""
-    return {key: one for key, one in (response.metadata or {}).items() if key.startswith(KEY)}
-
-
-def _without_refusals(responses: Sequence[RESPONSE_TYPE]) -> list[RESPONSE_TYPE]:
-    """Return the responses that are no refusals; if all are, the surest, with all sources.
-
-    The decision of the surest of those that are left is in the metadata of all of these.
-    """
-    left = [one for one in responses if _told(one).get(f"{KEY}decision", "answer") == "answer"]
-    told = [known for one in left or responses if (known := _told(one))]
-    surest = max(told, key=itemgetter(f"{KEY}confidence"), default={})
-    if not left:
-        [first, *_] = [one for one in responses if _told(one) == surest]
-        first.source_nodes = [node for one in responses for node in one.source_nodes]
-        left = [first]
-    for one in left:
-        one.metadata = {**(one.metadata or {}), **surest}
-    return left
-
-
-def _combine(
-    summarizer: TreeSummarize, responses: list[RESPONSE_TYPE], query_bundle: QueryBundle
-) -> RESPONSE_TYPE:
-    left = _without_refusals(responses)
-    joined = left[0] if len(left) == 1 else _join(summarizer, left, query_bundle)
-    joined.metadata = {**(joined.metadata or {}), **_told(left[0])}
-    return joined
-
-
-async def _acombine(
-    summarizer: TreeSummarize, responses: list[RESPONSE_TYPE], query_bundle: QueryBundle
-) -> RESPONSE_TYPE:
-    left = _without_refusals(responses)
-    joined = left[0] if len(left) == 1 else await _ajoin(summarizer, left, query_bundle)
-    joined.metadata = {**(joined.metadata or {}), **_told(left[0])}
-    return joined
-
-
-def leave_out_refusals() -> None:
-    """Let LlamaIndex's routers join the responses that answer; refusals need no model."""
-    router_query_engine.combine_responses = _combine
-    router_query_engine.acombine_responses = _acombine

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Self, TypeAlias
 
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
@@ -18,6 +18,7 @@ from llama_index.core.vector_stores.types import (
 from pydantic import PrivateAttr, field_serializer
 
 from uec_rag.base.checks import refuse_unknown
+from uec_rag.base.loops import beside
 from uec_rag.encoders.base import Role
 from uec_rag.ensemble import UEC
 from uec_rag.llama_index.nodes import Whole, hits, node_of, passage_filter, passages_of, with_text
@@ -287,7 +288,8 @@ class UECVectorStore(OverIndex, BasePydanticVectorStore):
         """Run `query` in a thread; an asynchronous advisor is asked in this event loop."""
         refuse_unknown(kwargs, self._parse_query)
         await self.index.afit_once()
-        _, asearch, asked, options = await asyncio.to_thread(self._parse_query, query, **kwargs)
+        parse = partial(self._parse_query, query, **kwargs)
+        _, asearch, asked, options = await beside(parse)
         return _as_result(await asearch(asked, **options), query.similarity_top_k)
 
     def _parse_query(

@@ -12,6 +12,7 @@ import numpy as np
 
 from uec_rag.base.errors import UnknownReading
 from uec_rag.base.gaussian import Gaussian, as_matrix
+from uec_rag.base.loops import check_cancelled
 from uec_rag.base.text import SOURCE_KEYS, first_value, stems
 from uec_rag.confidence.decision import Decision, decide_again, with_note
 from uec_rag.confidence.model import EVEN, JUDGED, NEARLY, SURE
@@ -160,6 +161,7 @@ def ask(
     found = find(method, view, flat, parts, k, batch.rivals(among, rest))
     results = list[Result]()
     for query, of_query in zip(queries, batch.phrased, strict=True):
+        check_cancelled()  # many questions take long
         seen = [*filter(None, islice(found, len(of_query)))]
         if all(one.asked.role in HALVES for one in seen):  # a source may find halves
             # A store that may have others has not said that there are none.

@@ -139,7 +139,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
 
 
 def _are_together(
-    words: Sequence[Token], bags: Sequence[Collection[str]], counts: Mapping[str, int]
+    words: Sequence[Token], bags: Sequence[frozenset[str]], counts: Mapping[str, int]
 ) -> bool:
     """Return whether one member has all the words of a question by which members differ.
 

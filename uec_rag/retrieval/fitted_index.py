@@ -15,7 +15,7 @@ from typing import Any, Self
 from uec_rag.base.checks import check_k, check_share, check_type
 from uec_rag.base.errors import EncoderFailed
 from uec_rag.base.files import as_path
-from uec_rag.base.loops import from_this_loop
+from uec_rag.base.loops import beside, waiting
 from uec_rag.encoders.loading import EncoderLike
 from uec_rag.ensemble.uec import UEC
 from uec_rag.retrieval import learn, save
@@ -152,7 +152,8 @@ class FittedIndex(Index):
         running = self._own_fit.begin(self._fit, here=not beside)
         if beside:
             return not running.done()
-        running.result()
+        with waiting():
+            running.result()
         return False
 
     async def afit_once(self) -> None:
@@ -164,8 +165,7 @@ class FittedIndex(Index):
         def begin() -> Future[None] | None:
             return own.begin(self._fit, here=False) if self._fit_is_due() else None
 
-        with from_this_loop():
-            running = await asyncio.to_thread(begin)
+        running = await beside(begin)
         if running is not None:
             await asyncio.wrap_future(running)
 

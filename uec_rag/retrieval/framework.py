@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Self, TypeAlias, TypedDict, TypeVar, cast
 
+from uec_rag.base.loops import beside
 from uec_rag.confidence.decision import Decision
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
 from uec_rag.encoders.loading import EncoderLike
@@ -69,7 +69,7 @@ def in_thread(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     async def run(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        return await asyncio.to_thread(method, *args, **kwargs)
+        return await beside(method, *args, **kwargs)
 
     return run
 
@@ -88,7 +88,7 @@ def in_thread_once_fitted(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def run(self: OverIndex, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         await self.index.afit_once()
-        return await asyncio.to_thread(method, self, *args, **kwargs)
+        return await beside(method, self, *args, **kwargs)
 
     return run
 

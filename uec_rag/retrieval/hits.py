@@ -60,7 +60,10 @@ def as_json(value: Any, depth: int = 0) -> Any:  # noqa: ANN401
     if depth > DEEPEST:
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
+        return {  # most are texts: every hit of another package's store has some
+            str(key): item if type(item) is str else as_json(item, depth + 1)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple | Set):
         return [as_json(item, depth + 1) for item in value]
     with suppress(TypeError, ValueError):

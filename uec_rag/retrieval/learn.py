@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -30,6 +29,7 @@ import numpy as np
 from uec_rag.base.checks import as_list, check_texts
 from uec_rag.base.errors import FingerprintMismatch, NoFit, warn
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.loops import context_of_its_own
 from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
@@ -520,7 +520,7 @@ class OwnFit:
         if here:
             run()
         else:
-            own = copy_context()
+            own = context_of_its_own()
             begun = threading.Thread(target=own.run, args=(run,), name="uec-rag-fit", daemon=True)
             _threads.add(begun)
             begun.start()

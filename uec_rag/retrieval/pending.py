@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
@@ -11,7 +10,7 @@ from uec_rag.advice.advisor import ask_advisor, ask_rewriter
 from uec_rag.advice.decision_models import Case
 from uec_rag.advice.opinion import SHOWN, Opinion, apply_opinion, decide_as_clear
 from uec_rag.advice.rewrites import changes_subject
-from uec_rag.base.loops import run_to_end
+from uec_rag.base.loops import beside, run_to_end
 from uec_rag.base.records import cached_property
 from uec_rag.confidence.decision import PLAUSIBLE, Decision
 from uec_rag.retrieval.hits import Result, SearchResult
@@ -101,7 +100,7 @@ class Pending(Generic[_T]):
 
     async def afinish(self) -> list[tuple[Decision, _T]]:
         """Run `finish`; an asynchronous advisor is asked in this event loop."""
-        return await asyncio.to_thread(self.settle, await self.consult())
+        return await beside(self.settle, await self.consult())
 
     async def consult(self) -> list[Opinion]:
         """Ask the advisor about each of `rows`, and then the rewriter where it declines.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Self, Unpack, cast
 
 from uec_rag.base.checks import check_k, check_type
 from uec_rag.base.errors import EncoderFailed, warn, warn_once
-from uec_rag.base.loops import from_this_loop
+from uec_rag.base.loops import beside
 from uec_rag.base.progress import span
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.replies import Within
@@ -33,8 +32,6 @@ from uec_rag.stores.filters import all_of, check_tenant, parse
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
-if LOG.level == logging.NOTSET:
-    LOG.setLevel(logging.WARNING)  # else an application that logs at INFO would log questions
 
 
 class Retriever(FittedIndex):
@@ -202,8 +199,8 @@ class Retriever(FittedIndex):
     ) -> SearchResult:
         """Run `search` in a thread; an asynchronous advisor is asked in this event loop."""
         await self.afit_once()
-        with span("search") as told, from_this_loop():
-            result, pending = await asyncio.to_thread(self._begin, queries, k, options)
+        with span("search") as told:
+            result, pending = await beside(self._begin, queries, k, options)
             if pending is not None:
                 result = settled_result(pending, await pending.afinish(), k)
             log_decisions(result, told)
@@ -372,7 +369,8 @@ def log_decisions(result: SearchResult, told: dict[str, Any]) -> None:
     told["decisions"] = [one.action for one in decisions]
     told["reasons"] = [one.code for one in decisions]
     told["borderline"] = sum(bool(one.advice) or one.code == "uncertain" for one in decisions)
-    if not LOG.isEnabledFor(logging.INFO):
+    # Else an application that logs at INFO would log questions.
+    if LOG.level == logging.NOTSET or not LOG.isEnabledFor(logging.INFO):
         return
     for one in [one for one in result if not one.decision.caveat]:
         line = {"question": one.query, "searched_as": one.decision.searched_as}

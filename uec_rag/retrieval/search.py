@@ -26,7 +26,7 @@ from uec_rag.base.counts import LookedUp
 from uec_rag.base.gaussian import FloatArray, Gaussian, Terms, stack_rows
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import cosines_of_pairs
-from uec_rag.base.text import FUNCTION_WORDS, telling_words
+from uec_rag.base.text import FUNCTION_WORDS, own_text, telling_words
 from uec_rag.confidence.model import (
     EVEN,
     NEAREST,
@@ -597,9 +597,12 @@ def unfitted_logit_line(
 def outline_of(found: Found) -> Outline:
     """Return the outline of the first texts of a question, in which its readings are found."""
     hits = found.words.hits[:READ]
+    own = [own_text(hit.metadata, hit.text) for hit in hits]
+    # Metadata tell apart what is otherwise the same.
+    texts = [hit.text if own.count(text) > 1 else text for hit, text in zip(hits, own, strict=True)]
     return Outline(
         [*map(attrgetter("id"), hits)],
-        [*map(attrgetter("text"), hits)],
+        texts,
         [*map(attrgetter("about"), hits)],
         # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
         # would be nearly equal.

@@ -32,7 +32,7 @@ TOOL_DESCRIPTION = (
 )
 
 _WHAT_TO_DO: dict[str, str] = {
-    "answer": "Answer from these passages only.",
+    "answer": "Answer from these passages only. If they do not state the answer, say so.",
     "clarify": "Do not answer yet: ask the user what is meant, as the reason does.",
     "uncertain": "Read these passages: they may answer the question, but not certainly. Answer "
     "only if they state the answer, from them alone. Otherwise search once more, in the words that "

@@ -27,6 +27,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from uec_rag.base import __version__
 from uec_rag.base.checks import visible
+from uec_rag.base.loops import beside
 from uec_rag.base.progress import WATCHERS, Step
 from uec_rag.evaluation.labels import (
     gate_report,
@@ -162,13 +163,14 @@ def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
     routes = APIRouter(route_class=_Route)
 
     @routes.post("/ask")
-    async def ask(question: schemas.Question) -> Json:
+    async def ask(question: schemas.Question, request: Request) -> Json:
         """Find passages, and decide whether they answer the question."""
         _check_named(question.tenant, tenants=tenants)
         given = question.filter, question.history, question.within, question.tenant
-        options = await asyncio.to_thread(schemas.options, *given)
+        options = await beside(schemas.options, *given)
         options["history"] = [options["history"]]
-        [result] = await index.asearch([question.question], question.k, **options)
+        search = index.asearch([question.question], question.k, **options)
+        [result] = await _while_connected(request, search)
         return answer_record(result)
 
     @routes.get("/index")
@@ -203,10 +205,30 @@ def read_routes(index: Retriever, *, write: bool, tenants: bool) -> APIRouter:
     return routes
 
 
+async def _while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """Await what a client has asked for; it is cancelled if the client goes away."""
+    task = asyncio.create_task(work)
+
+    async def end_without_client() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        task.cancel()
+
+    watch = asyncio.create_task(end_without_client())
+    try:
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise HTTPException(499, "The client has closed the connection.")
+        return task.result()
+    finally:
+        task.cancel()
+        watch.cancel()
+
+
 async def _alone(lock: asyncio.Lock, work: Callable[[], _T]) -> _T:
     """Run in a thread what takes long or changes the index, one such request at a time."""
     async with lock:
-        return await asyncio.to_thread(work)
+        return await beside(work)
 
 
 def write_routes(index: Retriever, *, allowed: bool, tenants: bool) -> APIRouter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from uec_rag.base import __version__
 from uec_rag.base.checks import visible
+from uec_rag.base.loops import beside
 from uec_rag.retrieval import Retriever
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.tool import (
@@ -108,15 +108,15 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
         def work() -> Result:
             return view.search(question, k, **schemas.options(filter, history, within))
 
-        return _answer(await asyncio.to_thread(work))
+        return _answer(await beside(work))
 
     @tool(title="Get", description="Returns whole passages by their ids." + _QUOTED)
     async def get(ids: Ids, start: Start = 0) -> dict[str, Any]:
-        return _page_of_texts(await asyncio.to_thread(view.get, ids), start)
+        return _page_of_texts(await beside(view.get, ids), start)
 
     @tool(title="Sources", description="Counts the passages of each document, in pages.")
     async def sources(start: Start = 0) -> dict[str, Any]:
-        rest = [*(await asyncio.to_thread(view.sources)).items()][start:]
+        rest = [*(await beside(view.sources)).items()][start:]
         page = [(f"{name:.{_CUTS[1]}}", count) for name, count in rest]
         page = page[: _fitting([{name: count} for name, count in page], _HALF)]
         left = {"left_out": len(rest) - len(page), "start": start + len(page)}
@@ -124,7 +124,7 @@ def create_mcp(index: Retriever, filter: Filter | None = None) -> FastMCP:
 
     @tool(title="Report", description="Says how it is decided whether the passages answer.")
     async def report() -> str:
-        return await asyncio.to_thread(lambda: view.report)
+        return await beside(lambda: view.report)
 
     return server
 

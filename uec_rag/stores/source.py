@@ -23,6 +23,7 @@ from uec_rag.base.counts import Frequencies
 from uec_rag.base.errors import NoDirection, as_corrupted, warn, warn_once
 from uec_rag.base.files import DATABASE
 from uec_rag.base.gaussian import Gaussian
+from uec_rag.base.loops import waiting
 from uec_rag.confidence.model import NEAREST
 from uec_rag.encoders.base import PROBES, probe
 from uec_rag.encoders.black_box import BlackBoxEncoder, is_langchain, is_llama_index
@@ -316,7 +317,8 @@ class SourceStore(CandidateStore):
         They are those of the source and, if it can list its passages, as many by their words.
         """
         get, ids = self.source.get, ids_of(self._condition)
-        found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
+        with waiting():
+            found = self.source.find(question, self._filter) if get is None or not ids else get(ids)
         self.is_incomplete = isinstance(found, Incomplete)
         listed = self._mirror.listed(self.uec.encoders, found)
         if get is not None and listed is not None and not ids:

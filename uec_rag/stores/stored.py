@@ -183,6 +183,8 @@ class Mirror:
                 )
             return {}
         joined = check_vectors(rows, rows=len(rows), encoder=encoders[dense[0]].name)
+        if len(dense) == 1:
+            return {dense[0]: joined}
         parts = np.split(joined, np.cumsum(widths)[:-1], axis=1)
         return {
             at: check_vectors(part, rows=len(rows), encoder=encoders[at].name)
@@ -239,6 +241,13 @@ def encode_words(encoders: Sequence[Encoder], passages: Sequence[Passage]) -> li
     return [encoder.encode(texts, "passage") for encoder in own]
 
 
+def _says_the_same(before: Passage, now: Passage) -> bool:
+    """Return whether two passages have the same words; their headings take long to join."""
+    if before.text == now.text and before.metadata == now.metadata:
+        return True
+    return before.with_source == now.with_source
+
+
 @dataclass(frozen=True, eq=False)
 class Listed:
     """The words of passages, by which a store is searched beside its vectors.
@@ -276,7 +285,7 @@ class Listed:
         rows = [
             known[0]
             for known, passage in zip(found, passages, strict=True)
-            if known is not None and known[1].with_source == passage.with_source
+            if known is not None and _says_the_same(known[1], passage)
         ]
         return [one[rows] for one in self.encoded] if len(rows) == len(passages) else []
 
