@@ -285,7 +285,10 @@ class Contents(Texts):
         """
         self.database.check()
         path = self.database.path
-        named = "SELECT name, sha256 FROM segments"
+        named = (
+            "SELECT name, sha256 FROM segments UNION ALL "
+            "SELECT scales, scales_sha256 FROM segments WHERE scales IS NOT NULL"
+        )
         for name, digest in () if self.database.in_memory else self.database.ask(named):
             file = self.segments.path(name)
             try:

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, Self
 
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, Schema
-from uec_rag.stores.base import Filter, Store, StoreHits, check_addition, check_same
+from uec_rag.ensemble.refit import Refit
+from uec_rag.stores.base import MOST_EXAMPLES, Filter, Store, StoreHits, check_addition, check_same
 from uec_rag.stores.local.contents import (
     COLUMNS,
     INSERT,
@@ -165,7 +166,7 @@ class LocalStore(Store):
         """Show a state to all threads, unless a newer one is known; `reading` is held."""
         if state.version > self._state.version:
             self._state, self._settings = state, settings
-            self._home.segments.forget(part.name for part in state.parts)
+            self._home.segments.forget(chain.from_iterable(part.files for part in state.parts))
 
     def _read_state(
         self, connection: sqlite3.Connection, before: State
@@ -177,16 +178,19 @@ class LocalStore(Store):
                 if sum_ != sum_of(key, value):
                     raise ValueError(f"the checksum of {key!r:.60} differs")
                 settings[key] = value if isinstance(value, bytes) else json.loads(value)
-            known = {part.name: part for part in before.parts}
+            known = {part.files: part for part in before.parts}
             gone = select_rows(
                 connection, "SELECT row FROM dead WHERE version >= ?", [before.version]
             )
+            named = connection.execute("SELECT first, name, ifnull(scales, '') FROM segments")
             parts = [
-                bury(known[name], gone) if name in known else self._open(connection, first, name)
-                for first, name in [*connection.execute("SELECT first, name FROM segments")]
+                bury(known[files], gone)
+                if files in known
+                else self._open(connection, first, *files)
+                for first, files in ((first, (name, scales)) for first, name, scales in [*named])
             ]
-            schema = before.schema  # which stays while a segment does
-            if known.keys().isdisjoint(part.name for part in parts):
+            schema = before.schema  # which stays while a segment and its scales do
+            if known.keys().isdisjoint(part.files for part in parts):
                 schema = Schema.restore(settings["schema"]) if parts else Schema()
             check_alike(parts, schema)
             version, changes, next_row = (
@@ -201,9 +205,10 @@ class LocalStore(Store):
         self._home.states.add(state)
         return state, settings
 
-    def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
+    def _open(self, connection: sqlite3.Connection, first: int, name: str, scales: str) -> Part:
         """Open a segment that was not open yet."""
-        part = Part(first, name, self._home.segments.open(name))
+        segment = self._home.segments.open(name, scales)
+        part = Part(first, name, segment, scales=scales)
         dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
         return bury(part, select_rows(connection, dead, [first, part.last]))
 
@@ -244,6 +249,10 @@ class LocalStore(Store):
     def passages(self, filter: Filter | None = None) -> Iterator[Passage]:
         """Iterate over all passages, or those that a filter selects, in the order of insertion."""
         return self.snapshot(filter).passages()
+
+    def examples(self, most: int = MOST_EXAMPLES) -> list[Passage]:
+        """See `View.examples`."""
+        return self.snapshot().examples(most)
 
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
@@ -340,8 +349,8 @@ class LocalStore(Store):
 
     def _tidy(self, connection: sqlite3.Connection, turn: Transaction) -> None:
         """Count the version, and remove what earlier writers left."""
-        names = connection.execute("SELECT name FROM segments")
-        self._home.segments.sweep({name for (name,) in names})
+        names = connection.execute("SELECT name, scales FROM segments")
+        self._home.segments.sweep({*chain.from_iterable(names)})
         put_settings(connection, {"version": turn.version})
         expired = [time.time() - _KEPT]
         gone = "SELECT row FROM dead WHERE at < ?"
@@ -386,7 +395,7 @@ class LocalStore(Store):
             settings: dict[str, Any] = {"changes": state.changes + 1}
             settings["next_row"] = state.next_row + len(passages)
             if state.parts:
-                state.schema.check(gaussians)
+                gaussians = state.schema.as_stored(gaussians)
             else:
                 settings["schema"] = Schema.from_gaussians(gaussians).metadata()
             replaced = [*view.find([passage.id for passage in passages]).values()]
@@ -397,6 +406,29 @@ class LocalStore(Store):
                 moved = ((state.next_row + first, segment) for first, segment in segments)
                 self._replace(connection, turn, (), moved)
                 put_settings(connection, settings)
+
+    def refit(self, fingerprint: str, change: Refit) -> None:
+        """Take another fit of the ensemble: only the scales of the variances are written.
+
+        Vectors and words stay as they are. Others see the index as it was, or all of the new fit.
+
+        Parameters
+        ----------
+        fingerprint : str
+            That of the ensemble with the fit, see `bind`.
+        change : Refit
+        """
+        settings: dict[str, Any] = {"fingerprint": fingerprint}
+        with self._step() as (connection, turn):
+            state, folder, old = turn.state, self._home.segments, list[str]()
+            for part, (first, end) in zip(state.parts, pairwise(state.edges.tolist()), strict=True):
+                scales, schema = state.refit(change, range(first, end))
+                settings["schema"] = schema.metadata()
+                named = "UPDATE segments SET scales = ?, scales_sha256 = ? WHERE first = ?"
+                connection.execute(named, [*folder.write_scales(scales), part.first])
+                old += [part.scales] if part.scales else []
+            put_settings(connection, settings)
+            self.after_commit(partial(folder.remove, old))
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
@@ -439,7 +471,8 @@ class LocalStore(Store):
             of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
             connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
-            self.after_commit(partial(self._home.segments.remove, [part.name for part in parts]))
+            files = [name for part in parts for name in part.files if name]
+            self.after_commit(partial(self._home.segments.remove, files))
         for first, segment in segments:
             insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
             connection.execute(insert, [first, *self._home.segments.write(segment)])
