@@ -1,4 +1,4 @@
-"""Whatever ends a fit of a saved index, and whoever reads meanwhile: one fit or the other, whole."""
+"""Whatever ends a fit of a saved index, and whoever reads meanwhile: one or the other, whole."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Stored vectors after another fit: what changes is their lengths and variances, not what they are."""
+"""Stored vectors after another fit: their lengths and variances change, not what they are."""
 
 from __future__ import annotations
 

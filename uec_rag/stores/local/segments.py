@@ -21,7 +21,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import safetensors.numpy as safetensors
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_finite
@@ -80,6 +79,14 @@ class Scan:
             norms = [np.linalg.norm(each, axis=1) for each in (some - means[at] / scale, some)]
             most = np.maximum(most, (np.array(norms, np.float64) * scale[:, 0]).max(axis=1))
         return cls(means, rows, scales, *(most * (1 + 1e-5)).tolist())
+
+    @classmethod
+    def join(cls, means: FloatArray, parts: Sequence[tuple[Scan, NDArray[np.bool_]]]) -> Scan:
+        """Join scans below each other, of each the rows that its mask keeps: those of `means`."""
+        rows = np.concatenate([scan.rows[keep] for scan, keep in parts])
+        scales = np.concatenate([scan.scales[keep] for scan, keep in parts])
+        most = [max(getattr(scan, name) for scan, _ in parts) for name in ("error", "length")]
+        return cls(means, rows, scales, *most)
 
     def by_bytes(self, queries: FloatArray) -> Scanned:
         r"""Multiply n queries with the rows, within an error; shapes (n, m) and (n,).
@@ -291,7 +298,7 @@ class Segment:
     def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
         """Join segments, given their first rows and masks of the rows to keep, at least one.
 
-        Returns the first row and the segment.
+        Returns the first row and the segment, of which as much is known as of all of these.
         """
         one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
         rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
@@ -306,7 +313,15 @@ class Segment:
             for k in range(len(one.words))
         ]
         offsets = (rows - rows[0]).astype(np.uint32)
-        return int(rows[0]), cls(offsets, texts, means, scales, words)
+        made = cls(offsets, texts, means, scales, words)
+        if all("scans" in part.__dict__ for part, _ in kept):
+            scans = zip(*(part.scans for part, _ in kept), strict=True)
+            keeps = [keep for _, keep in kept]
+            made.__dict__["scans"] = [
+                Scan.join(mean, [*zip(of_block, keeps, strict=True)])
+                for mean, of_block in zip(means, scans, strict=True)
+            ]
+        return int(rows[0]), made
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -392,6 +407,21 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
         raise ValueError("rows: expected numbers that ascend from 0")
 
 
+def _packed(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
+    """Yield the content of a file of safetensors, of which `safetensors.save` makes a copy."""
+    header, start = dict[str, Any](), 0
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))  # aligned
+    for name, array in ordered:
+        kind = f"{array.dtype.kind.upper()}{8 * array.itemsize}"
+        places = [start, start := start + array.nbytes]
+        header[name] = {"dtype": kind, "shape": [*array.shape], "data_offsets": places}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for _, array in ordered:
+        yield np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
+
+
 def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
     """Return the arrays of safetensors, which, unlike those that `load` returns, share memory."""
     end = 8 + int.from_bytes(raw[:8].tobytes(), "little")
@@ -460,7 +490,12 @@ class SegmentFolder:
         if self.folder is None:
             self._held[name] = segment
             return name, ""
-        return name, self._write(name, segment.arrays())
+        digest = self._write(name, segment.arrays())
+        if scans := segment.__dict__.get("scans"):  # of the rows that are searched
+            opened = self.open(name)
+            pairs = zip(scans, opened.means, strict=True)
+            opened.__dict__["scans"] = [replace(scan, means=mean) for scan, mean in pairs]
+        return name, digest
 
     def write_scales(self, scales: FloatArray) -> tuple[str, str]:
         """Keep the scales of a segment apart from it; return their name and hash."""
@@ -473,12 +508,15 @@ class SegmentFolder:
     def _write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         """Write a file of arrays, whose hash is returned."""
         assert self.folder is not None
-        content = safetensors.save(dict(arrays))
         self.folder.mkdir(exist_ok=True)
-        self.path(name).write_bytes(content)
+        digest = hashlib.sha256()
+        with self.path(name).open("wb") as file:
+            for block in _packed(arrays):
+                file.write(block)
+                digest.update(block)
         to_disk(self.path(name))
         to_disk(self.folder)
-        return hashlib.sha256(content).hexdigest()
+        return digest.hexdigest()
 
     def open(self, name: str, scales: str = "") -> Segment:
         """Return a segment, perhaps with scales of a later fit.
