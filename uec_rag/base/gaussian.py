@@ -415,7 +415,8 @@ class Schema(Record):
         self.check(gaussians)
         if not self.lengths:
             return gaussians
-        means = gaussians.mean / np.repeat(self.stretch, self.widths)
+        lengths: FloatArray = np.repeat(self.stretch, self.widths)
+        means: FloatArray = gaussians.mean / lengths
         kept = gaussians.profile, gaussians.coefficients, gaussians.widths, gaussians.terms
         return Gaussian.from_checked(means, gaussians.scales, *kept)
 
