@@ -247,21 +247,21 @@ class _Positions:
 
     def __init__(self, theirs: Any) -> None:  # noqa: ANN401
         self._theirs = theirs
-        self._read: tuple[Mapping[int, str], dict[str, int]] = {}, {}
+        self._read: tuple[Mapping[int, str], dict[str, int], int] = {}, {}, 0
 
     def of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the positions of the ids that there are."""
         there = self._theirs.index_to_docstore_id
-        read, known = self._read
-        if read is not there or len(known) > len(there):
-            known = {}
-        for at, id_ in islice(there.items(), len(known), None):
-            known[id_] = at
+        read, known, count = self._read
+        if read is not there or count > len(there):
+            known, count = {}, 0
+        if count < len(there):
+            known.update((id_, at) for at, id_ in islice(there.items(), count, None))
         found = {id_: known[id_] for id_ in ids if id_ in known}
         if any(there.get(at) != id_ for id_, at in found.items()):  # changed by other hands
             known = {id_: at for at, id_ in there.items()}
             found = {id_: known[id_] for id_ in ids if id_ in known}
-        self._read = there, known
+        self._read = there, known, len(there)
         return found
 
 
@@ -279,7 +279,12 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
         return {"filter": keep, "fetch_k": theirs.index.ntotal}  # it filters the nearest `fetch_k`
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        return {id_: theirs.index.reconstruct(at) for id_, at in known.of(ids).items()}
+        try:
+            return {id_: theirs.index.reconstruct(at) for id_, at in known.of(ids).items()}
+        except RuntimeError as error:
+            if "direct map" not in str(error):
+                raise
+            raise RuntimeError("an IVF index gives them after index.make_direct_map()") from error
 
     def ids(most: int | None = None) -> list[str]:
         return [*islice(theirs.index_to_docstore_id.values(), most)]

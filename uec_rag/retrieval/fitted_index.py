@@ -103,7 +103,7 @@ class FittedIndex(Index):
             Passages like those of the index; by default its own, which a source of candidates may
             not be able to list.
         show_progress : bool, optional
-            Whether to show progress; by default on a terminal, after two seconds.
+            Whether to show progress; by default on a terminal, after a second.
 
         Returns
         -------

@@ -74,9 +74,10 @@ def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     """
     if isinstance(store, SourceStore) and (known := _known_over(uec, store)):
         return known, ()
-    given = store.examples()
     if not uec.dimension:
         return None
+    _log.warning("uec_rag: the first search fits the ensemble, once: it reads some passages.")
+    given = store.examples()
     twin = fit_of_twin(uec.encoders, uec.fitted)
     if twin is not None and _are_plain(uec.encoders[:1], PROBES[0]):
         made = uec.with_cache()
@@ -105,6 +106,7 @@ def fit_without_labels(
     """
     from uec_rag.ensemble.fit import fit
 
+    _log.info("uec_rag: fitting: questions are made of %s passages.", f"{len(passages):,}")
     pairs = pairs_from_passages(passages)
     fitted = uec.with_cache()
     dense = [each for each in fitted.encoders if not isinstance(each, TermEncoder)]
