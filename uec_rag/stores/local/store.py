@@ -540,8 +540,10 @@ class LocalStore(Store):
         While other processes have the index open, they may read what was deleted for a minute.
         Another attempt is made at the next search if one is writing, or the disk is full.
         """
-        rows = sum(len(part.segment) for part in self._current()[0].parts if part.alive is not None)
-        if rows <= _SMALL:
+        state, _ = self._current()
+        if state.deleted_at is None and not self._must_write_log:
+            return
+        if sum(len(part.segment) for part in state.parts if part.alive is not None) <= _SMALL:
             self._clean_up(_always)
         elif self._may_clean:
             self._cleaning.begin()
