@@ -3,7 +3,7 @@
     pip install bm25s faiss-cpu langchain-community rank_bm25 llama-index-retrievers-bm25 lancedb
     pip install txtai
     python -m benchmarks.peers                  # all sizes, about an hour
-    python -m benchmarks.peers --sizes 10000
+    python -m benchmarks.peers --sizes 10000 --frequent
 
 The same synthetic passages of sixty words and vectors of width 384 for all, k = 4, each system in a
 process of its own. A question and its vector are new each time. "by hand" is what one writes with
@@ -39,11 +39,14 @@ _COMPILED = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}  # as where nothing say
 Ask = Callable[[list[str]], object]
 
 
+_ZIPF = "PEERS_ZIPF"  # the variable of processes whose passages have 60 to 120 words
+
+
 class Given:
     """Passages and questions with their vectors, which nothing has to encode."""
 
     def __init__(self, size: int) -> None:
-        corpus, made = Corpus(1), Texts()
+        corpus, made = Corpus(1), FrequentTexts() if os.environ.get(_ZIPF) else Texts()
         questions, beyond = range(ASKED + 3 * AT_ONCE + 2), range(10**9, 10**9 + 400)
         # Statements, as most passages are: words alone would be looked at as lists.
         self.texts = [f"This is on {made.passage(number)}." for number in range(size)]
@@ -78,6 +81,24 @@ class Given:
             embed_query = staticmethod(lambda text: self.embed([text])[0].tolist())
 
         return Known()
+
+
+class FrequentTexts(Texts):
+    """Texts of 60 to 120 words, with English function words at the head of Zipf's law."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        words = ["the", "of", "and", "to", "in", "is", "for", "that", "it", "as", "with", "on"]
+        self._words[: len(words)] = words
+
+    def passage(self, number: int) -> str:
+        """Return a passage and the beginning of another."""
+        words = super().passage(~number & (2**40 - 1)).split()
+        return " ".join([super().passage(number), *words[: number % 61]])
+
+    def query(self, number: int) -> str:
+        """Ask with function words, as people do."""
+        return f"what is the {super().query(number)} of that"
 
 
 def by_hand(given: Given) -> Ask:
@@ -265,8 +286,11 @@ def main(
     systems: Annotated[str, typer.Option(help="By name.")] = ",".join(s.__name__ for s in SYSTEMS),
     only: Annotated[str, typer.Option(help="One system of one size, as JSON.")] = "",
     rounds: Annotated[int, typer.Option(help="Of each start.")] = 5,
+    frequent: Annotated[bool, typer.Option(help="Longer texts with frequent words.")] = False,
 ) -> None:
     """Print the tables."""
+    if frequent:
+        _ONE_THREAD[_ZIPF] = "1"
     if only:
         print(json.dumps(measure(only, int(sizes))))
         return

@@ -1,4 +1,4 @@
-"""Progress is shown on a terminal if work takes longer than two seconds, and told by commands."""
+"""Progress is shown on a terminal if work takes longer than a second, and told by commands."""
 
 import contextvars
 import io
@@ -143,3 +143,28 @@ def test_a_terminal_without_a_size_gets_a_bar(monkeypatch):
             while b"3/4 [" not in shown:
                 shown += screen.read(4096)
     assert b" 75%|" in shown
+
+
+def test_the_log_tells_how_far_work_is_and_what_is_left(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "_LOGGED", 0.0)
+    with caplog.at_level("INFO", "uec_rag"), progress.progress_bar("Working", 4) as bar:
+        for _ in range(4):
+            bar.update()
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[1] == "uec_rag: Working: 2 of 4, 0:00 left."
+    assert len(lines) == 4
+    monkeypatch.setattr(progress, "_LOGGED", 60.0)
+    caplog.clear()
+    with caplog.at_level("INFO", "uec_rag"), progress.progress_bar("Working", 4) as bar:
+        bar.update()
+    assert not caplog.records
+
+
+def test_the_first_search_says_at_once_that_it_fits(caplog):
+    index = Retriever(UEC([slow, "bm25"]))
+    index.add([f"{text}. It is so, since {text} is {n}." for n, text in enumerate(TEXTS[:100])])
+    with caplog.at_level("INFO", "uec_rag"):
+        index.search(["badero"])
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0].startswith("uec_rag: the first search fits the ensemble, once")
+    assert lines[1] == "uec_rag: fitting: questions are made of 100 passages."

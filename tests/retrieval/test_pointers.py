@@ -16,7 +16,11 @@ POINTERS = [
     ("en", "How much is the deposit?", "Deposits: see chapter 7."),
     ("en", "How are guests registered?", "The registration of guests is explained on page 14."),
     ("en", "Which damage is covered?", "Damage: covered as set out in Annex B."),
-    ("en", "What does an order from abroad cost?", "Orders cost 4 euros. From abroad: see the list."),
+    (
+        "en",
+        "What does an order from abroad cost?",
+        "Orders cost 4 euros. From abroad: see the list.",
+    ),
     ("en", "When are the otters fed?", "Otters: for feeding times see the board at the gate."),
     ("en", "How do I decrypt a file?", "It encrypts a file. For decryption see crypt(1)."),
     ("de", "Wann wird das Papier abgeholt?", "Restmüll dienstags. Papier: siehe Aushang."),

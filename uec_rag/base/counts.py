@@ -150,8 +150,10 @@ class Counts:
         return cls._sorted(terms.keys, terms.rows, _narrow(terms.weights), terms.lengths)
 
     @classmethod
-    def join(cls, parts: Sequence[tuple[Counts, NDArray[np.bool_]]]) -> Self:
+    def join(cls, parts: Sequence[tuple[Counts, NDArray[np.bool_]]]) -> Counts:
         """Join matrices below each other, of each only the rows that its mask keeps."""
+        if len(parts) == 1:
+            return parts[0][0]._kept(parts[0][1])
         keys, rows, counts, start = list[NDArray[Any]](), list[NDArray[Any]](), [], 0
         for part, keep in parts:
             moved = np.cumsum(keep) - 1 + start
@@ -164,6 +166,15 @@ class Counts:
         return cls._sorted(
             np.concatenate(keys), np.concatenate(rows), np.concatenate(counts), lengths
         )
+
+    def _kept(self, keep: NDArray[np.bool_]) -> Counts:
+        """Return the rows that a mask keeps, whose entries stay in their order."""
+        held, moved = keep.take(self.rows), (np.cumsum(keep) - 1).astype(np.uint16)
+        before = np.concatenate([[0], np.cumsum(held)])[self.starts]
+        has_some = np.diff(before) > 0
+        starts = np.concatenate([before[:-1][has_some], before[-1:]]).astype(np.int64)
+        rows, counts = moved.take(self.rows[held]), self.counts[held]
+        return Counts(self.keys[has_some], starts, rows, counts, self.lengths[keep])
 
     @classmethod
     def _sorted(

@@ -354,11 +354,15 @@ class Schema(Record):
         The profile of a factored variance.
     words : tuple of float
         The scale of each sparse block.
+    lengths : tuple of float
+        The factor of each block of the means as they are stored; none if all are 1. A fit changes
+        it, and leaves what is stored.
     """
 
     widths: tuple[int, ...] = (0,)
     factors: tuple[tuple[float, ...], ...] | None = None
     words: tuple[float, ...] = ()
+    lengths: tuple[float, ...] = ()
 
     @classmethod
     def from_gaussians(cls, gaussians: Gaussian) -> Self:
@@ -385,14 +389,36 @@ class Schema(Record):
         """The number of factors of a variance that each passage has."""
         return self.dimension if self.factors is None else len(self.factors)
 
+    @cached_property
+    def stretch(self) -> FloatArray:
+        """The `lengths` of all blocks, shape (K,)."""
+        return np.array(self.lengths or [1.0] * len(self.widths), dtype=np.float32)
+
+    def stretched(self, means: Sequence[FloatArray]) -> FloatArray:
+        """Join blocks of stored means, shape (n, d), each times its length."""
+        joined: FloatArray = np.concatenate(means, axis=1)
+        if self.lengths:
+            joined *= np.repeat(self.stretch, self.widths)
+        return joined
+
     def check(self, gaussians: Gaussian) -> None:
         """Raise ValueError unless Gaussians may be stored beside those of this schema."""
-        other = Schema.from_gaussians(gaussians)
+        other = replace(Schema.from_gaussians(gaussians), lengths=self.lengths)
         if other != self:
             raise ValueError(
                 f"gaussians: expected {self!r:.150}, as stored, got {other!r:.150}; they come from "
                 "another fit, or another posterior. Build the index again."
             )
+
+    def as_stored(self, gaussians: Gaussian) -> Gaussian:
+        """Return Gaussians with means as they are stored; ValueError as in `check`."""
+        self.check(gaussians)
+        if not self.lengths:
+            return gaussians
+        lengths: FloatArray = np.repeat(self.stretch, self.widths)
+        means: FloatArray = gaussians.mean / lengths
+        kept = gaussians.profile, gaussians.coefficients, gaussians.widths, gaussians.terms
+        return Gaussian.from_checked(means, gaussians.scales, *kept)
 
     def check_query(self, query: Gaussian) -> None:
         """Raise ValueError unless queries have the dimension of the stored passages."""

@@ -5,6 +5,7 @@ Spans are for OpenTelemetry, where it is imported, and for watchers.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -12,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Literal, TypeAlias
 
-_PATIENCE = 2.0  # seconds without a bar
+_PATIENCE = 1.0  # second without a bar
+_LOGGED = 1.0  # second between two lines of the log
 _REDRAWN = 0.5  # seconds between two states of a bar
 _BETWEEN_LINES = 10.0  # seconds
 
@@ -26,16 +28,28 @@ IN_LINES: ContextVar[bool] = ContextVar("in_lines", default=False)
 _ADVANCE: ContextVar[Callable[[], object]] = ContextVar("advance", default=lambda: None)
 
 
+_log = logging.getLogger("uec_rag")
+
+
 @dataclass
 class Progress:
-    """The name of a step and the number of items that are done; `update` counts more of them."""
+    """The name of a step and the number of items that are done; `update` counts more of them.
+
+    The log tells at the level INFO how far it is, once a second at most.
+    """
 
     what: str
+    total: int = 0
     done: int = 0
+    begun: float = field(default_factory=time.monotonic)
+    _told: float = field(default_factory=time.monotonic)
 
     def update(self, count: int = 1) -> None:
         """Count items that are done."""
         self.done += count
+        if (now := time.monotonic()) >= self._told + _LOGGED:
+            self._told = now
+            _log.info("uec_rag: %s.", line(self.what, self.done, self.total, now - self.begun))
 
 
 def advance() -> None:
@@ -51,7 +65,7 @@ def counted(progress: Progress, total: int) -> Iterator[None]:
         yield
     finally:
         _ADVANCE.reset(token)
-    progress.done = end
+    progress.update(end - progress.done)
 
 
 @contextmanager
@@ -65,10 +79,10 @@ def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Pr
     total : int
         Number of items.
     show : bool, optional
-        Whether to show a bar; by default on a terminal, after two seconds. In a command whose
+        Whether to show a bar; by default on a terminal, after a second. In a command whose
         stderr is no terminal, a line is written every ten seconds instead.
     """
-    progress, ended = Progress(what), threading.Event()
+    progress, ended = Progress(what, total), threading.Event()
     # In a program for Windows without a console, there is no stderr.
     is_drawn = sys.stderr is not None and (sys.stderr.isatty() if show is None else show)
     if not is_drawn and (sys.stderr is None or show is False or not IN_LINES.get()):

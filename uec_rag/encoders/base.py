@@ -2,7 +2,6 @@
 
 import inspect
 import itertools
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias, TypeGuard
@@ -26,7 +25,6 @@ Float32Array: TypeAlias = npt.NDArray[np.float32]
 
 _ROLES = ("query", "passage")
 _AT_ONCE = 256  # texts of a call
-_log = logging.getLogger("uec_rag")
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +203,6 @@ def encode_texts(
             some = texts[start : start + _AT_ONCE]
             with counted(bar, len(some)):
                 parts.append(_encode_some(encoder, some, role, texts))
-            if len(texts) > _AT_ONCE:
-                _log.info("uec_rag: %s: %s of %s texts.", encoder.name, bar.done, len(texts))
     return Encoded.join(parts) if len(parts) > 1 else parts[0]
 
 

@@ -188,7 +188,7 @@ class UEC:
             Models may use different prompts for the two. In the direct sum, only the coefficients
             of queries depend on the text.
         show_progress : bool, optional
-            Whether to show progress; by default on a terminal, after two seconds.
+            Whether to show progress; by default on a terminal, after a second.
 
         Returns
         -------
@@ -284,7 +284,7 @@ class UEC:
             At least 32 pairs. One list serves all encoders; a mapping gives each encoder its own,
             as in the paper, which fits each encoder on the languages it supports.
         show_progress : bool, optional
-            Whether to show progress; by default on a terminal, after two seconds.
+            Whether to show progress; by default on a terminal, after a second.
 
         Returns
         -------

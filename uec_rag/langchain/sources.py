@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import count as count_from
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from langchain_core.documents import Document
@@ -27,6 +29,8 @@ from uec_rag.stores.filters import ORDERS, Compare, leaves, matching, parse, tra
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import Search, Source, source_of_retriever
 from uec_rag.stores.stored import Vectors
+
+_MORE = 8  # times as many documents that are filtered next, while too few match
 
 
 class _Store(NamedTuple):
@@ -109,7 +113,14 @@ def source_of(theirs: VectorStore | BaseRetriever, count: int) -> Source:
             question: object, own: dict[str, Any] | None, most: int, *, is_exact: bool = False
         ) -> list[Passage]:
             ask = partial(kind.run, method, is_exact) if kind.run else either_of(method)
-            return passages_of(ask(question, most, **(own or {})))
+            options = own or {}
+            if (last := options.get("fetch_k", 0)) and method != "similarity_search":
+                # It filters in Python; a question is not embedded again.
+                for fetched in takewhile(last.__gt__, (_MORE**n * most for n in count_from(1))):
+                    found = ask(question, most, **options | {"fetch_k": fetched})
+                    if len(found) >= most:
+                        return passages_of(found)
+            return passages_of(ask(question, most, **options))
 
         return Search(
             name,
@@ -228,7 +239,35 @@ def _in_memory(theirs: Any) -> _Store:  # noqa: ANN401
     )
 
 
+class _Positions:
+    """The positions of the ids of a FAISS store, which has them the other way round.
+
+    They are read once, and then those that were added; LangChain makes another dict at a deletion.
+    """
+
+    def __init__(self, theirs: Any) -> None:  # noqa: ANN401
+        self._theirs = theirs
+        self._read: tuple[Mapping[int, str], dict[str, int], int] = {}, {}, 0
+
+    def of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the positions of the ids that there are."""
+        there = self._theirs.index_to_docstore_id
+        read, known, count = self._read
+        if read is not there or count > len(there):
+            known, count = {}, 0
+        if count < len(there):
+            known.update((id_, at) for at, id_ in islice(there.items(), count, None))
+        found = {id_: known[id_] for id_ in ids if id_ in known}
+        if any(there.get(at) != id_ for id_, at in found.items()):  # changed by other hands
+            known = {id_: at for at, id_ in there.items()}
+            found = {id_: known[id_] for id_ in ids if id_ in known}
+        self._read = there, known, len(there)
+        return found
+
+
 def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
+    known = _Positions(theirs)
+
     def options(filter: Filter) -> dict[str, Any]:
         condition = parse(filter)
         if not all(isinstance(one, Compare) for one in leaves(condition)):  # it sees only metadata
@@ -240,16 +279,24 @@ def _faiss(theirs: Any) -> _Store:  # noqa: ANN401
         return {"filter": keep, "fetch_k": theirs.index.ntotal}  # it filters the nearest `fetch_k`
 
     def vectors(ids: list[str]) -> Mapping[str, Sequence[float]]:
-        positions = {id_: at for at, id_ in theirs.index_to_docstore_id.items()}
-        known = [id_ for id_ in ids if id_ in positions]
-        rows = theirs.index.reconstruct_batch([positions[id_] for id_ in known]) if known else ()
-        return dict(zip(known, rows, strict=True))
+        positions = known.of(ids)
+        if not positions:
+            return {}
+        try:
+            rows = theirs.index.reconstruct_batch([*positions.values()])
+        except RuntimeError as error:
+            if "direct map" not in str(error):
+                raise
+            raise RuntimeError("an IVF index gives them after index.make_direct_map()") from error
+        return dict(zip(positions, rows, strict=True))
 
     def ids(most: int | None = None) -> list[str]:
-        return [*theirs.index_to_docstore_id.values()][:most]
+        return [*islice(theirs.index_to_docstore_id.values(), most)]
 
     every = lambda: passages_of(theirs.get_by_ids(ids()))  # noqa: E731
-    return _Store(options, vectors, ids, every=every)  # an IVF index sees a part of its lists
+    # An IVF index sees a part of its lists, a graph may miss some; a flat one sees all.
+    is_flat = type(theirs.index).__name__.startswith("IndexFlat")
+    return _Store(options, vectors, ids, every=None if is_flat else every)
 
 
 def _qdrant(theirs: Any) -> _Store:  # noqa: ANN401

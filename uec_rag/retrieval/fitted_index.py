@@ -103,7 +103,7 @@ class FittedIndex(Index):
             Passages like those of the index; by default its own, which a source of candidates may
             not be able to list.
         show_progress : bool, optional
-            Whether to show progress; by default on a terminal, after two seconds.
+            Whether to show progress; by default on a terminal, after a second.
 
         Returns
         -------
@@ -199,8 +199,13 @@ class FittedIndex(Index):
         has_labels = bool(save.read_labels(self._home))
         return is_engine or self._home.read_only or is_calibrated or has_labels
 
-    def _use_fit(self, made: UEC, passages: Sequence[Passage]) -> None:
-        """Take another fit of the ensemble, with which all passages are scored from now on."""
+    def _use_fit(
+        self, made: UEC, passages: Sequence[Passage], *, must_recount: bool = False
+    ) -> None:
+        """Take another fit of the ensemble, with which all passages are scored from now on.
+
+        `must_recount`: whether words are counted again.
+        """
         home, before = self._home, self.uec
         with ExitStack() as until_swapped:
             if isinstance(self.store, SourceStore):  # it encodes what it finds
@@ -212,15 +217,22 @@ class FittedIndex(Index):
                 self.store = source
             else:
                 with self.changing():
-                    view = self.store.snapshot()
-                    self._written.delete([passage.id for passage in view.passages()])
-                    self._written.bind(made.fingerprint)
-                    for some, gaussians in learn.refit(view, before, made):
-                        self._written.add(some, gaussians)
+                    if isinstance(self.store, LocalStore) and not must_recount:
+                        self.store.refit(made.fingerprint, learn.change_of(before, made))
+                    else:
+                        self._add_again(before, made)
                     save.record_ensemble(home, made)
                     until_swapped.enter_context(self._own_fit.swapping)  # before others see it
             self.uec, self._posteriors = made, made.fitted.posteriors
             self._settings = home.settings
+
+    def _add_again(self, before: UEC, made: UEC) -> None:
+        """Replace all passages by the same with another fit, and with words counted again."""
+        view = self.store.snapshot()
+        self._written.delete([passage.id for passage in view.passages()])
+        self._written.bind(made.fingerprint)
+        for some, gaussians in learn.recounted(view, before, made):
+            self._written.add(some, gaussians)
 
     @property
     def report(self) -> str:
@@ -321,5 +333,6 @@ class FittedIndex(Index):
         retriever._home, retriever._settings, retriever._reload = home, settings, load
         retriever.calibration = save.read_calibration(home, settings)
         if have_other_stems:
-            retriever._use_fit(own, learn.passages_to_count(own, retriever.store, home))
+            counted = learn.passages_to_count(own, retriever.store, home)
+            retriever._use_fit(own, counted, must_recount=True)
         return retriever

@@ -158,7 +158,7 @@ class Index:
         metadatas : iterable of mapping, optional
             One per text. Keys that begin with "uec_" are dropped, since a search uses them.
         show_progress : bool, optional
-            Whether to show progress; by default on a terminal, after two seconds.
+            Whether to show progress; by default on a terminal, after a second.
 
         Returns
         -------

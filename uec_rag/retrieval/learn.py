@@ -34,10 +34,10 @@ from uec_rag.base.progress import progress_bar
 from uec_rag.base.records import Record
 from uec_rag.confidence.model import ConfidenceModel, Examples, shipped_model
 from uec_rag.documents.questions import pairs_from_passages
-from uec_rag.encoders.base import PROBES, Encoded, Encoder, TermEncoder
-from uec_rag.ensemble.convolution import blocks
+from uec_rag.encoders.base import PROBES, Encoder, TermEncoder
 from uec_rag.ensemble.ensemble_file import fit_of_twin
 from uec_rag.ensemble.fitted import Fitted
+from uec_rag.ensemble.refit import Refit
 from uec_rag.ensemble.uec import UEC
 from uec_rag.laplace.pairs import MINIMUM
 from uec_rag.retrieval.query import Phrasing
@@ -46,6 +46,7 @@ from uec_rag.stores.base import Searched
 from uec_rag.stores.local import LocalStore
 from uec_rag.stores.passage import Passage
 from uec_rag.stores.source import SourceStore
+from uec_rag.stores.stored import encode_words
 
 ENOUGH = 64
 """The smallest number of passages to fit an ensemble on."""
@@ -73,9 +74,10 @@ def fit_own(uec: UEC, store: Searched) -> tuple[UEC, Sequence[Passage]] | None:
     """
     if isinstance(store, SourceStore) and (known := _known_over(uec, store)):
         return known, ()
-    given = store.examples()
     if not uec.dimension:
         return None
+    _log.warning("uec_rag: the first search fits the ensemble, once: it reads some passages.")
+    given = store.examples()
     twin = fit_of_twin(uec.encoders, uec.fitted)
     if twin is not None and _are_plain(uec.encoders[:1], PROBES[0]):
         made = uec.with_cache()
@@ -104,6 +106,7 @@ def fit_without_labels(
     """
     from uec_rag.ensemble.fit import fit
 
+    _log.info("uec_rag: fitting: questions are made of %s passages.", f"{len(passages):,}")
     pairs = pairs_from_passages(passages)
     fitted = uec.with_cache()
     dense = [each for each in fitted.encoders if not isinstance(each, TermEncoder)]
@@ -217,31 +220,22 @@ def passages_to_count(uec: UEC, store: Searched, home: LocalStore) -> list[Passa
     return given
 
 
-def refit(store: Searched, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
-    """Yield all passages of a store with their Gaussians after a fit; no model is run.
+def change_of(old: UEC, new: UEC) -> Refit:
+    """Return the change from one fit of an ensemble to another."""
+    widths = tuple(encoder.dimension for encoder in new.encoders)
+    return Refit(old.fitted, new.fitted, widths)
 
-    Parameters
-    ----------
-    store : Searched
-        A view with Gaussians of `old`.
-    old, new : UEC
-        The ensemble before and after a fit, of encoders whose last layer is the identity.
+
+def recounted(store: Searched, old: UEC, new: UEC) -> Iterator[tuple[list[Passage], Gaussian]]:
+    """Yield all passages of a store, with their Gaussians after a fit and words counted again.
+
+    `store`: a view with Gaussians of `old`. No model is run.
     """
-    widths = [encoder.dimension for encoder in new.encoders]
-    passages = store.passages()
+    change, passages = change_of(old, new), store.passages()
     while some := [*islice(passages, _AT_ONCE)]:
         means = store.vectors([passage.id for passage in some]).mean
-        texts = [passage.with_source for passage in some]
-        encoded = [
-            encoder.encode(texts, "passage")
-            if isinstance(encoder, TermEncoder)
-            else Encoded(unit, unit)
-            for encoder, unit in zip(
-                new.encoders, blocks(means, widths, old.fitted.weights), strict=True
-            )
-        ]
-        parts = new.fitted.gaussians(encoded)
-        yield some, new.fitted.combine_as(parts, "passage")
+        words = encode_words(new.encoders, some)
+        yield some, change.gaussians(means, [block for each in words for block in each.blocks])
 
 
 @dataclass(frozen=True)

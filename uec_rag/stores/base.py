@@ -18,6 +18,9 @@ from uec_rag.stores.passage import Checked, Passage, check_passage, hash_text
 Probes: TypeAlias = tuple[tuple[float, ...], ...]
 """The vectors of a few texts, by which models are told apart; see `uec_rag.encoders.base.probe`."""
 
+MOST_EXAMPLES = 4096
+"""The number of passages, of however many, that questions for a fit are made of."""
+
 Filter: TypeAlias = Mapping[str, Any] | Callable[[Passage], bool]
 """A condition on a passage's metadata (see `uec_rag.stores.filters`), or a predicate."""
 
@@ -104,7 +107,7 @@ class Searched(ABC):
         A local store iterates in the order of insertion, and a source may list none.
         """
 
-    def examples(self, most: int = 20_000) -> list[Passage]:
+    def examples(self, most: int = MOST_EXAMPLES) -> list[Passage]:
         """Return up to `most` passages, by default as many as an ensemble is fitted on."""
         return [*islice(self.passages(), most)]
 

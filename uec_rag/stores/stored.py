@@ -84,8 +84,8 @@ class Mirror:
     def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
         """Encode passages, of which only what is not known here is encoded; errors as in `read`."""
         known, listed = self.read(encoders, passages), self.listed(encoders)
-        words = listed.encoded_before(passages) if listed else []
-        of_words = iter(words or encode_words(encoders, passages))
+        words = encode_words if listed is None else listed.encode
+        of_words = iter(words(encoders, passages))
         texts = [passage.text for passage in passages]
         return [
             next(of_words)
@@ -279,15 +279,24 @@ class Listed:
         rows = {passage.id: (row, passage) for row, passage in enumerate(passages)}
         return cls(encoded, rows, view, [*map(Frequencies.from_terms, terms)])
 
-    def encoded_before(self, passages: Sequence[Passage]) -> list[Encoded]:
-        """Return what `encode_words` does, if all have the same words as before; else nothing."""
-        found = [self.rows.get(passage.id) for passage in passages]
-        rows = [
-            known[0]
-            for known, passage in zip(found, passages, strict=True)
-            if known is not None and _says_the_same(known[1], passage)
+    def encode(self, encoders: Sequence[Encoder], passages: Sequence[Passage]) -> list[Encoded]:
+        """Return what `encode_words` does, which counts the words of new passages alone."""
+        rows, places, new = list[int](), list[int](), list[int]()
+        for place, passage in enumerate(passages):
+            row, known = self.rows.get(passage.id, (0, None))
+            if known is not None and _says_the_same(known, passage):
+                rows.append(row)
+                places.append(place)
+            else:
+                new.append(place)
+        if not new:
+            return [one[rows] for one in self.encoded]
+        others = encode_words(encoders, [passages[place] for place in new])
+        order = np.argsort([*places, *new])
+        return [
+            Encoded.join([one[rows], other])[order]
+            for one, other in zip(self.encoded, others, strict=True)
         ]
-        return [one[rows] for one in self.encoded] if len(rows) == len(passages) else []
 
     def nearest(
         self, query: Gaussian, count: int, filter: Filter | None, known: Collection[str]

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from tests.helpers import index_of, load_index
-from uec_rag import Retriever
+from uec_rag import Gaussian, Retriever
 from uec_rag.stores import LocalStore
+from uec_rag.stores.local import cleaning
+from uec_rag.stores.passage import Passage
 
 SECRET = "the account of Quirinus Zwolle is overdrawn"
 OTHERS = [f"golugo {word} nepine" for word in ("badero", "tavone", "sirapu", "zumeki")]
@@ -117,22 +119,114 @@ def test_other_processes_may_read_it_for_a_minute_unless_it_is_removed_at_once(i
         other.communicate()
 
 
-def test_what_another_process_left_is_removed_by_the_next(index):
+def delete_elsewhere(folder, ids):
+    """Delete passages in another process, which ends before it has removed them from files."""
     code = "import sys, os; from uec_rag.stores import LocalStore; "
-    code += "LocalStore(sys.argv[1]).delete(['s']); os._exit(1)"
-    subprocess.run([sys.executable, "-c", code, str(index.folder)], check=False)
+    code += "LocalStore(sys.argv[1]).delete(sys.argv[2:]); os._exit(1)"
+    subprocess.run([sys.executable, "-c", code, str(folder), *ids], check=False)
+
+
+def test_what_another_process_left_is_removed_by_the_next(index):
+    delete_elsewhere(index.folder, ["s"])
+    assert left_in(index.folder, PRIVATE) == PRIVATE
     index.search(["badero"])
     assert left_in(index.folder, PRIVATE) == []
 
 
 def test_a_search_waits_for_no_writer(index):
+    delete_elsewhere(index.folder, ["s"])
     with closing(LocalStore(index.folder)) as other:
-        index.delete(["s"])
         with other.changing():
             assert index.search(["badero"]).ids[0][0] == "a"
             assert left_in(index.folder, PRIVATE) == PRIVATE
         index.search(["badero"])
     assert left_in(index.folder, PRIVATE) == []
+
+
+MANY = 6000  # in one segment, which no search writes again
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A store with a secret among many passages."""
+    store = LocalStore(tmp_path / "large")
+    numbers = np.random.default_rng(0).standard_normal((MANY, 8)).astype(np.float32)
+    held = [Passage(f"p{n}", f"text {n}", {"n": n}) for n in range(MANY - 1)]
+    store.add([Passage("s", SECRET, METADATA), *held], Gaussian(numbers, np.zeros((MANY, 8))))
+    yield store
+    store.close()
+
+
+def segments_of(store):
+    return {part.name for part in store.snapshot().state.parts}
+
+
+def vector_of(store, id_):
+    return [store.vectors([id_]).mean.tobytes()]
+
+
+def test_few_of_many_leave_no_text_at_once_and_no_vector_soon_after(large, monkeypatch):
+    monkeypatch.setattr(cleaning, "_CALM", 0.2)
+    vector, before = vector_of(large, "s"), segments_of(large)
+    large.delete(["s"])
+    assert left_in(large.folder, PRIVATE) == []
+    asked = Gaussian(np.ones((1, 8)), np.zeros((1, 8)))
+    assert large.search(asked, 3, beta=1.0).passages
+    assert segments_of(large) == before  # nothing that grows with them was done for a question
+    end = time.time() + 60
+    while segments_of(large) == before and time.time() < end:
+        time.sleep(0.05)
+    assert left_in(large.folder, vector) == []
+    large.check()
+
+
+@pytest.mark.parametrize("share", [100, 10, 2])
+def test_many_are_removed_where_they_are_deleted(large, share):
+    vector, before = vector_of(large, "s"), segments_of(large)
+    large.delete(["s", *(f"p{n}" for n in range(0, MANY, share))])
+    assert left_in(large.folder, [*PRIVATE, *vector]) == []
+    assert not segments_of(large) & before
+    large.check()
+
+
+@pytest.mark.parametrize("next_", ["compact", "check", "close"])
+def test_what_was_deleted_is_gone_without_waiting_where_that_is_asked(large, next_):
+    vector = vector_of(large, "s")
+    large.delete(["s"])
+    getattr(large, next_)()
+    assert left_in(large.folder, [*PRIVATE, *vector]) == []
+
+
+def test_what_a_killed_process_left_of_many_is_removed_beside(large, monkeypatch):
+    monkeypatch.setattr(cleaning, "_CALM", 0.0)
+    private = [*PRIVATE, *vector_of(large, "s")]
+    delete_elsewhere(large.folder, ["s", *(f"p{n}" for n in range(0, MANY, 10))])
+    large.remove_deleted()
+    end = time.time() + 60
+    while left_in(large.folder, private) and time.time() < end:
+        time.sleep(0.05)
+    assert left_in(large.folder, private) == []
+
+
+def test_views_still_find_what_was_deleted(large):
+    view, filled = large.snapshot(), {"owner": "Xaverius"}
+    large.delete(["s"])
+    large.compact()
+    assert [one.text for one in view.get(["s", "p1"])] == [SECRET, "text 1"]
+    assert [one.id for one in view.snapshot(filled).passages()] == ["s"]
+    assert large.get(["s"]) == [*large.snapshot(filled).passages()] == []
+
+
+def test_the_scan_of_what_is_left_is_that_of_what_there_was(large):
+    [part] = large.snapshot().state.parts
+    _ = part.segment.scans
+    large.delete([f"p{n}" for n in range(0, MANY, 3)])
+    [left] = large.snapshot().state.parts
+    [scan], means = left.segment.__dict__["scans"], left.segment.means[0]
+    assert scan.means is means
+    asked = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
+    found, errors = scan.by_bytes(asked)
+    assert (np.abs(found - asked @ means.T) <= errors[:, None]).all()
 
 
 def test_only_who_may_write_compacts(index):

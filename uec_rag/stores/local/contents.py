@@ -149,13 +149,17 @@ class _Column:
                 found[:] = [filters.holds(condition, value) for value in self.values]
         return found
 
-    def extend(self, key: str, rows: int, database: Database) -> _Column:
-        """Return the column of the first `rows` rows of an index."""
+    def extend(
+        self, key: str, rows: int, database: Database, gone: Mapping[int, Record]
+    ) -> _Column:
+        """Return the column of the first `rows` rows of an index, of which some are gone."""
         values, numbers, codes = [*self.values], dict(self.numbers), np.zeros(rows, dtype=np.int32)
         codes[: len(self.codes)] = self.codes
         sql = "SELECT row, metadata, dates FROM passages WHERE row >= ? AND row < ?"
         for start in range(len(self.codes), rows, _READ):
-            for row, metadata, dates in database.ask(sql, [start, min(rows, start + _READ)]):
+            end = min(rows, start + _READ)
+            left = [(row, *one[3:5]) for row, one in gone.items() if start <= row < end]
+            for row, metadata, dates in chain(database.ask(sql, [start, end]), left):
                 if (value := _VALUES.decode(metadata).get(key)) is None:
                     continue
                 name = bytes(value), bool(dates) and key in json.loads(dates)
@@ -195,11 +199,6 @@ class Contents(Texts):
         """See `Texts`."""
         known, path = self._known, self.database.path
         found = {row: known[row] for row in rows if row in known}
-        if gone := self._gone.copy():
-            found |= {row: passage_of(gone[row], path) for row in rows if row in gone}
-            if all(state.version >= self._gone_in for state in self.states):
-                for row in gone:  # the views that needed them are gone, too
-                    self._gone.pop(row, None)
         is_kept, check = not self.database.is_writing, not self.database.in_memory
         for block in self.records([row for row in rows if row not in found]):
             for record in block:
@@ -215,16 +214,27 @@ class Contents(Texts):
             )
         return [found[row] for row in rows]
 
+    def _left_for_views(self) -> dict[int, Record]:
+        """Return the passages that files have not any more, and views of this process may read."""
+        gone = self._gone.copy()
+        if gone and all(state.version >= self._gone_in for state in self.states):
+            for row in gone:  # the views that needed them are gone, too
+                self._gone.pop(row, None)
+        return gone
+
     def keep(self, gone: Mapping[int, Record], version: int) -> None:
         """Keep passages in memory that a version removes from files, while views may read them."""
         self._gone_in = version  # first, for threads that copy `_gone` meanwhile
         self._gone.update(gone)
 
     def records(self, rows: Sequence[int]) -> Iterator[list[Record]]:
-        """Read the columns of rows that there are, in ascending order, without parsing them.
+        """Read the columns of rows that there are, without parsing them.
 
-        Yields those of up to `_AT_ONCE` rows at a time.
+        Yields those of up to `_AT_ONCE` rows at a time, in ascending order but for deleted ones.
         """
+        if gone := self._left_for_views():
+            yield [gone[row] for row in rows if row in gone]
+            rows = [row for row in rows if row not in gone]
         for start in range(0, len(rows), _AT_ONCE):
             some = ",".join(map(str, rows[start : start + _AT_ONCE]))
             sql = f"SELECT {COLUMNS} FROM passages WHERE row IN ({some}) ORDER BY row"
@@ -235,7 +245,11 @@ class Contents(Texts):
         # Escaped, since SQLite takes no lone surrogate.
         sql = "SELECT id, row FROM passages WHERE id IN (SELECT value FROM json_each(?))"
         asked = [id_ for id_ in {*ids} if isinstance(id_, str)]
-        return self.database.ask(sql, [json.dumps(asked)])
+        found = self.database.ask(sql, [json.dumps(asked)])
+        if gone := self._left_for_views():
+            wanted = {*asked}
+            found += [(one[1], row) for row, one in gone.items() if one[1] in wanted]
+        return found
 
     def select(self, view: View, condition: filters.Condition) -> Mask:
         """See `Texts`."""
@@ -270,7 +284,7 @@ class Contents(Texts):
         column = self._columns.get(key, _Column())
         if len(column.codes) < rows:  # several threads may read them: they read the same
             with as_corrupted(self.database.path):
-                column = column.extend(key, rows, self.database)
+                column = column.extend(key, rows, self.database, self._left_for_views())
             if not self.database.is_writing:  # else it may be undone
                 for oldest in [*self._columns][_MOST_COLUMNS - 1 :]:
                     self._columns.pop(oldest, None)
@@ -284,7 +298,10 @@ class Contents(Texts):
         """
         self.database.check()
         path = self.database.path
-        named = "SELECT name, sha256 FROM segments"
+        named = (
+            "SELECT name, sha256 FROM segments UNION ALL "
+            "SELECT scales, scales_sha256 FROM segments WHERE scales IS NOT NULL"
+        )
         for name, digest in () if self.database.in_memory else self.database.ask(named):
             file = self.segments.path(name)
             try:

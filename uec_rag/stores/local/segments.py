@@ -21,7 +21,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import safetensors.numpy as safetensors
 from numpy.typing import NDArray
 
 from uec_rag.base.checks import are_finite
@@ -80,6 +79,14 @@ class Scan:
             norms = [np.linalg.norm(each, axis=1) for each in (some - means[at] / scale, some)]
             most = np.maximum(most, (np.array(norms, np.float64) * scale[:, 0]).max(axis=1))
         return cls(means, rows, scales, *(most * (1 + 1e-5)).tolist())
+
+    @classmethod
+    def join(cls, means: FloatArray, parts: Sequence[tuple[Scan, NDArray[np.bool_]]]) -> Scan:
+        """Join scans below each other, of each the rows that its mask keeps: those of `means`."""
+        rows = np.concatenate([scan.rows[keep] for scan, keep in parts])
+        scales = np.concatenate([scan.scales[keep] for scan, keep in parts])
+        most = [max(getattr(scan, name) for scan, _ in parts) for name in ("error", "length")]
+        return cls(means, rows, scales, *most)
 
     def by_bytes(self, queries: FloatArray) -> Scanned:
         r"""Multiply n queries with the rows, within an error; shapes (n, m) and (n,).
@@ -223,6 +230,7 @@ _KINDS = {
     "words.lengths": ("f4", 1),
 }
 """The type and the number of dimensions of each array but the counts."""
+_KEPT = {"longest", "scans", "checked_words"}  # which do not depend on the scales
 LARGEST_PRODUCT = 1e18
 """The largest product of a stored mean and a query's; its square does not overflow float32."""
 
@@ -290,7 +298,7 @@ class Segment:
     def join(cls, parts: Sequence[tuple[int, Segment, NDArray[np.bool_]]]) -> tuple[int, Segment]:
         """Join segments, given their first rows and masks of the rows to keep, at least one.
 
-        Returns the first row and the segment.
+        Returns the first row and the segment, of which as much is known as of all of these.
         """
         one, kept = parts[0][1], [(part, keep) for _, part, keep in parts]
         rows = np.concatenate([first + part.offsets[keep] for first, part, keep in parts])
@@ -305,7 +313,15 @@ class Segment:
             for k in range(len(one.words))
         ]
         offsets = (rows - rows[0]).astype(np.uint32)
-        return int(rows[0]), cls(offsets, texts, means, scales, words)
+        made = cls(offsets, texts, means, scales, words)
+        if all("scans" in part.__dict__ for part, _ in kept):
+            scans = zip(*(part.scans for part, _ in kept), strict=True)
+            keeps = [keep for _, keep in kept]
+            made.__dict__["scans"] = [
+                Scan.join(mean, [*zip(of_block, keeps, strict=True)])
+                for mean, of_block in zip(means, scans, strict=True)
+            ]
+        return int(rows[0]), made
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -337,6 +353,12 @@ class Segment:
             with as_corrupted(self.path):
                 counts.check()
         return self.words
+
+    def with_scales(self, scales: FloatArray) -> Segment:
+        """Return the segment with the scales of another fit, and what else is known of it."""
+        made = replace(self, scales=scales)
+        made.__dict__.update({name: self.__dict__[name] for name in _KEPT & self.__dict__.keys()})
+        return made
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name, as they are written."""
@@ -385,6 +407,21 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]]) -> None:
         raise ValueError("rows: expected numbers that ascend from 0")
 
 
+def _packed(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
+    """Yield the content of a file of safetensors, of which `safetensors.save` makes a copy."""
+    header, start = dict[str, Any](), 0
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0]))  # aligned
+    for name, array in ordered:
+        kind = f"{array.dtype.kind.upper()}{8 * array.itemsize}"
+        places = [start, start := start + array.nbytes]
+        header[name] = {"dtype": kind, "shape": [*array.shape], "data_offsets": places}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for _, array in ordered:
+        yield np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
+
+
 def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
     """Return the arrays of safetensors, which, unlike those that `load` returns, share memory."""
     end = 8 + int.from_bytes(raw[:8].tobytes(), "little")
@@ -404,12 +441,20 @@ class Part:
     ----------
     alive : array of bool, shape (m,), or None
         None if none was removed.
+    scales : str
+        The name of the file of its scales; "" if they are in that of the segment.
     """
 
     first: int
     name: str
     segment: Segment
     alive: NDArray[np.bool_] | None = None
+    scales: str = ""
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """The names of its file and of that of its scales, by which it is known."""
+        return self.name, self.scales
 
     @property
     def last(self) -> int:
@@ -433,6 +478,7 @@ class SegmentFolder:
     def __init__(self, folder: Path | None) -> None:
         self.folder = None if folder is None else folder / SEGMENTS
         self._held: dict[str, Segment] = {}  # all in memory, or those that are open
+        self._scales: dict[str, FloatArray] = {}  # the same of scales that are apart
 
     def path(self, name: str) -> Path:
         """Return the file of a segment."""
@@ -444,36 +490,78 @@ class SegmentFolder:
         if self.folder is None:
             self._held[name] = segment
             return name, ""
-        content = safetensors.save(segment.arrays())
+        digest = self._write(name, segment.arrays())
+        if scans := segment.__dict__.get("scans"):  # of the rows that are searched
+            opened = self.open(name)
+            pairs = zip(scans, opened.means, strict=True)
+            opened.__dict__["scans"] = [replace(scan, means=mean) for scan, mean in pairs]
+        return name, digest
+
+    def write_scales(self, scales: FloatArray) -> tuple[str, str]:
+        """Keep the scales of a segment apart from it; return their name and hash."""
+        name = secrets.token_hex(16)
+        if self.folder is None:
+            self._scales[name] = scales
+            return name, ""
+        return name, self._write(name, {"scales": scales})
+
+    def _write(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+        """Write a file of arrays, whose hash is returned."""
+        assert self.folder is not None
         self.folder.mkdir(exist_ok=True)
-        self.path(name).write_bytes(content)
+        digest = hashlib.sha256()
+        with self.path(name).open("wb") as file:
+            for block in _packed(arrays):
+                file.write(block)
+                digest.update(block)
         to_disk(self.path(name))
         to_disk(self.folder)
-        return name, hashlib.sha256(content).hexdigest()
+        return digest.hexdigest()
 
-    def open(self, name: str) -> Segment:
-        """Return a segment; IndexCorrupted if it is missing or damaged."""
+    def open(self, name: str, scales: str = "") -> Segment:
+        """Return a segment, perhaps with scales of a later fit.
+
+        IndexCorrupted if it is missing or damaged.
+        """
         if name not in self._held:
-            path = self.path(name)
-            if not _NAME.fullmatch(name):
-                raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
-            with as_corrupted(path):
-                with open_regular(path) as file:
-                    # Copy-on-write, since torch does not accept read-only arrays.
-                    content = np.memmap(file, np.uint8, "c")
-                # As a plain array, whose slices are four times as fast.
-                self._held[name] = Segment.read(np.asarray(content), path)
-        return self._held[name]
+            with self._read(name) as (content, path):
+                self._held[name] = Segment.read(content, path)
+        segment = self._held[name]
+        return segment.with_scales(self._open_scales(scales, segment)) if scales else segment
+
+    def _open_scales(self, name: str, segment: Segment) -> FloatArray:
+        if name not in self._scales:
+            with self._read(name) as (content, _):
+                arrays = _unpack(content) | {"rows": segment.offsets}
+                _check_arrays(arrays)
+                self._scales[name] = arrays["scales"]
+        return self._scales[name]
+
+    @contextmanager
+    def _read(self, name: str) -> Iterator[tuple[NDArray[np.uint8], Path]]:
+        """Yield the content of a file and its path; what is wrong with it is IndexCorrupted."""
+        path = self.path(name)
+        if not _NAME.fullmatch(name):
+            raise corruption(path.parent, f"cannot hold a segment named {name!r:.60}.")
+        with as_corrupted(path):
+            with open_regular(path) as file:
+                # Copy-on-write, since torch does not accept read-only arrays.
+                content = np.memmap(file, np.uint8, "c")
+            # As a plain array, whose slices are four times as fast.
+            yield np.asarray(content), path
 
     def forget(self, named: Iterable[str]) -> None:
-        """Let go of open segments that are not named any more."""
-        for name in self._held.keys() - named:
-            self._held.pop(name, None)
+        """Let go of open files that are not named any more."""
+        names = {*named}
+        for held in (self._held, self._scales):
+            for name in held.keys() - names:
+                held.pop(name, None)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove segments that nothing names any more."""
+        """Remove files that nothing names any more."""
         for name in names:
             self._held.pop(name, None)
+            self._scales.pop(name, None)
             if self.folder is not None:
                 with suppress(OSError):  # it may be open elsewhere, on Windows
                     self.path(name).unlink(missing_ok=True)
@@ -498,6 +586,8 @@ def bury(part: Part, dead: NDArray[np.int64]) -> Part:
 
 def check_alike(parts: Sequence[Part], schema: Schema) -> None:
     """Raise ValueError unless segments fit what they share."""
+    if parts and len(schema.lengths) not in (0, len(schema.widths)):
+        raise ValueError(f"{schema.lengths} are no lengths of vectors of {schema.widths}")
     for segment in (part.segment for part in parts):
         own = segment.scales.shape[1], segment.widths, len(segment.words)
         expected = schema.scales, schema.widths, len(schema.words)

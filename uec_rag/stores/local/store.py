@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import Any, Self
 
 from uec_rag.base.errors import IndexCorrupted, as_corrupted, corruption
 from uec_rag.base.files import as_path
 from uec_rag.base.gaussian import Gaussian, Schema
-from uec_rag.stores.base import Filter, Store, StoreHits, check_addition, check_same
+from uec_rag.ensemble.refit import Refit
+from uec_rag.stores.base import MOST_EXAMPLES, Filter, Store, StoreHits, check_addition, check_same
+from uec_rag.stores.local.cleaning import Cleaning
 from uec_rag.stores.local.contents import (
     COLUMNS,
     INSERT,
@@ -36,8 +38,19 @@ from uec_rag.stores.local.segments import Part, Segment, bury, check_alike, to_m
 from uec_rag.stores.local.view import State, View
 from uec_rag.stores.passage import Passage, text_keys
 
+_SMALL = 2048  # rows of segments that a search may write again
+_SHARE = 128  # rows that are written again for each that was deleted, where it was deleted
 _KEPT = 60.0  # seconds for which other processes may read the texts of deleted passages
 _ATTEMPTS = 10  # to read a state while others merge
+
+
+def _always(_: Part) -> bool:
+    return True
+
+
+def _is_worth_it(part: Part) -> bool:
+    """Return whether so much of a segment was deleted that it is written again for that."""
+    return _SHARE * (len(part.segment) - part.count) >= len(part.segment)
 
 
 def _undone() -> OSError:
@@ -89,6 +102,7 @@ class LocalStore(Store):
     def _open_home(self, *, read_only: bool, create: bool = True) -> None:
         self._home = Contents(self.folder, read_only=read_only, create=create)
         self._state, self._settings = State(), dict[str, Any]()
+        self._cleaning = Cleaning(self._clean_beside)
         self._transaction: Transaction | None = None
         self._must_write_log = False  # into the file: it has what was deleted, or all
         self._current()
@@ -165,7 +179,7 @@ class LocalStore(Store):
         """Show a state to all threads, unless a newer one is known; `reading` is held."""
         if state.version > self._state.version:
             self._state, self._settings = state, settings
-            self._home.segments.forget(part.name for part in state.parts)
+            self._home.segments.forget(chain.from_iterable(part.files for part in state.parts))
 
     def _read_state(
         self, connection: sqlite3.Connection, before: State
@@ -177,16 +191,19 @@ class LocalStore(Store):
                 if sum_ != sum_of(key, value):
                     raise ValueError(f"the checksum of {key!r:.60} differs")
                 settings[key] = value if isinstance(value, bytes) else json.loads(value)
-            known = {part.name: part for part in before.parts}
+            known = {part.files: part for part in before.parts}
             gone = select_rows(
                 connection, "SELECT row FROM dead WHERE version >= ?", [before.version]
             )
+            named = connection.execute("SELECT first, name, ifnull(scales, '') FROM segments")
             parts = [
-                bury(known[name], gone) if name in known else self._open(connection, first, name)
-                for first, name in [*connection.execute("SELECT first, name FROM segments")]
+                bury(known[files], gone)
+                if files in known
+                else self._open(connection, first, *files)
+                for first, files in ((first, (name, scales)) for first, name, scales in [*named])
             ]
-            schema = before.schema  # which stays while a segment does
-            if known.keys().isdisjoint(part.name for part in parts):
+            schema = before.schema  # which stays while a segment and its scales do
+            if known.keys().isdisjoint(part.files for part in parts):
                 schema = Schema.restore(settings["schema"]) if parts else Schema()
             check_alike(parts, schema)
             version, changes, next_row = (
@@ -201,9 +218,10 @@ class LocalStore(Store):
         self._home.states.add(state)
         return state, settings
 
-    def _open(self, connection: sqlite3.Connection, first: int, name: str) -> Part:
+    def _open(self, connection: sqlite3.Connection, first: int, name: str, scales: str) -> Part:
         """Open a segment that was not open yet."""
-        part = Part(first, name, self._home.segments.open(name))
+        segment = self._home.segments.open(name, scales)
+        part = Part(first, name, segment, scales=scales)
         dead = "SELECT row FROM dead WHERE row BETWEEN ? AND ? AND version IS NOT NULL"
         return bury(part, select_rows(connection, dead, [first, part.last]))
 
@@ -245,6 +263,10 @@ class LocalStore(Store):
         """Iterate over all passages, or those that a filter selects, in the order of insertion."""
         return self.snapshot(filter).passages()
 
+    def examples(self, most: int = MOST_EXAMPLES) -> list[Passage]:
+        """See `View.examples`."""
+        return self.snapshot().examples(most)
+
     def sample(self, count: int) -> Gaussian:
         """Return the Gaussians of about `count` passages at regular steps, or of all."""
         return self.snapshot().sample(count)
@@ -284,6 +306,7 @@ class LocalStore(Store):
             with self._write_turn():
                 yield self
             self._merge()
+            self._clean_up(_is_worth_it)
 
     @contextmanager
     def _write_turn(self) -> Iterator[Transaction]:
@@ -340,8 +363,8 @@ class LocalStore(Store):
 
     def _tidy(self, connection: sqlite3.Connection, turn: Transaction) -> None:
         """Count the version, and remove what earlier writers left."""
-        names = connection.execute("SELECT name FROM segments")
-        self._home.segments.sweep({name for (name,) in names})
+        names = connection.execute("SELECT name, scales FROM segments")
+        self._home.segments.sweep({*chain.from_iterable(names)})
         put_settings(connection, {"version": turn.version})
         expired = [time.time() - _KEPT]
         gone = "SELECT row FROM dead WHERE at < ?"
@@ -386,7 +409,7 @@ class LocalStore(Store):
             settings: dict[str, Any] = {"changes": state.changes + 1}
             settings["next_row"] = state.next_row + len(passages)
             if state.parts:
-                state.schema.check(gaussians)
+                gaussians = state.schema.as_stored(gaussians)
             else:
                 settings["schema"] = Schema.from_gaussians(gaussians).metadata()
             replaced = [*view.find([passage.id for passage in passages]).values()]
@@ -398,11 +421,33 @@ class LocalStore(Store):
                 self._replace(connection, turn, (), moved)
                 put_settings(connection, settings)
 
+    def refit(self, fingerprint: str, change: Refit) -> None:
+        """Take another fit of the ensemble: only the scales of the variances are written.
+
+        Vectors and words stay as they are. Others see the index as it was, or all of the new fit.
+
+        Parameters
+        ----------
+        fingerprint : str
+            That of the ensemble with the fit, see `bind`.
+        change : Refit
+        """
+        settings: dict[str, Any] = {"fingerprint": fingerprint}
+        with self._step() as (connection, turn):
+            state, folder, old = turn.state, self._home.segments, list[str]()
+            for part, (first, end) in zip(state.parts, pairwise(state.edges.tolist()), strict=True):
+                scales, schema = state.refit(change, range(first, end))
+                settings["schema"] = schema.metadata()
+                named = "UPDATE segments SET scales = ?, scales_sha256 = ? WHERE first = ?"
+                connection.execute(named, [*folder.write_scales(scales), part.first])
+                old += [part.scales] if part.scales else []
+            put_settings(connection, settings)
+            self.after_commit(partial(folder.remove, old))
+
     def delete(self, ids: Sequence[str]) -> int:
         """Remove passages, ignoring unknown ids; return the number removed.
 
-        What they leave in files is removed by the next `search`, `check` or `close`, or by
-        `compact`.
+        What they leave in files is removed, too, see `compact`.
         """
         with self.changing():
             view = self.snapshot()
@@ -439,7 +484,8 @@ class LocalStore(Store):
             of_parts = "WHERE version IS NOT NULL AND row BETWEEN ? AND ?"
             connection.execute(f"DELETE FROM dead {of_parts} AND at IS NULL", span)
             connection.execute(f"UPDATE dead SET version = NULL {of_parts}", span)
-            self.after_commit(partial(self._home.segments.remove, [part.name for part in parts]))
+            files = [name for part in parts for name in part.files if name]
+            self.after_commit(partial(self._home.segments.remove, files))
         for first, segment in segments:
             insert = "INSERT INTO segments (first, name, sha256) VALUES (?, ?, ?)"
             connection.execute(insert, [first, *self._home.segments.write(segment)])
@@ -460,7 +506,7 @@ class LocalStore(Store):
         IndexCorrupted
             If something is damaged; the message names the file and what to do.
         """
-        self.remove_deleted()
+        self._clean_up(_always)
         view = self.snapshot()
         for part in view.state.parts:
             _ = part.segment.checked_words
@@ -475,7 +521,8 @@ class LocalStore(Store):
     def compact(self) -> None:
         """Remove what was deleted or replaced from all files: texts, metadata and vectors.
 
-        Views of other processes then lack it; those of this one keep it in memory.
+        Views of other processes then lack it; those of this one keep it in memory. A segment is
+        written again at a time, in a transaction of its own.
 
         Raises
         ------
@@ -483,52 +530,94 @@ class LocalStore(Store):
             As in `changing`.
         """
         self._current()
-        database = self._home.database
-        with database.writing:
-            if self._state.deleted_at is not None or self.read_only:  # which raises
-                self._must_write_log = True
-                with self._write_turn(), self._step() as (connection, turn):
-                    self._remove_dead(connection, turn)
-            self._must_write_log = not database.truncate_log()
+        with self._home.database.writing:
+            while self._remove_some(_always):
+                pass
 
     def remove_deleted(self) -> None:
-        """Do what `compact` does, if there is something to remove and nobody is in the way.
+        """Do what `compact` does, if it is little and nobody is in the way; else it begins beside.
 
         While other processes have the index open, they may read what was deleted for a minute.
         Another attempt is made at the next search if one is writing, or the disk is full.
         """
+        state, _ = self._current()
+        if state.deleted_at is None and not self._must_write_log:
+            return
+        if sum(len(part.segment) for part in state.parts if part.alive is not None) <= _SMALL:
+            self._clean_up(_always)
+        elif self._may_clean:
+            self._cleaning.begin()
+
+    @property
+    def _may_clean(self) -> bool:
+        """True if there is something to remove, and no other process may read it."""
         database, (state, _) = self._home.database, self._current()
         is_needed = state.deleted_at is not None or self._must_write_log
         if not is_needed or database.in_memory or self.read_only or database.is_writing:
-            return
-        if time.time() < (state.deleted_at or 0) + _KEPT and not database.is_alone:
-            return
-        if database.writing.acquire(blocking=False):  # another thread need not be waited for
-            try:
-                with suppress(OSError), database.without_waiting():
-                    self.compact()
-            finally:
-                database.writing.release()
+            return False
+        return time.time() >= (state.deleted_at or 0) + _KEPT or database.is_alone
 
-    def _remove_dead(self, connection: sqlite3.Connection, turn: Transaction) -> None:
-        """Remove the dead rows, and write the segments again that have their vectors."""
-        dead = "WHERE row IN (SELECT row FROM dead)"
+    def _clean_up(self, is_due: Callable[[Part], bool]) -> None:
+        """Remove what may be removed, of segments those that are due; the others beside."""
+        while self._may_clean and self._clean_a_step(is_due):
+            pass
+        if self._may_clean:
+            self._cleaning.begin()
+
+    def _clean_beside(self) -> bool:
+        """Do a step of a thread of its own; return whether another is to follow."""
+        with suppress(OSError, IndexCorrupted):  # which others are told
+            return self._may_clean and self._clean_a_step(_always)
+        return False
+
+    def _clean_a_step(self, is_due: Callable[[Part], bool]) -> bool:
+        """Do a step of what `compact` does, unless others write; return whether more is left."""
+        database = self._home.database
+        if not database.writing.acquire(blocking=False):  # another thread need not be waited for
+            return False
+        try:
+            with suppress(OSError), database.without_waiting():
+                return self._remove_some(is_due)
+        finally:
+            database.writing.release()
+        return False
+
+    def _remove_some(self, is_due: Callable[[Part], bool]) -> bool:
+        """Remove deleted texts, and write the first segment again that is due of those with some.
+
+        Returns whether there are more; `writing` is held.
+        """
+        held = [part for part in self._state.parts if part.alive is not None and is_due(part)]
+        if self._state.deleted_at or held or self.read_only:  # which raises
+            self._must_write_log = True
+            with self._write_turn(), self._step() as (connection, turn):
+                self._remove_texts(connection, turn)
+                parts = [part for part in turn.state.parts if part.alive is not None]
+                for part in [*filter(is_due, parts)][:1]:
+                    kept = [(part.first, part.segment, part.kept)] * bool(part.count)
+                    self._replace(connection, turn, [part], [Segment.join(kept)] if kept else [])
+        if any(part.alive is not None and is_due(part) for part in self._state.parts):
+            return True
+        self._must_write_log = not self._home.database.truncate_log()
+        return False
+
+    def _remove_texts(self, connection: sqlite3.Connection, turn: Transaction) -> None:
+        """Remove the passages of dead rows, which views of this process keep in memory."""
+        dead = "WHERE row IN (SELECT row FROM dead WHERE at IS NOT NULL)"
         records = connection.execute(f"SELECT {COLUMNS} FROM passages {dead}")
-        gone = {record[0]: record for record in records}
-        for home in all_contents:
-            if home.database.is_same(self._home.database):
-                home.keep(gone, turn.version)
-        for part in turn.state.parts:
-            if part.alive is not None:
-                kept = [(part.first, part.segment, part.alive)] * bool(part.count)
-                self._replace(connection, turn, [part], [Segment.join(kept)] if kept else [])
-        connection.execute(f"DELETE FROM passages {dead}")
-        connection.execute("DELETE FROM dead")
+        if gone := {record[0]: record for record in records}:
+            for home in all_contents:
+                if home.database.is_same(self._home.database):
+                    home.keep(gone, turn.version)
+            connection.execute(f"DELETE FROM passages {dead}")
+        connection.execute("DELETE FROM dead WHERE version IS NULL")
+        connection.execute("UPDATE dead SET at = NULL")
 
     def close(self) -> None:
         """Close the database; the store cannot be used after."""
+        self._cleaning.end()
         with suppress(OSError, IndexCorrupted):  # a damaged one can be closed, too
-            self.remove_deleted()
+            self._clean_up(_always)
         self._home.database.close()
 
 

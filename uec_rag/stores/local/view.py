@@ -19,7 +19,8 @@ from uec_rag.base.counts import Frequencies, LookedUp, Words
 from uec_rag.base.gaussian import FloatArray, Gaussian, Schema, Terms
 from uec_rag.base.records import cached_property
 from uec_rag.base.similarity import best_rows, weighted_sum
-from uec_rag.stores.base import Filter, Searched, StoreHits
+from uec_rag.ensemble.refit import Refit
+from uec_rag.stores.base import MOST_EXAMPLES, Filter, Searched, StoreHits
 from uec_rag.stores.filters import Condition, key_of, matches, parse
 from uec_rag.stores.local.segments import (
     LARGEST_PRODUCT,
@@ -35,6 +36,7 @@ from uec_rag.stores.passage import Passage, copy_passage, text_keys
 
 _MANY = 4096  # passages that are read at a time
 _FEW = 4  # how many times as many passages there are as those that are multiplied by themselves
+_NEIGHBOURS = 64  # examples that follow each other
 _MOST_HASHED, _CORPUS = 100_000, "corpus"  # passages: some seconds
 _MOST_TENANTS = 64  # whose word counts are kept between searches
 
@@ -164,7 +166,7 @@ class State:
         means = np.empty((len(positions), self.schema.dimension), dtype=np.float32)
         scales = np.empty((len(positions), self.schema.scales), dtype=np.float32)
         for segment, own, places in self.split(positions):
-            means[places] = np.concatenate([mean[own] for mean in segment.means], axis=1)
+            means[places] = self.schema.stretched([mean[own] for mean in segment.means])
             scales[places] = segment.scales[own]
         require_finite([means])
         return means, scales
@@ -174,6 +176,17 @@ class State:
         means, scales = self.numbers(positions)
         schema = self.schema
         return Gaussian.from_factors(means, scales, schema.profile, widths=schema.widths)
+
+    def refit(self, change: Refit, positions: range) -> tuple[FloatArray, Schema]:
+        """Return the factors of the variances of positions after another fit, and the schema."""
+        scales, schema = list[FloatArray](), self.schema
+        for start in range(positions.start, positions.stop, _MANY):
+            some = np.arange(start, min(start + _MANY, positions.stop))
+            made = change.gaussians(self.numbers(some)[0])
+            scales.append(made.scales)
+            schema = Schema.from_gaussians(made)
+        lengths = (self.schema.stretch * change.factors).tolist()
+        return np.concatenate(scales), replace(schema, lengths=tuple(lengths))
 
 
 class View(Searched):
@@ -352,6 +365,18 @@ class View(Searched):
             )
         )
 
+    def examples(self, most: int = MOST_EXAMPLES) -> list[Passage]:
+        """Return up to `most` passages: all, or neighbours at regular steps.
+
+        Neighbours, since these share a title that tells none of them from the others.
+        """
+        count, at_once = len(self), min(most, _NEIGHBOURS)
+        columns = np.arange(min(count, most))
+        if count > most:
+            starts = np.linspace(0, count - at_once, most // at_once).astype(np.int64)
+            columns = np.unique(starts[:, None] + np.arange(at_once))
+        return [*map(copy_passage, self._read(self.positions(columns)))]
+
     def compare(self, blocks: Sequence[FloatArray | Terms]) -> Compared:
         """Multiply n queries with each block of the stored passages.
 
@@ -370,6 +395,12 @@ class View(Searched):
     def _compare(self, blocks: Sequence[FloatArray | Terms], scan: Way | None) -> Compared:
         dense = iter(np.flatnonzero(self.state.schema.widths).tolist())
         numbers = [-1 if isinstance(block, Terms) else next(dense, -1) for block in blocks]
+        if self.state.schema.lengths:  # a question is stretched in place of all that is stored
+            stretch = self.state.schema.stretch
+            blocks = [
+                block if isinstance(block, Terms) else block * stretch[number]
+                for block, number in zip(blocks, numbers, strict=True)
+            ]
         errors = np.zeros((len(blocks[0]), len(blocks)))
         size, found = len(self), list[FloatArray]()
         words, looked_up = iter(self._words if size else ()), list[LookedUp]()
@@ -459,6 +490,7 @@ class View(Searched):
                 float((part.segment.scales @ spread[i]).max(initial=0.0)) for part in state.parts
             )
             longest = max(part.segment.longest for part in state.parts)
+            longest *= state.schema.stretch.max()
             own = variance[i].max(initial=0.0) * np.float64(longest) ** 2
             return float(passages + own) * (1 + 1e-4)  # up to rounding
 
