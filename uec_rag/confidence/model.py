@@ -44,6 +44,13 @@ EVEN, NEARLY = 0.5, 0.9
 UNLIKELY, SURE = 0.05, 0.85
 """The probabilities between which something is in doubt, so that one may ask whether it is so."""
 
+ANSWER_ABOVE = 0.6
+"""The confidence above which a question is answered, unless a gate says otherwise.
+
+It says what a wrong answer costs: as much as one and a half that are handed over. Chosen on the
+twelve manuals, `benchmarks.quality.statements` and data/absent together; see docs/decisions.md.
+"""
+
 LEAST_SHARE = 1e-4
 """The distance from 0 and 1 at which shares are kept, so that their log odds are finite."""
 

@@ -40,7 +40,7 @@ def questions_to_label(
     Parameters
     ----------
     retriever : Retriever
-        The index, whose gate has the threshold; 0.5 without a gate.
+        The index, whose gate has the threshold; `ANSWER_ABOVE` without a gate.
     questions : iterable of str
         Those that are labelled are left out.
     most : int

@@ -247,7 +247,7 @@ class Found:
     def ambiguity(self) -> tuple[float, Node]:
         """P(the question does not say which reading is meant), and the node of its readings."""
         asked, family = self.asked, self.words.family
-        unsaid, node = ambiguity(asked.text, outline_of(self), self.confidence, asked.turns)
+        unsaid, node = ambiguity(asked.text, outline_of(self), asked.turns)
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
             unsaid *= is_vague and not self.method.is_unlike(self.words)
