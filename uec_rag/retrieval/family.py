@@ -252,6 +252,8 @@ def _states(
 
 def _has_operated(text: str, words: Sequence[Token], operators: Sequence[regex.Match[str]]) -> bool:
     """Return whether a text has a question's operators before the same words: "without a bed"."""
+    if any(word.number for word in words):  # "the second tallest"
+        return False
     for match in operators:
         behind = next((word.text for word in words if word.start >= match.end() and word.says), "")
         phrase = rf"\b{regex.escape(match[0].strip())}\s+(?:\w+\s+)?{regex.escape(behind)}"
