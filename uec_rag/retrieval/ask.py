@@ -227,7 +227,7 @@ def choose(query: Query, seen: Sequence[Found]) -> Found:
             continue
         # What is near for sure is compared by how near, whatever else it may mean.
         unsaid = found.ambiguity[0] * (1.0 if asked.turns else found.unsure)
-        is_clear = unsaid < found.method.clarify_from
+        is_clear = found.ambiguity[0] < found.method.clarify_from
         if asked.role == "alone" and found.nearness > least and is_clear:
             return found
         tells = goes_on is None or _tells(found, query, goes_on)
