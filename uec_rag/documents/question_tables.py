@@ -1,12 +1,12 @@
 """Tables of questions from users, as spreadsheets write them: CSV or TSV with a header."""
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
+from uec_rag.base.text import in_nfc
 from uec_rag.documents.plain_text import decode
 from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.stores.base import Searched
@@ -110,7 +110,7 @@ def find_labels(
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
         names = {passage.id, source, f"{source}#{passage.metadata.get('title', '')}"}
-        for name in {*map(_in_nfc, names)} & wanted:
+        for name in {*map(in_nfc, names)} & wanted:
             answers.setdefault(name, set()).add(passage.id)
     parts = {label: _split(label, answers) for label in labels}
     if words := sorted({name for some in parts.values() for name in some if _is_none(name)} - {""}):
@@ -135,17 +135,13 @@ def find_labels(
     return found
 
 
-def _in_nfc(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
-
-
 def _is_none(label: str) -> bool:
     return label.strip().casefold() in _NO_ANSWER
 
 
 def _texts(label: str) -> list[str]:
     """Return the words of a label, and between them what parts them."""
-    return _BETWEEN.split(_in_nfc(label).strip("[](){} "))
+    return _BETWEEN.split(in_nfc(label).strip("[](){} "))
 
 
 def _name(texts: Sequence[str], start: int, end: int) -> str:
@@ -159,7 +155,7 @@ def _ends(texts: Sequence[str], start: int) -> range:
 
 def _names_in(label: str) -> Iterator[str]:
     """Yield all that may be a name in a label."""
-    yield _in_nfc(label)
+    yield in_nfc(label)
     texts = _texts(label)
     for start in range(0, len(texts), 2):
         yield from (_name(texts, start, end) for end in _ends(texts, start))
@@ -167,7 +163,7 @@ def _names_in(label: str) -> Iterator[str]:
 
 def _split(label: str, known: Collection[str]) -> list[str]:
     """Return the names in a label, the longest that are known; "" says that there is none."""
-    if (whole := _in_nfc(label)) in known:
+    if (whole := in_nfc(label)) in known:
         return [whole]
     texts, names, start = _texts(label), list[str](), 0
     while start < len(texts):
