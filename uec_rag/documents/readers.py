@@ -127,7 +127,7 @@ office:read_office:xlsx .xls
 office:read_office:ppt .ppt
 office:read_office:ods .ods
 office:read_office:odp .odp
-mail:read_calendar .ics
+calendars:read_calendar .ics
 mail:read_mailbox .mbox
 subtitles:read_subtitles:vtt .vtt
 subtitles:read_subtitles:srt .srt
