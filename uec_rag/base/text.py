@@ -203,6 +203,12 @@ def in_nfc(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+IN_WORD = regex.compile(
+    r"(?V1)[\w--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]{2}"
+)
+"""Two characters of a word, in a script that parts words."""
+
+
 def mentions(text: str, title: str) -> bool:
     """Return whether a text has a title, in whole words where its script parts them.
 
@@ -216,9 +222,14 @@ def mentions(text: str, title: str) -> bool:
     said, name = text.casefold(), title.casefold()
     if name not in said:
         return False
-    part = r"[\w--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]"
-    whole = rf"(?V1)(?<!{part}(?=\w)){regex.escape(name)}(?!(?<=\w){part})"
-    return regex.search(whole, said) is not None
+    start = said.find(name)
+    while start >= 0:
+        end = start + len(name)
+        edges = (said[max(at - 1, 0) : at + 1] for at in (start, end))
+        if not any(map(IN_WORD.fullmatch, edges)):
+            return True
+        start = said.find(name, start + 1)
+    return False
 
 
 def is_index(path: PurePath) -> bool:

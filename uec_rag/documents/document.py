@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ _MOST_ABOVE = 6  # headings before the last one
 MOST_CELLS = 500_000
 """The largest number of cells in a table whose cells span others."""
 
+_FARTHEST = 5_000  # characters of a file between two lines that are read
 _LOOKED_AT = 50  # rows before an empty one
 _LONGEST_UNIT = 15  # characters
 # A unit, or what is said of several columns: no number, and no sign that there is none.
@@ -118,6 +121,8 @@ class Content:
         What the user should know about the reading, without a subject: "was read as cp1251".
     left_out : mapping of str to int
         As of the `Document`.
+    text : str
+        The text that was read, of a format that is one.
     """
 
     pages: Sequence[Page]
@@ -125,6 +130,7 @@ class Content:
     metadata: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[str] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,17 +148,29 @@ class Section:
         Number of the page or slide; None if the document has no pages.
     captions : tuple of str
         What is said above the names of the columns of its tables, which each part repeats.
+    places : tuple of (int, int)
+        Where lines of the text begin that are in a row in the file, and where there; -1 if they are
+        not there as they are.
     """
 
     path: tuple[str, ...]
     text: str
     page: int | None = None
     captions: tuple[str, ...] = field(default=(), compare=False)
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     @property
     def heading(self) -> str:
         """The section's own heading; "" if it has none."""
         return self.path[-1] if self.path else ""
+
+    def place(self, start: int, end: int) -> int | None:
+        """Return where a part of the text begins in the file; None if it is not there as it is."""
+        last = bisect_right(self.places, (start, sys.maxsize)) - 1
+        if last < 0 or self.places[last][1] < 0:
+            return None
+        following = self.places[last + 1][0] if last + 1 < len(self.places) else end
+        return _leads_to(self.places[last], start) if following >= end else None
 
 
 @dataclass(frozen=True)
@@ -267,7 +285,25 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
         sections, alone = [*sections, *_as_one(alone)], []
     if not sections and has_words(title) and title != plain(content.title):
         sections.append(Section((), title))
-    return title, tuple(sections)
+    return title, tuple(_placed(sections, content.text)) if content.text else tuple(sections)
+
+
+def _placed(sections: Iterable[Section], text: str) -> Iterator[Section]:
+    """Yield sections with the places of their lines in a text, in which these follow each other."""
+    end = 0
+    for section in sections:
+        places, at = list[tuple[int, int]](), 0
+        for line in section.text.split("\n"):
+            place = text.find(line, end, end + len(line) + _FARTHEST) if line.strip() else end
+            if line.strip() and (not places or _leads_to(places[-1], at) != place):
+                places.append((at, place))
+            end = place + len(line) if place >= 0 else end
+            at += len(line) + 1
+        yield replace(section, places=(*places,))
+
+
+def _leads_to(place: tuple[int, int], at: int) -> int:
+    return place[1] + at - place[0] if place[1] >= 0 else -1
 
 
 def _as_one(alone: Sequence[Section]) -> Sequence[Section]:

@@ -46,7 +46,7 @@ _LEAD_IN = re.compile(
 # Metadata keys that mean something else here than in the front matter of a file.
 _OURS = re.compile(
     f"{'|'.join(map(re.escape, (*TITLE_KEYS, *SOURCE_KEYS, *DOCUMENT_KEYS)))}"
-    r"|page|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
+    r"|page|start_index|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
 )
 
 
@@ -74,7 +74,7 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         In an update of an index, a text keeps its id, and another text in its place gets another
         (`uec_rag.retrieval.updates.with_ids_of`). The metadata are "source", "title" (the heading,
         else the page, the title of the document or the source) and, if they are known,
-        "document_title" and "page".
+        "document_title", "page" and "start_index", where its own text begins in that of the file.
 
     Raises
     ------
@@ -98,13 +98,13 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     headings, has_text = document.headings, {section.path for section in document.sections}
     said = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
     parts = document.sections
-    chunks = [(part, chunk) for part in parts for chunk in _split(part, suffix, size)]
-    anchors = _anchors(section for section, _ in chunks)
-    for (section, chunk), mark in zip(chunks, anchors, strict=True):
+    chunks = [(part, *chunk) for part in parts for chunk in _split(part, suffix, size)]
+    anchors = _anchors(section for section, *_ in chunks)
+    for (section, chunk, start), mark in zip(chunks, anchors, strict=True):
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
         title = heading or page or name or document.source
-        metadata = {"page": section.page, "document_title": name}
+        metadata = {"page": section.page, "document_title": name or None, "start_index": start}
         above = [path[end] for end in range(len(path) - 1) if path[: end + 1] not in has_text]
         is_bare = chunk == section.heading  # a heading with nothing below it
         text = heading if is_bare else f"{heading}\n\n{chunk}".strip()
@@ -115,7 +115,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
             id=f"{document.source}#{mark}",
             text=text.strip(),
             metadata={**said, "source": document.source, "title": title}
-            | {key: value for key, value in metadata.items() if value},
+            | {key: value for key, value in metadata.items() if value is not None},
         )
 
 
@@ -243,16 +243,16 @@ def fitting_pairs(
     return [(query, passage) for passage, query in query_of.items()]
 
 
-def _split(section: Section, suffix: str, size: int) -> Iterable[str]:
-    """Split a section of a file with a suffix into chunks that can be read alone."""
-    text = section.text
-    chunks, spans, end = [*filter(has_words, split_text(text, size))], list[tuple[int, int]](), 0
-    if len(chunks) < 2:
-        return chunks
-    for chunk in chunks:
+def _split(section: Section, suffix: str, size: int) -> Iterator[tuple[str, int | None]]:
+    """Yield the parts of a section of a file with a suffix, and where they begin in the file."""
+    text, spans, end = section.text, list[tuple[int, int]](), 0
+    for chunk in filter(has_words, split_text(text, size)):
         start = text.find(chunk, end)
         end = start + len(chunk)
         spans.append((start, end))
+    if len(spans) < 2:
+        yield from ((text[start:end], section.place(start, end)) for start, end in spans)
+        return
     leads = [*_leads(text, section.captions)]
     # A lead-in at the end begins the next chunk, too.
     spans = [
@@ -261,14 +261,10 @@ def _split(section: Section, suffix: str, size: int) -> Iterable[str]:
     ]
     has_code = suffix in READERS and suffix not in PLAIN and ("```" in text or "~~~" in text)
     fences = [*_fences(text, size // 3)] if has_code else []
-    wholes = ((start, _with_fences(text, start, end, fences)) for start, end in spans)
-    return [
-        "\n".join(
-            [*[lead for at, lead, last in leads if at + len(lead) < start < last][-1:], whole]
-        )
-        for start, whole in wholes
-        if whole.strip()
-    ]
+    for start, end in spans:
+        if whole := _with_fences(text, start, end, fences):
+            above = [lead for at, lead, last in leads if at + len(lead) < start < last]
+            yield "\n".join([*above[-1:], whole]), section.place(start, end)
 
 
 def _leads(text: str, captions: Iterable[str]) -> Iterator[tuple[int, str, int]]:

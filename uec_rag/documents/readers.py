@@ -177,8 +177,9 @@ def read_content(name: str, data: bytes) -> Content:
     """
     suffix = PurePath(name).suffix.lower()
     module, function, *form = READERS[suffix].split(":")
-    read = getattr(import_module(f"uec_rag.documents.{module}"), function)
+    reader = getattr(import_module(f"uec_rag.documents.{module}"), function)
     text, notes = (data, []) if module in _OF_BYTES else decode(data)
-    content: Content = read(text, *form)
+    content: Content = reader(text, *form)
     left_out = +Counter(content.left_out)  # what is left out no time is not told
-    return replace(content, notes=[*content.notes, *notes], left_out=left_out)
+    read = "" if isinstance(text, bytes) else text
+    return replace(content, notes=[*content.notes, *notes], left_out=left_out, text=read)
