@@ -353,3 +353,8 @@ def test_rows_of_libreoffice_that_are_hidden_are_left_out():
     content = read_content("a.xlsx", zipped(parts))
     assert cut(content)[1][0].text == "Item: Desk, Price: 200"
     assert content.left_out == {"hidden row": 1, "hidden column": 1}
+
+
+@pytest.mark.parametrize(("says", "name", "text", "shown"), data_of("forms_and_names.json"))
+def test_what_stands_elsewhere_or_in_a_form_is_where_it_is_shown(says, name, text, shown):
+    assert texts_of(name, text) == shown, says
