@@ -7,13 +7,13 @@ own; fields in others ("inputs.question") count, too. NaN, null and an empty cel
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,8 +24,10 @@ from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.errors import require
 from uec_rag.base.text import WORD
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import interval_of, reliability
+from uec_rag.confidence.risk import interval_of, reliability, risk_curve
 from uec_rag.documents.plain_text import decode
+from uec_rag.documents.question_tables import NULL
+from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -166,7 +168,6 @@ _AROUND |= {"feedback_stats", "run", "example", "metricsdata", "metrics_data"}
 _WITHIN = {"score", "value", "avg", "mean"}
 _LISTS = ("data", "results", "runs", "rows", "examples", "traces", "testCases", "test_results")
 _MODE = re.compile(r"(?<!\s)\s*+[(\[][^()\[\]]*+[)\]]$")  # "(mode=f1)", "[GEval]"
-_NULL = {"", "nan", "-nan", "null", "<na>", "n/a", "nat"}
 _TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
 _FALSE = {"false", "no", "n", "incorrect", "wrong", "fail", "failed", "bad"}
 _REFUSALS = "abstain abstained refuse refused uncertain no_answer none unanswered false no"
@@ -238,10 +239,11 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     text, _ = decode(path.read_bytes())
     if path.suffix.lower() in (".csv", ".tsv"):
-        header = text.partition("\n")[0]
-        delimiter = max(",;\t|", key=header.count)
-        for row in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter):
-            yield dict(_flat({name: _parsed(cell) for name, cell in row.items()}))
+        rows = filter(has_text, rows_of(text))
+        header = next(rows, [])
+        for cells in rows:
+            row = zip_longest(header, cells[: len(header)])
+            yield dict(_flat({str(name): _parsed(cell) for name, cell in row}))
         return
     try:
         try:
@@ -288,7 +290,7 @@ def _plain(name: str) -> str:
 
 def _is_known(value: object, key: str) -> bool:
     said = str(value).strip().casefold()
-    return value is not None and said not in _NULL and (said != "none" or key == "decision")
+    return value is not None and said not in NULL and (said != "none" or key == "decision")
 
 
 def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
@@ -386,8 +388,9 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
         (Wilson): "answered" and "asked_back" of all, "wrong" of the answers with a verdict,
         "over_refused" of the answerable. "curve" has, for the answers with confidence and
         verdict, the share of all that is answered at each threshold and the share of these that is
-        wrong (risk-coverage curve), "aurc" the mean of the latter (Geifman et al. 2019), "brier"
-        the mean squared difference of confidence and verdict, "bins" see `reliability`. These are
+        wrong (risk-coverage curve), "aurc" the mean of the latter over the answers (Geifman et
+        al. 2019; those of one confidence are given all or none), "brier" the mean squared
+        difference of confidence and verdict, "bins" see `reliability`. These are
         None or empty where the log does not tell.
     """
     known = [*runs]
@@ -403,15 +406,14 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     sure = [run for run in judged if run.confidence is not None]
     confidence = np.array([run.confidence for run in sure], dtype=np.float64)
     right = np.array([run.right for run in sure], dtype=bool)
-    order = np.argsort(-confidence, kind="stable")
-    risk = np.cumsum(~right[order]) / np.arange(1, len(sure) + 1)
-    coverage = np.arange(1, len(sure) + 1) / max(len(known), 1)
+    count, risk = risk_curve(confidence, right)
+    coverage = count / max(len(known), 1)
     is_probability = bool(len(sure)) and 0 <= confidence.min() <= confidence.max() <= 1
     return {
         "questions": len(known),
         "shares": shares,
         "curve": [*zip(coverage.tolist(), risk.tolist(), strict=True)],
-        "aurc": float(risk.mean()) if len(sure) else None,
+        "aurc": float(np.diff(count, prepend=0) @ risk) / len(sure) if sure else None,
         "brier": float(((confidence - right) ** 2).mean()) if is_probability else None,
         "bins": reliability(confidence, right) if is_probability else [],
     }
