@@ -395,10 +395,10 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     judged = [run for run in answers if run.right is not None]
     answerable = [run for run in known if run.answerable]
     shares = {
-        "answered": _share([run.decision == "answer" for run in known]),
-        "asked_back": _share([run.decision == "clarify" for run in known]),
-        "wrong": _share([not run.right for run in judged]),
-        "over_refused": _share([run.decision == "abstain" for run in answerable]),
+        "answered": share_of([run.decision == "answer" for run in known]),
+        "asked_back": share_of([run.decision == "clarify" for run in known]),
+        "wrong": share_of([not run.right for run in judged]),
+        "over_refused": share_of([run.decision == "abstain" for run in answerable]),
     }
     sure = [run for run in judged if run.confidence is not None]
     confidence = np.array([run.confidence for run in sure], dtype=np.float64)
@@ -417,7 +417,7 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     }
 
 
-def _share(holds: Sequence[bool]) -> dict[str, float] | None:
+def share_of(holds: Sequence[bool]) -> dict[str, float] | None:
     """Return how many of how many, the share and its 95 % interval; None of nothing."""
     if not holds:
         return None
