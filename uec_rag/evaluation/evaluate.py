@@ -159,6 +159,9 @@ _NAMES = {
         "label"
     ),
     "answerable": "answerable has_answer",
+    "lacking": "lacking uec_search.lacking search.lacking",
+    "closest": "closest uec_search.closest search.closest suggestions uec_suggestions",
+    "code": "reason_code uec_reason_code",
 }
 # What exports have fields in, and what they have in fields, such as "feedback.correctness.score".
 _AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedback", "scores"}
@@ -193,6 +196,12 @@ class Run:
     answerable : bool or None
         Whether the documents answer the question. Where the log does not tell, a refusal that was
         wrong was of an answerable question.
+    lacking : tuple of str
+        Words of the question that no passage has, if the log has them.
+    closest : tuple of str
+        Titles of the closest sections, the first one nearest, if the log has them.
+    asks : bool
+        Whether the message asks anything.
     """
 
     question: str
@@ -200,6 +209,9 @@ class Run:
     confidence: float | None
     right: bool | None
     answerable: bool | None
+    lacking: tuple[str, ...] = ()
+    closest: tuple[str, ...] = ()
+    asks: bool = True
 
 
 def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Run]:
@@ -316,7 +328,16 @@ def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str)
     if answerable is None and right is not None and decision != "clarify":
         # A right answer had one; who refused wrongly could have answered.
         answerable = (True if right else None) if decision == "answer" else not right
-    return Run(_question(found["question"]), decision, confidence, right, answerable)
+    lacking, closest = _titles(found["lacking"]), _titles(found["closest"])
+    told = lacking, closest, found["code"] != "no_question"
+    return Run(_question(found["question"]), decision, confidence, right, answerable, *told)
+
+
+def _titles(value: object) -> tuple[str, ...]:
+    """Return the texts of a list, or the titles of the objects in it; of a text, that alone."""
+    some = value if isinstance(value, list) else [] if value is None else [value]
+    titles = [one.get("title") if isinstance(one, Mapping) else one for one in some]
+    return tuple([str(title) for title in titles if _is_known(title, "closest")])
 
 
 def _decision(said: object, answer: object, where: str) -> str:

@@ -25,6 +25,7 @@ from uec_rag.confidence.model import JUDGED
 from uec_rag.confidence.risk import lowest_threshold
 from uec_rag.documents.questions import questions_of
 from uec_rag.evaluation.evaluate import share_of
+from uec_rag.questions.languages import ENGLISH, language_of
 from uec_rag.retrieval.gate import WRONG, Gate
 from uec_rag.retrieval.hits import Result
 from uec_rag.retrieval.retriever import Retriever
@@ -291,7 +292,8 @@ def _word(name: str) -> regex.Pattern[str]:
 def _names(question: str) -> set[str]:
     """Return the names in a question."""
     words = telling_words(split_words(question), FUNCTION_WORDS)
-    return {*filter(_NAME.fullmatch, names_in(question, words))}
+    is_english = language_of(question) == ENGLISH
+    return {*filter(_NAME.fullmatch, names_in(question, words, english=is_english))}
 
 
 def _shape(value: str) -> str:
