@@ -280,18 +280,19 @@ def print_rates(index: Path, max_wrong: float, most: int, *, json: bool) -> None
     facts = rates["facts"]
     print_text(
         f"{index.absolute().name}, uec-rag {__version__}: {facts['questions']} questions made of "
-        f"{facts['passages']} passages, answered above confidence {facts['threshold']:.3g}. In "
+        f"{facts['passages']} passages, answered above confidence {facts['threshold']:.3g}. Asked "
+        "as they are, with what answers them left out, and with a number or a name changed. In "
         "brackets: the 95% interval."
     )
-    table = Table("questions", "", *map(plain, _OUTCOMES.values()), box=None, pad_edge=False)
-    for way, title in _WAYS.items():
-        shares = [_share(rates[way][name]) for name in _OUTCOMES]
-        table.add_row(title, str(rates[way]["questions"]), *shares)
+    table = Table("", *_WAYS.values(), box=None, pad_edge=False)
+    table.add_row("questions", *(str(rates[way]["questions"]) for way in _WAYS))
+    for name, title in _OUTCOMES.items():
+        table.add_row(title, *(_share(rates[way][name]) for way in _WAYS))
     out.print(table)
     table = Table("file", "questions", *_OF_FILES, box=None, pad_edge=False)
-    for file, told in rates["files"].items():
-        asked = told["as_they_are"]
-        shares = _share(asked["answered_rightly"]), _share(told["still_answered"])
+    for file, by_way in rates["files"].items():
+        asked = by_way["as_they_are"]
+        shares = _share(asked["answered_rightly"]), _share(by_way["still_answered"])
         table.add_row(plain(file or "(no file)"), str(asked["questions"]), *shares)
     out.print(table)
     print_text(f"Answered though nothing answers: {_share(rates['still_answered'])}")
@@ -309,18 +310,14 @@ def print_rates(index: Path, max_wrong: float, most: int, *, json: bool) -> None
     )
 
 
-_OF_FILES = "answered correctly", "answered though nothing answers"
+_OF_FILES = "answered correctly", "though nothing answers"
 _GROUPS = 10  # groups and mistakes that are printed
-_WAYS = {
-    "as_they_are": "as they are",
-    "left_out": "passages left out",
-    "changed": "number or name changed",
-}
+_WAYS = {"as_they_are": "as they are", "left_out": "left out", "changed": "changed"}
 _OUTCOMES = {
     "answered_rightly": "answered correctly",
     "answered_wrongly": "answered wrongly",
     "asked_back": "asked back",
-    "handed_over": "handed over (uncertain)",
+    "handed_over": "handed over",
     "refused": "refused",
 }
 

@@ -186,8 +186,10 @@ def _ask(
 ) -> list[_Asked]:
     """Ask questions made of passages in each way; ValueError if none can be made."""
     made = {text.lstrip("# "): ids for text, ids in questions_of(passages, most).items()}
-    results = view.search([*made], max(_SEEN, gate.k), tenant=tenant) if made else []
-    asks = {one.query: one for one in results if one.decision.code != "no_question"}
+    found: Iterable[Result] = ()
+    if made:
+        found = view.search([*made], max(_SEEN, gate.k), tenant=tenant)
+    asks = {one.query: one for one in found if one.decision.code != "no_question"}
     if not asks:
         raise ValueError(
             "passages: expected some of which a question can be made, got none among "
@@ -306,7 +308,8 @@ def _shape(value: str) -> str:
 def _other_numbers(number: str) -> Iterator[str]:
     """Yield numbers of the shape of another; nothing for a name."""
     for step in range(1, 10) if _DIGIT.search(number) else ():
-        yield _DIGIT.sub(lambda digit, step=step: str((int(digit[0]) + step) % 10), number)
+        digits = [str((int(one) + step) % 10) if _DIGIT.match(one) else one for one in number]
+        yield "".join(digits)
 
 
 def _rates(asked: Iterable[_Asked]) -> dict[str, Any]:
