@@ -1,8 +1,8 @@
-"""Ask one manual of two packages that decide whether to answer, in an environment of their own.
+"""Ask manuals of two packages that decide whether to answer, in an environment of their own.
 
-`rivals` runs this file there, with {"folder", "passages": {id: text}, "questions"} as JSON on
-stdin; it prints, by system, the score, the ids of the first passages and whether it answers, of
-each question. Nothing else of this project is imported.
+`rivals` runs this file there, with a list of {"folder", "passages": {id: text}, "questions"} as
+JSON on stdin; for each it prints a line, by system, of the score, the ids of the first passages and
+whether it answers, of each question. Nothing else of this project is imported.
 """
 
 import json
@@ -49,19 +49,21 @@ def cairn_pipeline(task, mode):
         yield said.confidence, [known[name] for name in names], True
 
 
+def answers(task):
+    """Ask each system the questions of a manual."""
+    yield "rerankgate", rerankgate(task)
+    for mode in ("bm25", "hybrid-hashing"):
+        yield f"cairn-pipeline, {mode}", cairn_pipeline(task, mode)
+
+
 def main():
     """Answer on stdout."""
-    task = json.load(sys.stdin)
-    systems = {"rerankgate": rerankgate(task)}
-    for mode in ("bm25", "hybrid-hashing"):
-        systems[f"cairn-pipeline, {mode}"] = cairn_pipeline(task, mode)
-    told = {
-        name: [
-            (score, [*dict.fromkeys(ids)][:HITS], bool(is_answer)) for score, ids, is_answer in rows
-        ]
-        for name, rows in systems.items()
-    }
-    print(json.dumps(told))
+    for task in json.load(sys.stdin):
+        told = {
+            name: [(score, [*dict.fromkeys(ids)][:HITS], bool(says)) for score, ids, says in rows]
+            for name, rows in answers(task)
+        }
+        print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":
