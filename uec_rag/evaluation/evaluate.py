@@ -161,6 +161,9 @@ _NAMES = {
         "label"
     ),
     "answerable": "answerable has_answer",
+    "lacking": "lacking uec_search.lacking search.lacking",
+    "closest": "closest uec_search.closest search.closest suggestions uec_suggestions",
+    "code": "reason_code uec_reason_code",
 }
 # What exports have fields in, and what they have in fields, such as "feedback.correctness.score".
 _AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedback", "scores"}
@@ -194,6 +197,12 @@ class Run:
     answerable : bool or None
         Whether the documents answer the question. Where the log does not tell, a refusal that was
         wrong was of an answerable question.
+    lacking : tuple of str
+        Words of the question that no passage has, if the log has them.
+    closest : tuple of str
+        Titles of the closest sections, the first one nearest, if the log has them.
+    asks : bool
+        Whether the message asks anything.
     """
 
     question: str
@@ -201,6 +210,9 @@ class Run:
     confidence: float | None
     right: bool | None
     answerable: bool | None
+    lacking: tuple[str, ...] = ()
+    closest: tuple[str, ...] = ()
+    asks: bool = True
 
 
 def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Run]:
@@ -318,7 +330,16 @@ def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str)
     if answerable is None and right is not None and decision != "clarify":
         # A right answer had one; who refused wrongly could have answered.
         answerable = (True if right else None) if decision == "answer" else not right
-    return Run(_question(found["question"]), decision, confidence, right, answerable)
+    lacking, closest = _titles(found["lacking"]), _titles(found["closest"])
+    told = lacking, closest, found["code"] != "no_question"
+    return Run(_question(found["question"]), decision, confidence, right, answerable, *told)
+
+
+def _titles(value: object) -> tuple[str, ...]:
+    """Return the texts of a list, or the titles of the objects in it; of a text, that alone."""
+    some = value if isinstance(value, list) else [] if value is None else [value]
+    titles = [one.get("title") if isinstance(one, Mapping) else one for one in some]
+    return tuple([str(title) for title in titles if _is_known(title, "closest")])
 
 
 def _decision(said: object, answer: object, where: str) -> str:
@@ -398,10 +419,10 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     judged = [run for run in answers if run.right is not None]
     answerable = [run for run in known if run.answerable]
     shares = {
-        "answered": _share([run.decision == "answer" for run in known]),
-        "asked_back": _share([run.decision == "clarify" for run in known]),
-        "wrong": _share([not run.right for run in judged]),
-        "over_refused": _share([run.decision == "abstain" for run in answerable]),
+        "answered": share_of([run.decision == "answer" for run in known]),
+        "asked_back": share_of([run.decision == "clarify" for run in known]),
+        "wrong": share_of([not run.right for run in judged]),
+        "over_refused": share_of([run.decision == "abstain" for run in answerable]),
     }
     sure = [run for run in judged if run.confidence is not None]
     confidence = np.array([run.confidence for run in sure], dtype=np.float64)
@@ -419,7 +440,7 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     }
 
 
-def _share(holds: Sequence[bool]) -> dict[str, float] | None:
+def share_of(holds: Sequence[bool]) -> dict[str, float] | None:
     """Return how many of how many, the share and its 95 % interval; None of nothing."""
     if not holds:
         return None
