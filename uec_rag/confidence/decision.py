@@ -262,14 +262,26 @@ def needs_clarification(
 ) -> bool:
     """Return whether to ask for clarification of a question.
 
-    This is the case if P(underspecified) is at least `clarify_from`, the question is at least half
-    as likely to be underspecified as unanswerable, and there is not just one reading: to ask in
-    vain costs a user less than to be told that there is no answer.
+    This is the case if it `means_several`, and there is not just one reading to name.
+
+    Parameters are those of `decide_one`.
+    """
+    return means_several(underspecified, in_corpus, clarify_from) and len(readings) != 1
+
+
+def means_several(
+    underspecified: float, in_corpus: float, clarify_from: float = CLARIFY_FROM
+) -> bool:
+    """Return whether a question may mean several things, so that no hit answers it alone.
+
+    This is the case if P(underspecified) is at least `clarify_from`, and the question is at least
+    half as likely to be underspecified as unanswerable: to ask in vain costs a user less than to be
+    told that there is no answer.
 
     Parameters are those of `decide_one`.
     """
     worthwhile = _COST * (1 - in_corpus) < underspecified * in_corpus
-    return underspecified >= clarify_from and worthwhile and len(readings) != 1
+    return underspecified >= clarify_from and worthwhile
 
 
 def _names_closest(action: Action, code: str, readings: Sequence[Reading]) -> bool:
@@ -294,8 +306,8 @@ def decide_one(
 ) -> Decision:
     """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
-    A message in which nothing asks gets no answer, and a question with a name that no passage has
-    is uncertain at best.
+    A message in which nothing asks gets no answer. A question with a name that no passage has is
+    uncertain at best, and so is one that may mean several things of which only one can be named.
 
     Parameters
     ----------
@@ -320,6 +332,7 @@ def decide_one(
     """
     action: Action = "abstain"
     code: Code = "uncertain"
+    is_open = means_several(underspecified, in_corpus, clarify_from)
     if not asks:
         code = "no_question"
     elif caveat:
@@ -327,7 +340,7 @@ def decide_one(
     elif needs_clarification(underspecified, in_corpus, readings, clarify_from):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
-        if not lacking:  # a name that no passage has, so that the nearest is another's
+        if not (lacking or is_open):  # a name that no passage has, so that the nearest is another's
             action, code = "answer", "answered"
     elif in_corpus < _OFF_TOPIC:
         code = "off_topic"
@@ -338,6 +351,8 @@ def decide_one(
     if lacking and code in ("uncertain", "no_answer"):
         values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in lacking)
         reason = sentence("absent", language, values=values)
+    elif is_open and code == "uncertain" and not caveat:
+        reason = sentence("several", language)
     if closest and _names_closest(action, code, readings):
         titles = TRANSLATIONS[language]["comma"].join(reading.title for reading in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
