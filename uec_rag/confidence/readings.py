@@ -17,6 +17,7 @@ from uec_rag.base.text import HAS_SPACELESS, split_words
 from uec_rag.confidence.labels import labels_of
 from uec_rag.confidence.model import NEARLY
 from uec_rag.confidence.outline import ENDS, Name, Node, Outline, bare
+from uec_rag.questions.languages import small_words
 
 MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once
 LONGEST_LABEL = 60  # characters
@@ -70,7 +71,24 @@ def _chosen(node: Node) -> tuple[Node, list[int]]:
     return node, chosen
 
 
-def compares(node: Node) -> bool:
+def says_which(node: Node) -> bool:
+    """Return whether a question says which readings it means, though its words are few.
+
+    It compares them; or the first has nearly all of the mass, and a word of the question that no
+    other has; or the first alone has its small word: "after the meal" is not before it.
+    """
+    outline = node.outline
+    of = [rows for rows, share in zip(node.children, node.shares, strict=True) if share >= _OFFERED]
+    small = small_words(outline.language)
+    content = np.array([word in outline.content for word in outline.idf], bool)
+    little = np.array([word.casefold() in small for word in outline.idf], bool)
+    counts = content if node.shares[0] > NEARLY else np.zeros_like(content)
+    texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
+    alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
+    return len(of) > 1 and bool(alone.any()) or _compares(node)
+
+
+def _compares(node: Node) -> bool:
     """Return whether each of some statements alone has a word of the question, which compares."""
     node, chosen = _chosen(node)
     outline, rows = node.outline, [node.children[at][0] for at in chosen]

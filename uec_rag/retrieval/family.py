@@ -208,6 +208,8 @@ def cases_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> tu
     >>> cases_of("What is a bed?", ["With breakfast a bed is 9 euros.", "Without, a bed is 7 euros."])
     (0, 1)
     """
+    if _operator("phrases", language).search(question):  # "which does not"
+        return ()
     asked = {token.stem for token in tokens_of(question, language) if token.says}
     small, said = small_words(language), {*question.casefold().split()}
     chosen = dict[int, tuple[dict[str, set[str]], set[str], set[str]]]()

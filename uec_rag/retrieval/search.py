@@ -43,7 +43,7 @@ from uec_rag.confidence.model import (
     shipped_model,
 )
 from uec_rag.confidence.outline import CLARIFY_FROM, Node, Outline, ambiguity
-from uec_rag.confidence.readings import compares
+from uec_rag.confidence.readings import says_which
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
@@ -255,7 +255,7 @@ class Found:
             unsaid *= is_vague and not self.method.is_unlike(self.words)
         elif several := self.words.namesakes:
             unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(several)
-        elif unsaid >= UNLIKELY and compares(node):
+        elif unsaid >= UNLIKELY and says_which(node):
             unsaid = 0.0
         return unsaid, node
 
