@@ -340,19 +340,16 @@ def decide_one(
     elif needs_clarification(underspecified, in_corpus, readings, clarify_from):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
-        if not (lacking or is_open):  # a name that no passage has, so that the nearest is another's
-            action, code = "answer", "answered"
+        # A name that no passage has, so that the nearest is another's, or one of several things.
+        action, code = ("abstain", code) if lacking or is_open else ("answer", "answered")
     elif in_corpus < _OFF_TOPIC:
         code = "off_topic"
     elif in_corpus < PLAUSIBLE:
         code = "no_answer"
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
-    if lacking and code in ("uncertain", "no_answer"):
-        values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in lacking)
-        reason = sentence("absent", language, values=values)
-    elif is_open and code == "uncertain" and not caveat:
-        reason = sentence("several", language)
+    if code in ("uncertain", "no_answer"):
+        reason = _why_not(code, language, lacking, is_open=is_open and not caveat)
     if closest and _names_closest(action, code, readings):
         titles = TRANSLATIONS[language]["comma"].join(reading.title for reading in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
@@ -366,6 +363,14 @@ def decide_one(
     numbers = (confidence, in_corpus, underspecified, threshold)
     decision = Decision(action, reason, readings, *numbers, **details)
     return with_note(decision, unfamiliar) if unfamiliar else decision
+
+
+def _why_not(code: Code, language: str, lacking: Sequence[str], *, is_open: bool) -> str:
+    """Return the reason for which nothing is answered: what is lacking, or what is left open."""
+    if lacking:
+        values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in lacking)
+        return sentence("absent", language, values=values)
+    return sentence("several" if is_open and code == "uncertain" else code, language)
 
 
 def _searched(reason: str, question: str, language: str) -> str:

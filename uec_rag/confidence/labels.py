@@ -20,7 +20,6 @@ from uec_rag.questions.languages import (
     MONTHS,
     function_words,
     joints,
-    listed,
     small_words,
 )
 
@@ -39,6 +38,9 @@ _VALUE = regex.compile(r"\p{L}{3,}")  # what a value of metadata has that somebo
 _SYMBOL = regex.compile(r"\s?[%€$£¥°]")
 
 
+_FIRST_SPACELESS = "\u0e00"
+
+
 class _Word(NamedTuple):
     """A word of a passage.
 
@@ -54,8 +56,7 @@ class _Word(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """A run of the words that not all passages have; `behind`: the last one before that all have.
-    """
+    """A run of words that not all passages have; `behind`: the last before that all have."""
 
     behind: str
     begin: int
@@ -84,7 +85,7 @@ def labels_of(
 
     Examples
     --------
-    >>> labels_of(["The loan of a laptop lasts two weeks.", "The loan of a camera lasts a day."], [])
+    >>> labels_of(["The loan of a laptop lasts long.", "The loan of a camera lasts a day."], [])
     ['laptop', 'camera']
     >>> labels_of(["Dr. Ada Okafor heads the clinic.", "Dr. Ben Okafor works in surgery."], [])
     ['Dr. Ada Okafor', 'Dr. Ben Okafor']
@@ -207,7 +208,7 @@ def _words_of(text: str, language: str) -> list[_Word]:
             kind = "j"
         elif key in without and (is_first or not begins):
             kind = "l"
-        elif key[0].isdecimal() or key in MONTHS or (len(key) == 1 and not HAS_SPACELESS.match(key)):
+        elif key[0].isdecimal() or key in MONTHS or (len(key) == 1 and key < _FIRST_SPACELESS):
             kind = "n"
         else:
             kind = "c" if begins else "o"
@@ -293,6 +294,8 @@ def _before_number(line: Sequence[_Word], begin: int, end: int) -> int:
     is_value = end < len(line) and (
         (line[end].kind == "o" and _is_space(line[end].gap)) or _SYMBOL.match(line[end].gap)
     )
+    if begin and line[begin].gap == ": " and line[begin - 1].kind in "co":  # "Year: 2024"
+        return begin - 1
     if is_value or not _is_space(line[begin].gap):
         return begin
     at = begin
@@ -316,4 +319,3 @@ def _end_of_phrase(line: Sequence[_Word], begin: int) -> int:
         if end - begin > _MOST_BEFORE + 1:
             break
     return end
-

@@ -85,7 +85,7 @@ def says_which(node: Node) -> bool:
     counts = content if node.shares[0] > NEARLY else np.zeros_like(content)
     texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
     alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
-    return len(of) > 1 and bool(alone.any()) or _compares(node)
+    return (len(of) > 1 and bool(alone.any())) or _compares(node)
 
 
 def _compares(node: Node) -> bool:

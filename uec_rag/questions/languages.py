@@ -51,11 +51,10 @@ _MARKS, _SCRIPTS, _FOREIGN = (
 )
 
 
+_LISTED = files("uec_rag.questions").joinpath("months.txt").read_text(encoding="utf-8")
 MONTHS = {
     name: number
-    for number, names in enumerate(
-        files("uec_rag.questions").joinpath("months.txt").read_text(encoding="utf-8").splitlines(), 1
-    )
+    for number, names in enumerate(_LISTED.splitlines(), start=1)
     for name in names.split()
 }
 """The number of each month by its names in all languages, in small letters."""
@@ -63,7 +62,7 @@ MONTHS = {
 
 @cache
 def joints(language: str) -> frozenset[str]:
-    """Return the words that join others to one phrase: prepositions, determiners and "and"."""
+    """Return the words that join others to one phrase: prepositions and determiners."""
     if not (table := tables()[language].get("follow_up")):
         return function_words(language)
     return frozenset(" ".join([table["determiners"], *table["prepositions"]]).split())

@@ -203,9 +203,9 @@ def cases_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> tu
 
     Examples
     --------
-    >>> cases_of("Where does the club meet?", ["The chess club meets here.", "The film club meets."])
+    >>> cases_of("Where does the club meet?", ["The chess club meets.", "The film club meets."])
     (0, 1)
-    >>> cases_of("What is a bed?", ["With breakfast a bed is 9 euros.", "Without, a bed is 7 euros."])
+    >>> cases_of("What is a bed?", ["With tea a bed is 9 euros.", "Without, a bed is 7 euros."])
     (0, 1)
     """
     if _operator("phrases", language).search(question):  # "which does not"

@@ -489,8 +489,8 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
 
     It is 1 but of a family that the question does not tell apart, unless the first of it stands
     out; of a first hit with another name that is like the question's; of one that states nothing of
-    it, such as a heading, a pointer, or the step before the one that is asked for; and of one without half of the question's words, while
-    nothing was learned.
+    it, such as a heading, a pointer, or the step before the one that is asked for; and of one
+    without half of the question's words, while nothing was learned.
 
     `mu`: similarities of the different hits, best first.
     """
