@@ -330,6 +330,11 @@ class About:
     opening: str
     above: str = ""
 
+    @property
+    def title(self) -> str:
+        """The subject, unless that is but the source."""
+        return "" if self.subject == self.source else self.subject
+
     @classmethod
     def from_passage(cls, metadata: Mapping[str, Any], text: str = "") -> Self:
         """Derive what a passage is about from its metadata and text."""
@@ -346,14 +351,14 @@ class About:
         outer = str(metadata.get("header_path") or "").strip("/").split("/")
         document = first_value(metadata, DOCUMENT_KEYS) or outer[0]
         if document:
-            title = _SECTION_NUMBER.sub("", _without_markup(document))
+            title = _SECTION_NUMBER.sub("", without_markup(document))
             document = _MANUAL_PAGE.sub("", title)
         subject, above = first_value(metadata, TITLE_KEYS), ""
         if not subject and headings:
             subject, above = headings[-1], "".join(headings[1:-1][-1:])
         elif not subject and _suffix(source) in ("", *MARKDOWN):
             subject = _heading_of(text)  # in a script, it would be a comment
-            above = _without_markup("".join(outer[1:][-1:])) if subject else ""
+            above = without_markup("".join(outer[1:][-1:])) if subject else ""
         return cls(subject or source, source, document, opening, above)
 
 
@@ -374,7 +379,7 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
     """
     if not metadata:
         return text
-    headings, title = headings_of(metadata), _without_markup(first_value(metadata, TITLE_KEYS))
+    headings, title = headings_of(metadata), without_markup(first_value(metadata, TITLE_KEYS))
     source = first_value(metadata, SOURCE_KEYS)
     if title == source or PAGE.fullmatch(title):
         title = ""
@@ -411,7 +416,7 @@ def headings_of(metadata: Mapping[str, Any]) -> list[str]:
     """
     if not (keys := sorted(filter(_HEADING.fullmatch, metadata))):
         return []
-    return [heading for key in keys if (heading := _without_markup(str(metadata[key] or "")))]
+    return [heading for key in keys if (heading := without_markup(str(metadata[key] or "")))]
 
 
 def is_heading(metadata: Mapping[str, Any], text: str) -> bool:
@@ -422,7 +427,7 @@ def is_heading(metadata: Mapping[str, Any], text: str) -> bool:
     >>> is_heading({"h1": "Loans", "h2": "Fees"}, "Fees"), is_heading({"h1": "Loans"}, "None.")
     (True, False)
     """
-    return _without_markup(text.strip()) in headings_of(metadata)[-1:]
+    return without_markup(text.strip()) in headings_of(metadata)[-1:]
 
 
 def own_text(metadata: Mapping[str, Any], text: str) -> str:
@@ -441,10 +446,10 @@ def own_text(metadata: Mapping[str, Any], text: str) -> str:
 
 def _heading_of(text: str) -> str:
     begins = _MARKDOWN_HEADING.match(text)
-    return _without_markup(begins[2]) if begins else ""
+    return without_markup(begins[2]) if begins else ""
 
 
-def _without_markup(heading: str) -> str:
+def without_markup(heading: str) -> str:
     """Return a heading in Markdown without attributes, links, emphasis and marks of code."""
     plain = ATTRIBUTES.sub("", heading[:_LONGEST_HEADING])
     return str(_MARKS.sub("", _LINK.sub(r"\1", plain))).strip()

@@ -263,14 +263,26 @@ def needs_clarification(
 ) -> bool:
     """Return whether to ask for clarification of a question.
 
-    This is the case if P(underspecified) is at least `clarify_from`, the question is at least half
-    as likely to be underspecified as unanswerable, and there is not just one reading: to ask in
-    vain costs a user less than to be told that there is no answer.
+    This is the case if it `means_several`, and there is not just one reading to name.
+
+    Parameters are those of `decide_one`.
+    """
+    return means_several(underspecified, in_corpus, clarify_from) and len(readings) != 1
+
+
+def means_several(
+    underspecified: float, in_corpus: float, clarify_from: float = CLARIFY_FROM
+) -> bool:
+    """Return whether a question may mean several things, so that no hit answers it alone.
+
+    This is the case if P(underspecified) is at least `clarify_from`, and the question is at least
+    half as likely to be underspecified as unanswerable: to ask in vain costs a user less than to be
+    told that there is no answer.
 
     Parameters are those of `decide_one`.
     """
     worthwhile = _COST * (1 - in_corpus) < underspecified * in_corpus
-    return underspecified >= clarify_from and worthwhile and len(readings) != 1
+    return underspecified >= clarify_from and worthwhile
 
 
 def _names_closest(action: Action, code: str, readings: Sequence[Reading]) -> bool:
@@ -295,8 +307,8 @@ def decide_one(
 ) -> Decision:
     """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
 
-    A message in which nothing asks gets no answer, and a question with a name that no passage has
-    is uncertain at best.
+    A message in which nothing asks gets no answer. A question with a name that no passage has is
+    uncertain at best, and so is one that may mean several things of which only one can be named.
 
     Parameters
     ----------
@@ -321,6 +333,7 @@ def decide_one(
     """
     action: Action = "abstain"
     code: Code = "uncertain"
+    is_open = means_several(underspecified, in_corpus, clarify_from)
     if not asks:
         code = "no_question"
     elif caveat:
@@ -328,17 +341,16 @@ def decide_one(
     elif needs_clarification(underspecified, in_corpus, readings, clarify_from):
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
-        if not lacking:  # a name that no passage has, so that the nearest is another's
-            action, code = "answer", "answered"
+        # A name that no passage has, so that the nearest is another's, or one of several things.
+        action, code = ("abstain", code) if lacking or is_open else ("answer", "answered")
     elif in_corpus < _OFF_TOPIC:
         code = "off_topic"
     elif in_corpus < PLAUSIBLE:
         code = "no_answer"
     asks_back = action == "clarify"
     reason = clarifying_question(readings, language) if asks_back else sentence(code, language)
-    if lacking and code in ("uncertain", "no_answer"):
-        values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in lacking)
-        reason = sentence("absent", language, values=values)
+    if code in ("uncertain", "no_answer"):
+        reason = _why_not(code, language, lacking, is_open=is_open and not caveat)
     if closest and _names_closest(action, code, readings):
         titles = TRANSLATIONS[language]["comma"].join(reading.title for reading in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
@@ -352,6 +364,14 @@ def decide_one(
     numbers = (confidence, in_corpus, underspecified, threshold)
     decision = Decision(action, reason, readings, *numbers, **details)
     return with_note(decision, unfamiliar) if unfamiliar else decision
+
+
+def _why_not(code: Code, language: str, lacking: Sequence[str], *, is_open: bool) -> str:
+    """Return the reason for which nothing is answered: what is lacking, or what is left open."""
+    if lacking:
+        values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in lacking)
+        return sentence("absent", language, values=values)
+    return sentence("several" if is_open and code == "uncertain" else code, language)
 
 
 def _searched(reason: str, question: str, language: str) -> str:

@@ -31,6 +31,7 @@ from uec_rag.base.text import (
     FUNCTION_WORDS,
     GENERAL_TITLES,
     HAS_SPACELESS,
+    LONGEST_STATEMENT,
     PAGE,
     About,
     path_names,
@@ -41,6 +42,7 @@ from uec_rag.base.text import (
 )
 from uec_rag.confidence.model import LEAST_SHARE, NEARLY, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
+from uec_rag.questions.languages import ENGLISH
 
 CLARIFY_FROM = 0.7
 """The lowest P(underspecified) at which to ask for clarification.
@@ -91,6 +93,10 @@ class Outline:
         N, the number of passages by which `idf` was computed.
     function_words : frozenset of str
         Those of the question's language.
+    language : str
+        The code of that language.
+    metadatas : sequence of m mappings, optional
+        Values by which hits may be told apart.
 
     Attributes
     ----------
@@ -122,6 +128,8 @@ class Outline:
     idf: Mapping[str, float]
     size: int
     function_words: frozenset[str] = FUNCTION_WORDS
+    language: str = ENGLISH
+    metadatas: Sequence[Mapping[str, object]] = ()
 
     def __post_init__(self) -> None:
         folded = [word.casefold() for word in self.idf]
@@ -149,7 +157,7 @@ class Outline:
         """Return the node of some hits, which have names of this depth in common.
 
         Its children differ in the first level of names that tell what is below them, or else in the
-        last.
+        last; see `without_names` of names that all of them have, or that tell nothing.
         """
         while True:
             groups, is_last = dict[object, list[int]](), True
@@ -162,10 +170,25 @@ class Outline:
             depth += 1
         tells = tells or bool({self.titles[row] for row in rows} - {""})
         every = [*groups.values()]
+        if len(every) == 1 or not tells:
+            every = self.without_names(every)
         mass = _reduce(np.add, self.mass, every).tolist()
         order = sorted(range(len(mass)), key=mass.__getitem__, reverse=True)
         children = [every[at] for at in order]
         return Node(self, children, [mass[at] / sum(mass) for at in order], depth, tells)
+
+    def without_names(self, groups: Sequence[list[int]]) -> list[list[int]]:
+        """Return the hits of each group, apart if its name tells nothing of them.
+
+        It is that of a file, or of all, and they are statements, or in no other file.
+        """
+        apart = list[list[int]]()
+        for rows in groups:
+            is_named = any(self.titles[row] for row in rows)
+            are_short = all(len(self.texts[row]) <= LONGEST_STATEMENT for row in rows)
+            is_apart = are_short or (len(groups) == 1 and not is_named)
+            apart += [[row] for row in rows] if is_apart else [rows]
+        return apart
 
     def _tells(self, groups: Sequence[Sequence[int]], depth: int) -> bool:
         """Return whether the names of some children tell what is below them.
@@ -201,7 +224,8 @@ class Outline:
 
     def among(self, rows: Sequence[int]) -> Node:
         """Return a node of some hits, of which any may be meant as well as another."""
-        return Node(self, [[row] for row in rows], [1 / len(rows)] * len(rows), 0)
+        tells = any(self.titles[row] for row in rows)
+        return Node(self, [[row] for row in rows], [1 / len(rows)] * len(rows), 0, tells)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ be an answer. Each is named by its own name, and by what tells it from the other
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,20 +13,16 @@ from itertools import chain, takewhile
 
 import numpy as np
 
-from uec_rag.base.text import HAS_SPACELESS, split_words, stems
+from uec_rag.base.text import HAS_SPACELESS, split_words
+from uec_rag.confidence.labels import labels_of
 from uec_rag.confidence.model import NEARLY
 from uec_rag.confidence.outline import ENDS, Name, Node, Outline, bare
+from uec_rag.questions.languages import small_words
 
 MOST_READINGS, MOST_CLOSEST = 4, 3  # titles that a user is told at once
 LONGEST_LABEL = 60  # characters
 
 _OFFERED = 0.02  # share of the mass with which a child is a reading
-_SENTENCE = 25  # number of words up to which a passage is told from others by its own words
-_TOKEN = re.compile(r"\w+(?:[.,:/-]\w+)*")  # also a number with its decimals, a date, a version
-
-# Kinds of words that belong together: numbers (n) with what they count, words of one passage alone
-# (o) with function words (l) between them, but not of two clauses, whose first are capitals.
-_RUN = re.compile("[nN][ox]?|.(?:l{0,2}o)*")
 
 
 @dataclass(frozen=True)
@@ -55,12 +50,15 @@ def readings(node: Node) -> list[Reading]:
 
     Those of one document are one, unless it has nearly all of the mass. If the question is a name
     that several of them share, it means one of these; else one whose first hit has half as much of
-    the question, by idf, as any. There is only the heaviest one if it has nearly all of the mass,
-    or if all that is known of them are the names of files that their passages do not say.
+    the question, by idf, as any.
     """
-    if node.shares[0] > NEARLY or not node.tells:
-        return _named(node, [0])
-    node, outline = _by_document(node), node.outline
+    node, chosen = _chosen(node)
+    return _named(node, chosen[:MOST_READINGS])
+
+
+def _chosen(node: Node) -> tuple[Node, list[int]]:
+    """Return a node with the children of a document as one, and which of them are readings."""
+    node, outline = _by_document(node) if node.tells else node, node.outline
     chosen = [at for at, share in enumerate(node.shares) if share >= _OFFERED]
     said = (2 * node.said[chosen] - 1) @ outline.rarity >= 0  # half of it or more
     if np.count_nonzero(said) < 2:
@@ -70,12 +68,29 @@ def readings(node: Node) -> list[Reading]:
         said = has >= has.max() / 2
     if np.count_nonzero(said) > 1:
         chosen = [at for at, of in zip(chosen, said.tolist(), strict=True) if of]
-    chosen = [0] if _names_each(node, chosen) else _without_repeated(node, chosen)
-    return _named(node, chosen[:MOST_READINGS])
+    return node, chosen
 
 
-def _names_each(node: Node, chosen: Sequence[int]) -> bool:
+def says_which(node: Node) -> bool:
+    """Return whether a question says which readings it means, though its words are few.
+
+    It compares them; or the first has nearly all of the mass, and a word of the question that no
+    other has; or the first alone has its small word: "after the meal" is not before it.
+    """
+    outline = node.outline
+    of = [rows for rows, share in zip(node.children, node.shares, strict=True) if share >= _OFFERED]
+    small = small_words(outline.language)
+    content = np.array([word in outline.content for word in outline.idf], bool)
+    little = np.array([word.casefold() in small for word in outline.idf], bool)
+    counts = content if node.shares[0] > NEARLY else np.zeros_like(content)
+    texts = np.array([outline.in_text[rows].any(axis=0) for rows in of])
+    alone = texts[0] & ~texts[1:].any(axis=0) & (counts | little)
+    return (len(of) > 1 and bool(alone.any())) or _compares(node)
+
+
+def _compares(node: Node) -> bool:
     """Return whether each of some statements alone has a word of the question, which compares."""
+    node, chosen = _chosen(node)
     outline, rows = node.outline, [node.children[at][0] for at in chosen]
     is_content = np.array([word in outline.content for word in outline.idf], bool)
     has = outline.in_text[rows] & is_content
@@ -83,23 +98,8 @@ def _names_each(node: Node, chosen: Sequence[int]) -> bool:
     return (
         len(rows) > 1
         and bool(alone.any(axis=1).all())
-        and not any(map(outline.paths.__getitem__, rows))
+        and not any(map(outline.titles.__getitem__, rows))
     )
-
-
-def _without_repeated(node: Node, chosen: Sequence[int]) -> list[int]:
-    """Leave out what is short, without a title, and says no more than another: one fact."""
-    outline, first = node.outline, {at: node.children[at][0] for at in chosen}
-    said = {at: stems(outline.texts[row]) for at, row in first.items()}
-    return [
-        at
-        for at, row in first.items()
-        if outline.titles[row]
-        or len(outline.texts[row].split()) > _SENTENCE
-        or not any(
-            said[at] <= said[to] and (to < at or said[at] != said[to]) for to in chosen if to != at
-        )
-    ]
 
 
 def _by_document(node: Node) -> Node:
@@ -127,10 +127,14 @@ def closest_sections(node: Node, most: int = MOST_CLOSEST) -> list[Reading]:
     outline, groups = node.outline, dict[object, list[int]]()
     for row, keys in enumerate(outline.keys):
         groups.setdefault(keys or row, []).append(row)
-    chosen = [*groups.values()][:most]
+    every, has_titles = [*groups.values()], any(outline.titles)
+    if not has_titles:
+        every = outline.without_names(every)
+    chosen = every[:most]
     total = float(outline.mass.sum())
     shares = [float(outline.mass[group].sum()) / total for group in chosen]
-    return _named(Node(outline, chosen, shares, max(map(len, outline.paths))), range(len(chosen)))
+    depth = max(map(len, outline.paths))
+    return _named(Node(outline, chosen, shares, depth, has_titles), range(len(chosen)))
 
 
 def _named(node: Node, chosen: Sequence[int]) -> list[Reading]:
@@ -146,10 +150,13 @@ def _named(node: Node, chosen: Sequence[int]) -> list[Reading]:
     if len(groups) > 1 and paths.count(paths[0]) == len(paths):  # which names no part alone
         paths = [[] for _ in groups]
     own = [_name_of(outline, *of, depth) for of in zip(groups, paths, strict=True)]
+    labels = _labels(node, groups, own)
+    if not node.tells:
+        own = [""] * len(groups)
     plain = [*map(bare, own)]
     documents = [_document(outline, rows[0]) for rows in groups]
-    for rows, path, name, document, share in zip(
-        groups, paths, own, documents, shares, strict=True
+    for rows, path, name, document, share, label in zip(
+        groups, paths, own, documents, shares, labels, strict=True
     ):
         alike = [p for p, one in zip(paths, plain, strict=True) if one == bare(name)]
         apart = [
@@ -161,9 +168,9 @@ def _named(node: Node, chosen: Sequence[int]) -> list[Reading]:
             apart += [up.text for up in path[node.depth :] or path[-1:]]
         if len({*documents}) > 1 and not _asked_in(outline, name):
             apart.append(document)
-        above = next((up for up in apart if up and not _is_said(up, name)), "")
+        above = next((up for up in apart if name and up and not _is_said(up, name)), "")
         name = f"{shorten(above, LONGEST_LABEL // 2)}: {name}" if above else name
-        title = shorten(name or _opening(outline, rows, groups)) or outline.ids[rows[0]]
+        title = (shorten(name) if name else label) or outline.ids[rows[0]]
         ids = tuple([outline.ids[row] for row in rows])
         if title in made and name:  # nobody could choose between the two
             ids, share = (*made[title].ids, *ids), made[title].probability + share
@@ -171,6 +178,18 @@ def _named(node: Node, chosen: Sequence[int]) -> list[Reading]:
             title = f"{title} ({rows[0] + 1})"
         made[title] = Reading(title, ids, share)
     return [*made.values()]
+
+
+def _labels(node: Node, groups: Sequence[Sequence[int]], names: Sequence[str]) -> list[str]:
+    """Return the labels of the groups that have no name, or but the name of a file; else ""."""
+    outline, first = node.outline, [rows[0] for rows in groups]
+    chosen = [at for at, name in enumerate(names) if not (name and node.tells)]
+    rows = [first[at] for at in chosen]
+    files = [names[at] for at in chosen] if all(names) else []
+    metadatas = [outline.metadatas[row] for row in rows] if outline.metadatas else []
+    texts = [outline.texts[row] for row in rows]
+    told = iter(labels_of(texts, [*outline.idf], outline.language, files, metadatas))
+    return [next(told) if at in chosen else "" for at in range(len(groups))]
 
 
 def _common(paths: Sequence[Sequence[Name]]) -> list[Name]:
@@ -218,48 +237,6 @@ def _section(outline: Outline, rows: Sequence[int], depth: int) -> str:
 def _is_said(name: str, title: str) -> bool:
     """Return whether a title has all words of a name."""
     return {*split_words(name.casefold())} <= {*split_words(title.casefold())}
-
-
-def _opening(outline: Outline, rows: Sequence[int], groups: Sequence[Sequence[int]]) -> str:
-    """Return the first words of a long passage; of a short one, those that no other has together.
-
-    A function word is none of them, but for a name such as "May". With them are those that belong
-    to them, "sales in Lund", "15 minutes".
-    """
-    text, without = outline.texts[rows[0]], outline.function_words
-    if len(text.split()) > _SENTENCE:
-        return text
-    asked = {word.casefold() for word in outline.idf}
-    others = [
-        {token.casefold() for row in group for token in _TOKEN.findall(outline.texts[row])}
-        for group in groups
-        if group is not rows
-    ]
-    every = [*_TOKEN.finditer(text)]
-    said, kinds = asked.union(*others), ""
-    for at, token in enumerate(every):
-        folded, before = (
-            token[0].casefold(),
-            text[every[at - 1].end() : token.start()] if at else "",
-        )
-        is_name = at > 0 and token[0][:1].isupper()
-        kind = "l" if folded in without and not is_name else "n" if folded[0].isdecimal() else ""
-        kind = kind or ("x" if folded in said else "o")
-        kinds += kind.upper() if before.strip() else kind  # the first of a clause
-    told = list[tuple[int, int]]()
-    has_name = any(
-        k in "oO" and t[0][:1].isupper() for k, t in zip(kinds[1:], every[1:], strict=True)
-    )
-    # Of what has a name of its own, values tell only if no words do.
-    for at in sorted(range(len(every)), key=lambda at: has_name and kinds[at] in "nN"):
-        folded = every[at][0].casefold()
-        left = [has for has in others if folded in has]
-        is_new = not any(begin <= at < end for begin, end in told) and kinds[at] not in "lL"
-        if is_new and folded not in asked and len(left) < len(others):
-            others, run = left, _RUN.match(kinds, at)
-            told.append((at, run.end() if run else at + 1))
-    spans = [text[every[begin].start() : every[end - 1].end()] for begin, end in sorted(told)]
-    return text.rstrip(".") if others else " ".join(spans) or text.rstrip(".")
 
 
 def shorten(label: str, most: int = LONGEST_LABEL) -> str:

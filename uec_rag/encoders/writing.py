@@ -16,6 +16,7 @@ from pathlib import Path
 import regex
 
 from uec_rag.base.text import ENGLISH, WORD, undecorated
+from uec_rag.questions.languages import MONTHS
 
 
 def _listed(name: str) -> list[str]:
@@ -81,11 +82,6 @@ _ARTICLES = frozenset(
 )  # "one", "un", which are pronouns, too
 NUMERALS = rf"\p{{Nd}}|(?:{'|'.join(_IN_WORDS)})\b"
 """A pattern of how a number begins."""
-
-MONTHS = {
-    name: number for number, names in enumerate(_listed("months.txt"), 1) for name in names.split()
-}
-"""The number of each month by its names, in small letters."""
 
 _HAS_YEAR = re.compile(r"(?<!\d)[12]\d{3}(?!\d)|\d([-/.])(?:\d\d?|[^\W\d_]{3,9})\1\d\d(?!\d)")
 _CENTURIES = range(1900, 2100)

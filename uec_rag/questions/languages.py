@@ -51,6 +51,29 @@ _MARKS, _SCRIPTS, _FOREIGN = (
 )
 
 
+_LISTED = files("uec_rag.questions").joinpath("months.txt").read_text(encoding="utf-8")
+MONTHS = {
+    name: number
+    for number, names in enumerate(_LISTED.splitlines(), start=1)
+    for name in names.split()
+}
+"""The number of each month by its names in all languages, in small letters."""
+
+
+@cache
+def joints(language: str) -> frozenset[str]:
+    """Return the words that join others to one phrase: prepositions and determiners."""
+    if not (table := tables()[language].get("follow_up")):
+        return function_words(language)
+    return frozenset(" ".join([table["determiners"], *table["prepositions"]]).split())
+
+
+@cache
+def small_words(language: str) -> frozenset[str]:
+    """Return the prepositions in which cases differ: "inside", "outside"; none if not known."""
+    return frozenset(listed("small", language, "cases"))
+
+
 @cache
 def languages() -> tuple[str, ...]:
     """List the codes of the languages in which users are told of decisions, English first."""

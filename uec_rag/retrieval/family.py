@@ -20,7 +20,7 @@ import regex
 from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT
 from uec_rag.confidence.model import EVEN, NEARLY
 from uec_rag.encoders import writing
-from uec_rag.questions.languages import ENGLISH, any_of, function_words, listed, matcher, tables
+from uec_rag.questions.languages import ENGLISH, any_of, joints, listed, matcher, small_words
 from uec_rag.retrieval.tokens import NUMBER, Token, tokens_of
 
 _FEWEST, _FEWEST_OF_STATEMENTS = 3, 2  # members; where all that is read are statements
@@ -182,9 +182,62 @@ def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ..
     chosen = dict[int, tuple[Token, ...]]()
     for at, text in enumerate(texts):
         line = tokens_of(text, language) if len(text) <= LONGEST_STATEMENT else ()
-        if all(_are_of_two(line, other, _joints(language)) for other in chosen.values()):
+        if all(_are_of_two(line, other, joints(language)) for other in chosen.values()):
             chosen[at] = line
     return tuple(chosen) if len(chosen) > 1 else ()
+
+
+def cases_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ...]:
+    """Find the cases of what a question asks that texts are about, by their places; () if one.
+
+    A word of the question stands behind another word in each, "chess club" and "film club", "Ada
+    Okafor" and "Ben Okafor"; or half of their words are the same, but another small word is before
+    one of these, "inside the city" and "outside the city".
+
+    Parameters
+    ----------
+    question : str
+    texts : sequence of m str
+        Different texts with all words of the question, best first.
+    language : str
+        The code of the question's.
+
+    Examples
+    --------
+    >>> cases_of("Where does the club meet?", ["The chess club meets.", "The film club meets."])
+    (0, 1)
+    >>> cases_of("What is a bed?", ["With tea a bed is 9 euros.", "Without, a bed is 7 euros."])
+    (0, 1)
+    """
+    if _operator("phrases", language).search(question):  # "which does not"
+        return ()
+    asked = {token.stem for token in tokens_of(question, language) if token.says}
+    small, said = small_words(language), {*question.casefold().split()}
+    chosen = dict[int, tuple[dict[str, set[str]], set[str], set[str]]]()
+    for at, text in enumerate(texts):
+        line = tokens_of(text, language) if len(text) <= LONGEST_STATEMENT else ()
+        before = dict[str, set[str]]()
+        for token in line:
+            if token.stem in asked - {NUMBER} and token.before not in {"", NUMBER, *asked}:
+                before.setdefault(token.stem, set()).add(token.before)
+        stems = {token.stem for token in line if token.says}
+        case = (before, stems, {token.text.casefold() for token in line} & small - said)
+        if all(_is_other_case(case, other) for other in chosen.values()):
+            chosen[at] = case
+    return tuple(chosen) if len(chosen) > 1 and 0 in chosen else ()
+
+
+def _is_other_case(
+    one: tuple[dict[str, set[str]], set[str], set[str]],
+    other: tuple[dict[str, set[str]], set[str], set[str]],
+) -> bool:
+    """Return whether two texts are about two cases, by what is before words, stems, small words."""
+    (before, stems, small), (others, their_stems, theirs) = one, other
+    for word in before.keys() & others.keys():
+        if before[word].isdisjoint(their_stems) and others[word].isdisjoint(stems):
+            return True
+    same = len(stems & their_stems) >= EVEN * max(len(stems), len(their_stems))
+    return same and bool(small - theirs) and bool(theirs - small)
 
 
 def _are_of_two(one: Sequence[Token], other: Sequence[Token], joints: Collection[str]) -> bool:
@@ -213,14 +266,6 @@ def _adds(line: Sequence[Token], at: int, joints: Collection[str]) -> bool:
     """Return whether a word is behind a preposition, a determiner or a comma."""
     before = line[at - 1] if at else line[at]
     return before.text.casefold() in joints or before.start + len(before.text) + 1 < line[at].start
-
-
-@cache
-def _joints(language: str) -> frozenset[str]:
-    """Return the words that join others to one phrase: prepositions and determiners."""
-    if not (table := tables()[language].get("follow_up")):
-        return function_words(language)
-    return frozenset(" ".join([table["determiners"], *table["prepositions"]]).split())
 
 
 def _states(

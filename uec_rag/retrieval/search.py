@@ -32,6 +32,7 @@ from uec_rag.confidence.model import (
     NEAREST,
     READ,
     SURE,
+    UNLIKELY,
     ConfidenceModel,
     Features,
     Probabilities,
@@ -45,6 +46,7 @@ from uec_rag.confidence.model import (
     sigmoid,
 )
 from uec_rag.confidence.outline import CLARIFY_FROM, Node, Outline, ambiguity
+from uec_rag.confidence.readings import says_which
 from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
@@ -275,6 +277,8 @@ class Found:
             unsaid *= is_vague and not self.method.is_unlike(self.words)
         elif several := self.words.namesakes:
             unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(several)
+        elif unsaid >= UNLIKELY and says_which(node):
+            unsaid = 0.0
         return unsaid, node
 
 
@@ -507,8 +511,8 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
 
     It is 1 but of a family that the question does not tell apart, unless the first of it stands
     out; of a first hit with another name that is like the question's; of one that states nothing of
-    it, such as a heading or a pointer; and of one without half of the question's words, while
-    nothing was learned.
+    it, such as a heading, a pointer, or the step before the one that is asked for; and of one
+    without half of the question's words, while nothing was learned.
 
     `mu`: similarities of the different hits, best first.
     """
@@ -516,7 +520,8 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     if family is not None:
         stands_out = is_first_meant(gap_of(mu), resembles=family.resembles)
         is_told = is_told and stands_out and not family.operates
-    is_meant = is_told and not words.misnames(method.rarity) and not words.states_nothing
+    is_stated = not (words.states_nothing or words.leaves_order)
+    is_meant = is_told and not words.misnames(method.rarity) and is_stated
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 
@@ -633,4 +638,6 @@ def outline_of(found: Found) -> Outline:
         found.words.idf,
         found.words.size,
         function_words(found.asked.language),
+        found.asked.language,
+        [hit.metadata for hit in hits],
     )

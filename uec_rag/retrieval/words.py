@@ -30,6 +30,7 @@ from uec_rag.questions.languages import ENGLISH, function_words, matcher
 from uec_rag.retrieval.family import (
     Family,
     are_statements,
+    cases_of,
     consonants,
     letters_once,
     namesakes_of,
@@ -220,20 +221,35 @@ class Words:
         """The places of the first hits about several things of one name, as `namesakes_of`.
 
         They have the same words of the question: all, or its names at least, since any other may be
-        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these.
+        a form of what tells them apart ("Katze", "Katzen"). Their one title has none of these. With
+        all of its words, they may be less alike, see `cases_of`.
         """
         if self.family is not None or not self.content:
             return []
-        of = [
-            (known & self.content.keys(), hit.about.subject)
-            for hit, (known, _) in zip(self.hits, self.known, strict=False)
-        ]
-        wanted, (own, title) = self.names or self.content.keys(), of[0]
-        if not wanted <= own or any(word.casefold() in title.casefold() for word in wanted):
+        said = [known & self.content.keys() for known, _ in self.known]
+        wanted, language = self.names or self.content.keys(), self.asked.language
+        if not wanted <= said[0]:
             return []
-        places = [at for at, one in enumerate(of) if one == of[0]]
+        places = [at for at, words in enumerate(said) if words == said[0]]
         texts = [self.hits[at].text for at in places]
-        return [places[at] for at in namesakes_of(texts, self.asked.language)]
+        titles = [self.hits[at].about.title.casefold() for at in places]
+        alike: tuple[int, ...] = ()
+        if len({*titles}) == 1 and not any(word.casefold() in titles[0] for word in wanted):
+            alike = namesakes_of(texts, language)
+        if not alike and self.content.keys() <= said[0]:
+            alike = cases_of(self.asked.text, texts, language)
+        return [places[at] for at in alike]
+
+    @property
+    def leaves_order(self) -> bool:
+        """True if it is asked what comes before or after what the first hit has, without saying it.
+
+        A step does not say which one follows: that is a hit behind it.
+        """
+        language, asked = self.asked.language, self.asked.text
+        if not matcher("follows", language, "cases").search(asked):
+            return False
+        return not matcher("order", language, "cases").search(self.hits[0].text)
 
     @property
     def states_nothing(self) -> bool:
