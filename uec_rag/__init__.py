@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         UnknownReading,
     )
     from uec_rag.base.gaussian import Gaussian
+    from uec_rag.base.quotes import quoted
     from uec_rag.ensemble import UEC
     from uec_rag.retrieval import Gate, Retriever, SearchResult
 
@@ -33,6 +34,7 @@ __all__ = [
     "UECError",
     "UnknownReading",
     "__version__",
+    "quoted",
 ]
 
 # Imported on first use: `import uec_rag` stays instant and pulls in no framework.
@@ -41,6 +43,7 @@ _HOME = {
     "Advice": "uec_rag.advice.advisor",
     "Gate": "uec_rag.retrieval",
     "Gaussian": "uec_rag.base.gaussian",
+    "quoted": "uec_rag.base.quotes",
     "Retriever": "uec_rag.retrieval",
     "SearchResult": "uec_rag.retrieval",
 }

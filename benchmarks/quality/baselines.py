@@ -45,7 +45,7 @@ from uec_rag.evaluation.evaluate import search_by_each_member
 Scores = dict[str, tuple[Sequence[Sequence[str]], np.ndarray]]
 """By name: the hits of each question, best first, and its best score."""
 
-_DEPTH = 100  # hits of each member that are fused
+DEPTH = 100  # hits of each member that are fused
 _LABELS, _DRAWS = (30, 60), 200
 
 
@@ -58,7 +58,7 @@ def main(folder: Manuals) -> None:
         index = index_of(uec, passages)
         some = [row for row in rows if row["documents"] == name]
         queries = [row["question"] for row in some]
-        members = search_by_each_member(index, queries, _DEPTH)
+        members = search_by_each_member(index, queries, DEPTH)
         result = index.search(queries)
         relevant = relevant_ids(passages, some)
         sure = np.array([one.confidence_at(JUDGED) for one in result], dtype=np.float64)

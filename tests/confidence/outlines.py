@@ -32,8 +32,8 @@ def named(question, found):
     return dict(zip(FEATURES, features(question, found.split()), strict=True))
 
 
-def probability(question, found, confidence=0.5):
-    return ambiguity(question, found, confidence)[0]
+def probability(question, found):
+    return ambiguity(question, found)[0]
 
 
 def labels_of(found):

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import precision_recall_curve
 
 from uec_rag.confidence.risk import (
     Guarantee,
@@ -13,6 +15,7 @@ from uec_rag.confidence.risk import (
     expected_threshold,
     queries_needed,
     reliability,
+    risk_curve,
     risk_threshold,
 )
 
@@ -196,6 +199,38 @@ def test_reliability_has_ten_bins_of_as_many_each_with_wilsons_intervals():
 def test_reliability_of_one_question():
     wrong = {"count": 1, "confidence": 0.2, "right": 0.0, "low": 0.0, "high": 0.793451}
     assert reliability([0.2], [False]) == [pytest.approx(wrong, abs=1e-6)]
+
+
+TIED = [
+    ([0.5] * 12, [True] * 6 + [False] * 6),
+    ([0.9] * 3 + [0.5] * 6 + [0.1], [True, True, False] + [True, False] * 3 + [False]),
+    ([0.2] * 40 + [0.7] * 25 + [0.95] * 35, ([True, False, False] * 34)[:100]),
+]
+
+
+@pytest.mark.parametrize(("sure", "right"), TIED)
+def test_bins_and_curves_of_ties_are_those_of_scikit_learn_in_any_order(sure, right):
+    rng = np.random.default_rng(0)
+    orders = [np.argsort(right, kind="stable"), np.argsort(np.invert(right), kind="stable")]
+    for order in [*orders, rng.permutation(len(sure))]:
+        shown, known = np.array(sure)[order], np.array(right)[order]
+        shares, means = calibration_curve(known, shown, n_bins=10, strategy="quantile")
+        bins = reliability(shown, known)
+        assert [one["right"] for one in bins] == pytest.approx(shares)
+        assert [one["confidence"] for one in bins] == pytest.approx(means)
+        precision, _, thresholds = precision_recall_curve(known, shown, drop_intermediate=False)
+        count, wrong = risk_curve(shown, known)
+        assert (1 - wrong[::-1]).tolist() == pytest.approx(precision[:-1].tolist())
+        assert count[::-1].tolist() == [int((shown >= one).sum()) for one in thresholds]
+
+
+@pytest.mark.parametrize(("sure", "right"), TIED)
+@pytest.mark.parametrize("threshold_of", [risk_threshold, conformal_threshold])
+def test_thresholds_of_ties_do_not_depend_on_the_order(sure, right, threshold_of):
+    rng = np.random.default_rng(0)
+    orders = [np.arange(len(sure)), *(rng.permutation(len(sure)) for _ in range(5))]
+    found = {threshold_of(np.array(sure)[some], np.array(right)[some], 0.4) for some in orders}
+    assert len(found) == 1
 
 
 class TestConformal:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import tempfile
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -402,3 +403,13 @@ def test_a_file_with_more_text_than_is_allowed_is_named_and_the_others_are_read(
     with pytest.warns(UserWarning, match=said):
         documents = list_files(tmp_path).read().documents
     assert [document.source for document in documents] == ["b.txt"]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_patterns_find_names_with_their_accents_joined_or_apart(tmp_path, form):
+    for name in ("Geb\u00fchren", "Caf\u00e9", "Zeiten"):
+        (tmp_path / f"{unicodedata.normalize(form, name)}.md").write_text("Five euros.")
+    for pattern in ("NFC", "NFD"):
+        names = [unicodedata.normalize(pattern, name) for name in ("Geb\u00fchren.md", "Caf*")]
+        assert list_files(tmp_path, exclude=names).sources == ["Zeiten.md"]
+        assert len(list_files(tmp_path, include=names).sources) == 2

@@ -1,20 +1,34 @@
 """What files hold beside plain text, as the tools write them, is read or told."""
 
 import io
+import re
 from copy import deepcopy
 from pathlib import Path
 
 import pytest
 from lxml import etree
+from openpyxl import Workbook
 from PIL import Image
 from pptx import Presentation
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-from tests.documents.files import docx, paragraph, read, unzipped, write_pdf, written, zipped
+from tests.documents.files import (
+    docx,
+    paragraph,
+    read,
+    unzipped,
+    word_table,
+    write_pdf,
+    write_xlsx,
+    written,
+    zipped,
+)
 from tests.helpers import DATA, data_of
-from uec_rag.documents.document import Section
+from uec_rag.base.text import with_headings
+from uec_rag.documents.document import Document, Section, cut
+from uec_rag.documents.passages import passages_of
 from uec_rag.documents.readers import read_content
 
 NAMES = {
@@ -234,3 +248,113 @@ def test_a_book_is_read_in_the_order_of_its_spine():
     book = zipped({str(part.relative_to(DATA / "epub")): part.read_bytes() for part in parts})
     chapters = Section(("One",), "Dough."), Section(("Two",), "Crust.")
     assert read("a.epub", book) == ("Bread", chapters)
+
+
+@pytest.mark.parametrize(("says", "name", "text", "lines"), data_of("tables_with_groups.json"))
+def test_rows_of_tables_have_the_group_and_the_units_that_they_stand_below(says, name, text, lines):
+    assert texts_of(name, text) == ["\n".join(lines)], says
+
+
+@pytest.mark.parametrize("merged", [(), ("A2:B2", "A5:B5")])
+def test_groups_of_sheets_are_merged_or_not(merged):
+    rows = [["Ticket", "Price"], ["Adults", None], ["Single", 5], ["Return", 9]]
+    rows += [["Children", None], ["Single", 3], ["Return", 4]]
+    [text] = texts_of("a.xlsx", written(write_xlsx, rows, merged))
+    assert text.splitlines() == [
+        "Adults, Ticket: Single, Price: 5",
+        "Adults, Ticket: Return, Price: 9",
+        "Children, Ticket: Single, Price: 3",
+        "Children, Ticket: Return, Price: 4",
+    ]
+
+
+def test_groups_of_word_are_those_of_its_rows():
+    rows = ["Ticket Price Zone", "Adults  ", "Single 5 A", "Return 9 B"]
+    rows += ["Children  ", "Single 3 A", "Return 4 B"]
+    data = docx(word_table(*(row.split(" ") for row in rows)))
+    last = "Children, Ticket: Return, Price: 4, Zone: B"
+    assert texts_of("a.docx", data)[0].splitlines()[3] == last
+
+
+def passages(name, data, size=300):
+    content = read_content(name, data if isinstance(data, bytes) else data.encode())
+    title, sections = cut(content)
+    texts = [
+        passage.text for passage in passages_of([Document(name, sections, title=title)], size=size)
+    ]
+    return [text.removeprefix(f"{title}\n\n") for text in texts]
+
+
+CAPTION = "Prices in thousands of euros"
+ROWS = [(f"Desk {n}", f"{n} thousand") for n in range(30)]
+LINES = "".join(f"<tr><td>{item}</td><td>{price}</td></tr>" for item, price in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        (
+            "a.html",
+            f"<p>Before.</p><table><caption>{CAPTION}</caption><tr><th>Item</th><th>Price</th></tr>"
+            f"{LINES}</table><p>After.</p>",
+        ),
+        ("a.csv", f"{CAPTION},\nItem,Price\n" + "".join(f"{i},{p}\n" for i, p in ROWS)),
+        ("a.xlsx", written(write_xlsx, [[CAPTION], ["Item", "Price"], *ROWS], ("A1:B1",))),
+    ],
+)
+def test_each_part_of_a_table_begins_with_its_caption(name, data):
+    parts = passages(name, data)
+    rows = [part for part in parts if "Item: Desk" in part]
+    assert len(rows) > 2
+    assert all(part.partition("Item:")[0].endswith(f"{CAPTION}\n") for part in rows)
+    assert [part for part in parts if "After" in part] in ([], ["After."])
+
+
+LEAD = "For a visa you need these documents:"
+POINTS = [f"the document of the number {n}, which must be stamped" for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.md", f"# Travel\n\nHello there. {LEAD}\n\n" + "".join(f"- {one}\n" for one in POINTS)),
+        ("a.txt", f"{LEAD}\n" + "".join(f"{n}. {one}\n" for n, one in enumerate(POINTS, 1))),
+        ("a.html", f"<p>{LEAD}</p><ol><li>{'<li>'.join(POINTS)}</ol><p>After.</p>"),
+        ("a.rst", f"{LEAD}\n\n" + "".join(f"* {one}\n" for one in POINTS)),
+    ],
+)
+def test_each_part_of_a_list_begins_with_its_lead_in_which_is_no_passage_alone(name, data):
+    parts = passages(name, data)
+    points = [part for part in parts if "the document of" in part]
+    assert len(points) > 2
+    assert all(part.startswith(LEAD) for part in points)
+    assert sum(part.count("the document of") for part in points) == len(POINTS)
+    assert not [part for part in parts if LEAD in part and part not in points]
+
+
+@pytest.mark.parametrize(("title", "text"), [("Ion", "The version is 2."), ("Art", "Start it.")])
+def test_a_title_within_another_word_is_not_in_the_text(title, text):
+    [passage] = passages_of([Document("a.md", (Section((), text),), title=title)])
+    assert passage.text == f"{title}\n\n{text}"
+    assert with_headings({"title": title}, text) == f"{title}\n\n{text}"
+    [passage] = passages_of([Document("a.md", (Section((), f"An {title}."),), title=title)])
+    assert passage.text == f"An {title}."
+
+
+def test_rows_of_libreoffice_that_are_hidden_are_left_out():
+    book = Workbook()
+    for row in (["Item", "Price", "Margin"], ["Desk", 200, 50], ["Chair", 50, 9]):
+        book.active.append(row)
+    book.active.row_dimensions[3].hidden = True
+    book.active.column_dimensions["C"].hidden = True
+    parts = unzipped(written(book.save))
+    sheet = "xl/worksheets/sheet1.xml"
+    parts[sheet] = re.sub(rb"<(row|col) ", rb'<\1 outlineLevel="0" ', parts[sheet])
+    content = read_content("a.xlsx", zipped(parts))
+    assert cut(content)[1][0].text == "Item: Desk, Price: 200"
+    assert content.left_out == {"hidden row": 1, "hidden column": 1}
+
+
+@pytest.mark.parametrize(("says", "name", "text", "shown"), data_of("forms_and_names.json"))
+def test_what_stands_elsewhere_or_in_a_form_is_where_it_is_shown(says, name, text, shown):
+    assert texts_of(name, text) == shown, says

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.helpers import data_of
 from uec_rag.documents import passages_of, read_folder
 
 FIRST = (
@@ -52,6 +53,28 @@ def test_a_file_may_hold_several_calendars_and_one_event(tmp_path):
     found = passages(tmp_path, "a.ics", calendar(FIRST) + calendar(SECOND))
     assert [sum(lines in text for text in found) for lines in LINES] == [1, 1, 0]
     assert LINES[2] in passages(tmp_path, "a.ics", calendar(THIRD))[0]
+
+
+EVENTS = data_of("events.json")
+
+
+@pytest.mark.parametrize(("says", "kind", "event", "lines"), EVENTS)
+@pytest.mark.parametrize(("name", "write"), [("a.ics", str), ("a.eml", mail)])
+def test_events_say_when_they_are_and_for_whom(tmp_path, says, kind, event, lines, name, write):
+    text = calendar(event).replace("VEVENT", kind)
+    [found] = [part for part in passages(tmp_path, name, write(text)) if "Subject: A" in part]
+    event = found[found.index("Subject: A") :].partition("\n\n")[0]
+    assert event.splitlines() == ["Subject: A", *lines], says
+
+
+@pytest.mark.parametrize(("name", "write"), [("a.ics", str), ("a.eml", mail)])
+def test_what_a_calendar_or_a_mail_cancels_is_cancelled(tmp_path, name, write):
+    text = calendar(FIRST, SECOND).replace("VERSION:2.0", "METHOD:CANCEL\nVERSION:2.0")
+    found = [text for text in passages(tmp_path, name, write(text)) if "Subject: " in text]
+    assert ["Status: cancelled" in text for text in found] == [True, True]
+    if name == "a.eml":
+        text = mail(calendar(FIRST)).replace("text/calendar", "text/calendar; method=CANCEL")
+        assert "Status: cancelled" in str(passages(tmp_path, name, text))
 
 
 def test_what_is_no_calendar_is_told(tmp_path):

@@ -121,3 +121,37 @@ def test_blocks_of_markdown_are_completed_only_if_they_are_cut_and_read_as_markd
     assert whole == [text.strip()] * len(whole)
     assert all(any(part in said for part in plain) for said in cut)
     assert all(len(part) <= 100 for part in plain)
+
+
+PARTS = " ".join(f"The fee of the year {year} is five euros." for year in range(1990, 2040))
+STANDING = {
+    "a.txt": f"Hello.\r\n\r\n{PARTS}\r\n\r\nBye, all.",
+    "a.md": f"---\ntitle: T\n---\n\n# Fees\n\n{PARTS}\n\n## More\n\n- one\n- two\n\nBye, all.\n",
+    "a.mdx": f"import X from 'x'\n\n# Fees\n\n{PARTS}\n\nBye, all.\n",
+    "a.qmd": f"# Fees\n\n{PARTS}\n\nBye, all.\n",
+    "a.rst": f"Fees\n====\n\n{PARTS}\n\nMore\n----\n\nBye, all.\n",
+    "a.srt": f"1\n00:00:01,000 --> 00:00:02,000\n{PARTS}\n\n"
+    "2\n00:00:03,000 --> 00:00:04,000\nBye, all.\n",
+}
+
+
+@pytest.mark.parametrize("name", STANDING)
+def test_passages_of_text_say_where_they_begin(tmp_path, name):
+    (tmp_path / name).write_bytes(STANDING[name].encode())
+    passages = passages_of(read_folder(tmp_path), size=300)
+    text = STANDING[name].replace("\r\n", "\n")
+    for passage in passages:
+        start = passage.metadata["start_index"]
+        own = passage.text.rpartition("\n\n")[2]
+        assert own in text[start : start + len(passage.text)]
+        assert text[start : start + 5] in passage.text
+    assert len({passage.metadata["start_index"] for passage in passages}) == len(passages) > 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.csv", "Item,Price\nDesk,5\n"), ("b.html", "<p>Five.</p>")]
+)
+def test_passages_whose_text_is_not_in_the_file_as_it_is_do_not(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    [passage] = passages_of(read_folder(tmp_path))
+    assert "start_index" not in passage.metadata

@@ -1,10 +1,11 @@
 """Tables of questions that users give."""
 
 import re
+import warnings
 
 import pytest
 
-from tests.helpers import rows_of
+from tests.helpers import data_of, rows_of
 from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.stores.passage import Passage
 
@@ -80,3 +81,31 @@ def test_a_question_whose_answers_are_all_gone_is_left_out_and_they_are_named():
         assert find_labels(asked, HELD, "q.csv") == {"a": {"note"}, "c": set()}
     with pytest.raises(ValueError, match=r"q\.csv: 1 label not in the index, first 'nobody'"):
         find_labels({"a": {"nobody"}}, HELD, "q.csv")
+
+
+TABLES = data_of("tables_of_labels.json")
+INDEXED = [
+    *HELD,
+    Passage("f.md#late", "e", {"source": "f.md", "title": "Late, or not?"}),
+    Passage("geb", "f", {"source": "Geb\u00fchren.md"}),
+]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(("says", "text", "labels"), TABLES["read"])
+def test_labels_are_read_as_spreadsheets_write_them(tmp_path, says, text, labels, encoding):
+    table = written(tmp_path, "q.csv", text.encode(encoding))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = find_labels(read_questions(table, labelled=True), INDEXED, "q.csv")
+    assert found == {question: {*ids} for question, ids in labels.items()}, says
+
+
+@pytest.mark.filterwarnings("ignore:q.csv")  # beside the one that is looked for
+@pytest.mark.parametrize(("says", "text", "more", "labels", "told"), TABLES["told"])
+def test_labels_that_may_be_meant_otherwise_are_told(tmp_path, says, text, more, labels, told):
+    table = written(tmp_path, "q.csv", text)
+    held = [*INDEXED, *(Passage(name, "h", {}) for name in more)]
+    with pytest.warns(UserWarning, match=re.escape(told)):
+        found = find_labels(read_questions(table, labelled=True), held, "q.csv")
+    assert found == {question: {*ids} for question, ids in labels.items()}, says

@@ -93,7 +93,7 @@ def test_an_incomplete_question_is_searched_with_its_turns_even_if_it_is_answere
     question = "Who repairs it if the door opener breaks?"
     alone = chat.search([question])[0]
     behind = chat.search([question], history=[["How does rsync copy files?"]])[0]
-    assert alone.decision.confidence > 0.9
+    assert alone.decision.action == "answer"
     assert not np.allclose(behind.scores, alone.scores, rtol=1e-3)
     assert behind.ids[0] == alone.ids[0]
 

@@ -52,6 +52,7 @@ CABAÑAS = [
     ("question", "texts", "language", "lacking"),
     [
         ("What costs more than 420 euros?", FURNITURE, "en", ()),
+        ("What costs more than 420 euros?", FURNITURE[:2], "en", ()),
         ("What costs over 500?", FURNITURE, "en", ()),
         ("Which item is the cheapest?", ROWS, "en", ()),
         ("How many items are there?", ROWS, "en", ()),
@@ -85,7 +86,6 @@ def test_a_question_that_names_no_member_is_of_the_family(question, texts, langu
         ("Does the bed cost more than 400 euros?", FURNITURE, "en"),
         ("Is it true that the bed costs 70 euros?", FURNITURE, "en"),
         ("How long does the loan last?", LOANS, "en"),  # it is asked back
-        ("How long does the loan last if nothing breaks?", LOANS[:2], "en"),
         ("How long can I borrow a tent?", LOANS, "en"),
         ("How much is a ticket for zone 2 at 9 o'clock?", ZONES, "en"),
         ("How much is a ticket for the second zone?", ZONES, "en"),
@@ -97,7 +97,6 @@ def test_a_question_that_names_no_member_is_of_the_family(question, texts, langu
         ("Which tree is the tallest?", TREES, "en"),  # the text states it
         ("Welche Halle ist die größte?", HALLEN, "de"),
         ("Wie hoch ist die Gebühr für eine Katze?", GEBÜHREN, "de"),
-        ("What costs more than 420 euros?", FURNITURE[:2], "en"),  # too few
         ("Who does not need a permit?", ["Members need no permit.", *FURNITURE], "en"),
         ("", FURNITURE, "en"),
     ],

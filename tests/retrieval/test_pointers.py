@@ -36,7 +36,7 @@ POINTERS = [
     ("en", "How much is parking?", "Parking fee: n/a"),
     ("en", "What is the fax number?", "Fax number:\nE-mail: desk@example.com"),
     ("en", "When does the course begin?", "Course: date to be announced."),
-    ("de", "Was kostet die Reinigung?", "Reinigung: Preis auf Anfrage"),
+    ("de", "Was kostet die Reinigung?", "Reinigung: Preis noch offen"),
     ("fr", "À quelle heure part la navette ?", "Navette : horaires à confirmer."),
     ("en", "How do I return a key?", "How do I return a key?"),
     ("en", "How do I return a key?", "FAQ\nHow do I return a key?\nWho mends a key?"),
@@ -60,6 +60,11 @@ STATEMENTS = [
     ("Is the Wi-Fi free?", "Wi-Fi free"),
     ("What is the Wi-Fi password?", "Wi-Fi password: k7_x*9"),
     ("Where are fees listed?", "Fees are listed in Table 2."),
+    ("In which appendix are the rules?", "The rules are found in appendix C"),
+    ("What does the TBA-9 measure?", "The TBA-9 measures humidity."),
+    ("What is the deadline?", "*** Deadline: 30 September ***"),
+    ("What size is it?", "Size ........ 42 x 60 cm"),
+    ("What do groups pay?", "Prices for groups: on request."),
 ]
 
 

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import itertools
 import re
+import unicodedata
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.helpers import data_of, random_gaussian, refused
 from uec_rag.stores import LocalStore, Passage
-from uec_rag.stores.filters import check_size, key_of, matches, parse
+from uec_rag.stores.filters import Compare, check_size, key_of, matches, parse
 
 METADATA = data_of("filtered_metadata.json")
 SELECTED = data_of("filters.json")  # filters, with the ids that they select
@@ -204,3 +205,15 @@ def test_what_is_no_filter_is_refused_by_an_empty_store_too(store, filter_, erro
     for any_store in (store, LocalStore()):
         with pytest.raises(error, match=re.escape(f"filter: {message}")):
             any_store.passages(filter_)
+
+
+@pytest.mark.parametrize("operator", ["plain", "$eq", "$in", "$ne", "$nin"])
+def test_a_name_is_found_with_its_accents_joined_or_apart(operator):
+    joined, apart = (unicodedata.normalize(form, "Geb\u00fchren.md") for form in ("NFC", "NFD"))
+    for stored, asked in ((joined, apart), (apart, joined), (apart, apart)):
+        value = [asked, "x"] if operator in ("$in", "$nin") else asked
+        condition = parse({"source": value if operator == "plain" else {operator: value}})
+        is_found = matches(condition, Passage("a", "text", {"source": stored}))
+        assert is_found == (operator not in ("$ne", "$nin"))
+    assert key_of(parse({"source": joined})) == key_of(parse({"source": apart}))
+    assert parse({"source": "Fees.md"}) == Compare(("source",), "$eq", "Fees.md")

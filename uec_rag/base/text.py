@@ -192,6 +192,46 @@ def singular_and_plural(words: Iterable[str]) -> list[tuple[str, str, str]]:
     return [(word, f"{word}s", word.removesuffix("s")) for word in words]
 
 
+def in_nfc(name: str) -> str:
+    """Return a name as most systems write it: macOS writes the accents of files' names apart.
+
+    Examples
+    --------
+    >>> in_nfc("Gebu\u0308hren.md") == "Geb\u00fchren.md"
+    True
+    """
+    return unicodedata.normalize("NFC", name)
+
+
+IN_WORD = regex.compile(
+    r"(?V1)[\w--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]{2}"
+)
+"""Two characters of a word, in a script that parts words."""
+
+
+def mentions(text: str, title: str) -> bool:
+    """Return whether a text has a title, in whole words where its script parts them.
+
+    Examples
+    --------
+    >>> mentions("The version is 2.", "Ion"), mentions("The ion moves.", "Ion")
+    (False, True)
+    >>> mentions("\u8d39\u7528\u8bf4\u660e", "\u8d39\u7528")
+    True
+    """
+    said, name = text.casefold(), title.casefold()
+    if name not in said:
+        return False
+    start = said.find(name)
+    while start >= 0:
+        end = start + len(name)
+        edges = (said[max(at - 1, 0) : at + 1] for at in (start, end))
+        if not any(map(IN_WORD.fullmatch, edges)):
+            return True
+        start = said.find(name, start + 1)
+    return False
+
+
 def is_index(path: PurePath) -> bool:
     """Return whether a file is an index of its folder, whose name says what it is about."""
     return path.stem.lstrip("_").casefold() in ("index", "readme") and len(path.parts) > 1
@@ -363,7 +403,7 @@ def _below(headings: Sequence[str], title: str, text: str) -> str:
         return text
     outermost, *path = headings or [""]
     for heading in filter(None, (": ".join(path), outermost, title)):
-        if heading.casefold() not in text.casefold():
+        if not mentions(text, heading):
             text = f"{heading}\n\n{text}"
     return text
 

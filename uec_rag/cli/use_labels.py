@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from uec_rag.base import __version__
-from uec_rag.base.checks import six_digits
+from uec_rag.base.checks import one_line, six_digits
 from uec_rag.base.errors import require
 from uec_rag.cli.console import (
     Index,
@@ -122,14 +122,21 @@ def evaluate(
     confidence: str = "",
     verdict: str = "",
     picture: Path | None = None,
+    max_wrong: Annotated[float, typer.Option()] = 0.1,
+    most: Annotated[int, typer.Option(min=1)] = 100,
     json: Json = False,
 ) -> None:
     """Measure an index: its ranking, and the calibration of its confidence.
 
-    The ensemble is compared with each of its members. The index is not changed. With logs alone,
-    the decisions in them are measured, of any system.
+    The ensemble is compared with each of its members. The index is not changed. Without questions,
+    some are made of the passages, and asked as they are, with their passages left out, and with a
+    number or a name changed: it prints how many are answered, also though nothing answers them.
+    With logs alone, the decisions in them are measured, of any system; what was refused is grouped
+    by the words and sections that the documents lack.
 
     Example: uec-rag evaluate idx questions.csv
+
+    Example: uec-rag evaluate idx --max-wrong 0.05
 
     Example: uec-rag evaluate --log runs.jsonl
 
@@ -138,9 +145,9 @@ def evaluate(
     index
         A folder that 'uec-rag index' made.
     questions
-        A table, as 'uec-rag gate' takes it.
+        A table, as 'uec-rag gate' takes it; by default, questions are made of the passages.
     k
-        Hits per question.
+        Hits per question of the table.
     log
         A log of a gate's advisor, to compare with others; without an index, a log of decisions,
         also of ragas or LangSmith. May be repeated.
@@ -150,13 +157,22 @@ def evaluate(
         The name of the verdict in a log of decisions, if it has another.
     picture
         An SVG to draw the first log's risk-coverage curve in.
+    max_wrong
+        Without questions: print the threshold above which at most this share of the questions
+        that nothing answers is answered.
+    most
+        Without questions: make so many at most.
     """
     if index is None or questions is None:
-        if index is not None or not log:
+        if (index is None) != bool(log):
             raise typer.BadParameter(
-                "expected an index and questions, or a log of decisions (--log)"
+                "expected an index, an index and questions, or a log of decisions (--log) alone or "
+                "with both"
             )
-        measure_logs(log, confidence, verdict, picture, json=json)
+        if index is None:
+            measure_logs(log or (), confidence, verdict, picture, json=json)
+        else:
+            print_rates(index, max_wrong, most, json=json)
         return
     asked = read_questions(questions, labelled=True)
     require("serve", "ir-measures")
@@ -202,10 +218,11 @@ def measure_logs(
     from rich.table import Table
 
     from uec_rag.evaluation.evaluate import draw_curve, measure_runs, read_runs
+    from uec_rag.evaluation.refusals import group_refusals
 
+    read = {path.name: read_runs(path, confidence=confidence, verdict=verdict) for path in logs}
     found = {
-        path.name: measure_runs(read_runs(path, confidence=confidence, verdict=verdict))
-        for path in logs
+        name: measure_runs(runs) | {"refusals": group_refusals(runs)} for name, runs in read.items()
     }
     if picture is not None:
         picture.write_text(draw_curve(next(iter(found.values()))["curve"]), encoding="utf-8")
@@ -237,6 +254,79 @@ def measure_logs(
                 print_text(
                     f"  {one['confidence']:.2f}  {one['right']:.2f} {interval} of {one['count']}"
                 )
+        print_refusals(told["refusals"])
+
+
+def print_refusals(told: Mapping[str, Any]) -> None:
+    """Print what was refused, by the words and sections that the documents lack."""
+    for name, title in {"word": "Words that no passage has", "section": "Closest sections"}.items():
+        if groups := told[f"{name}s"]:
+            print_text(f"{title}, of {told['refused']} questions without an answer:")
+        for group in groups[:_GROUPS]:
+            asked = one_line(group["questions"][0])
+            print_text(f"  {group['count']}  {one_line(group[name])}, as in: {asked}")
+
+
+def print_rates(index: Path, max_wrong: float, most: int, *, json: bool) -> None:
+    """Print how an index decides questions that are made of its passages."""
+    from rich.table import Table
+
+    from uec_rag.evaluation.rates import estimate_rates
+
+    rates = estimate_rates(open_index(index), max_wrong=max_wrong, most=most)
+    if json:
+        print_json(six_digits(rates))
+        return
+    facts = rates["facts"]
+    print_text(
+        f"{index.absolute().name}, uec-rag {__version__}: {facts['questions']} questions made of "
+        f"{facts['passages']} passages, answered above confidence {facts['threshold']:.3g}. Asked "
+        "as they are, with what answers them left out, and with a number or a name changed. In "
+        "brackets: the 95% interval."
+    )
+    table = Table("", *_WAYS.values(), box=None, pad_edge=False)
+    table.add_row("questions", *(str(rates[way]["questions"]) for way in _WAYS))
+    for name, title in _OUTCOMES.items():
+        table.add_row(title, *(_share(rates[way][name]) for way in _WAYS))
+    out.print(table)
+    table = Table("file", "questions", *_OF_FILES, box=None, pad_edge=False)
+    for file, by_way in rates["files"].items():
+        asked = by_way["as_they_are"]
+        shares = _share(asked["answered_rightly"]), _share(by_way["still_answered"])
+        table.add_row(plain(file or "(no file)"), str(asked["questions"]), *shares)
+    out.print(table)
+    print_text(f"Answered though nothing answers: {_share(rates['still_answered'])}")
+    for mistake in rates["mistakes"][:_GROUPS]:
+        where = f"{mistake['file']}, {_WAYS[mistake['way']]}"
+        print_text(f"  {mistake['confidence']:.2f}  {one_line(mistake['question'])} ({where})")
+    held = rates["threshold"]
+    if held["still_answered"]["of"] < held["needed"]:
+        print_text(f"A limit of {max_wrong:.1%} takes {held['needed']} questions or more.")
+        return
+    print_text(
+        f"At most {max_wrong:.1%} of what nothing answers is answered, on average, above "
+        f"confidence {held['threshold']:.3f}: Gate({held['threshold']:.3f}). Above it, answered "
+        f"correctly: {_share(held['answered_rightly'])}."
+    )
+
+
+_OF_FILES = "answered correctly", "though nothing answers"
+_GROUPS = 10  # groups and mistakes that are printed
+_WAYS = {"as_they_are": "as they are", "left_out": "left out", "changed": "changed"}
+_OUTCOMES = {
+    "answered_rightly": "answered correctly",
+    "answered_wrongly": "answered wrongly",
+    "asked_back": "asked back",
+    "handed_over": "handed over",
+    "refused": "refused",
+}
+
+
+def _share(told: Mapping[str, float] | None) -> str:
+    """Format a share with its interval."""
+    if told is None:
+        return "-"
+    return f"{told['share']:.0%} ({told['low']:.0%} to {told['high']:.0%})"
 
 
 _SHARES = {

@@ -12,6 +12,7 @@ from msgspec import Meta
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import InternalError
 from uec_rag.base.records import Record
+from uec_rag.confidence.model import ANSWER_ABOVE
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.readings import Reading
 from uec_rag.confidence.replies import (
@@ -126,7 +127,7 @@ class Decision(Record):
     confidence: _Share = field(default=0.0, compare=False)
     in_corpus: _Share = field(default=1.0, compare=False)
     underspecified: _Share = field(default=0.0, compare=False)
-    threshold: float = field(default=0.5, compare=False)
+    threshold: float = field(default=ANSWER_ABOVE, compare=False)
     clarify_from: float = field(default=CLARIFY_FROM, compare=False)
     unfamiliar: str = ""
     basis: str = field(default="", compare=False)
@@ -229,7 +230,7 @@ class Decision(Record):
         search = told.pop("search", {})
         known = told | cast(dict[str, Any], search if isinstance(search, Mapping) else {})
         known = {own: known.pop(name) for own, name in _NAMES.items() if name in known} | known
-        is_never = known.get("threshold", 0.5) is None  # JSON has no infinity
+        is_never = known.get("threshold", ANSWER_ABOVE) is None  # JSON has no infinity
         if is_never:
             del known["threshold"]
         made = super().restore(known)
@@ -293,7 +294,7 @@ def decide_one(
     underspecified: float = 0.0,
     readings: tuple[Reading, ...] = (),
     *,
-    threshold: float = 0.5,
+    threshold: float = ANSWER_ABOVE,
     clarify_from: float = CLARIFY_FROM,
     in_corpus: float = 1.0,
     unfamiliar: str = "",

@@ -44,6 +44,14 @@ EVEN, NEARLY = 0.5, 0.9
 UNLIKELY, SURE = 0.05, 0.85
 """The probabilities between which something is in doubt, so that one may ask whether it is so."""
 
+ANSWER_ABOVE = 0.5
+"""The confidence above which a question is answered, unless a gate says otherwise.
+
+It is what a wrong answer costs: here as much as one that is handed over; of short statements, as
+much as one and a half, which `doubt_of_statement` was learned with. On the twelve manuals a higher
+one gains nothing, and loses follow-ups; see docs/decisions.md.
+"""
+
 LEAST_SHARE = 1e-4
 """The distance from 0 and 1 at which shares are kept, so that their log odds are finite."""
 

@@ -40,15 +40,15 @@ from uec_rag.base.text import (
     stems,
     without_number,
 )
-from uec_rag.confidence.model import LEAST_SHARE, NEARLY, SURE, Calibrator, shipped
+from uec_rag.confidence.model import LEAST_SHARE, NEARLY, Calibrator, shipped
 from uec_rag.questions.grammar import extract_concept, lacks_referent, refers_back
 from uec_rag.questions.languages import ENGLISH
 
-CLARIFY_FROM = 0.68
+CLARIFY_FROM = 0.7
 """The lowest P(underspecified) at which to ask for clarification.
 
-By the questions to the manuals (`benchmarks.quality.golden asking`): from 0.72 to 0.68, 10 more of
-149 ambiguous ones are asked back, and 2 more of 376 answerable ones in vain.
+By the questions to the manuals (`benchmarks.quality.golden asking`): from 0.7 to 0.68, 2 more of
+116 ambiguous ones are asked back, and 7 more of 320 answerable ones in vain.
 """
 
 FEATURES = ("brief", "others", "referent", "shared", "named")
@@ -422,34 +422,27 @@ def shipped_underspecified() -> Calibrator:
     return Calibrator.restore(shipped("readings.json")["underspecified"])
 
 
-def underspecified(
-    numbers: Sequence[float], confidence: float, model: Calibrator | None = None
-) -> float:
+def underspecified(numbers: Sequence[float], model: Calibrator | None = None) -> float:
     """Estimate P(the corpus answers several readings, the question does not say which).
 
     A question may say too little, or only a name that several readings share: these two are
-    combined by a noisy-or. The first is reduced if the hits answer the question with a confidence
-    above 0.85, unless it lacks a referent. The result is 0 if the question names a reading.
+    combined by a noisy-or. The result is 0 if the question names a reading. That a hit answers it
+    confidently says nothing of others that would answer it differently.
 
     Parameters
     ----------
     numbers : sequence of 5 floats
         `features` of the question.
-    confidence : float
-        P(the hits answer the question).
     model : Calibrator, optional
         Model of the first three features; the shipped one by default. "shared" is used as a
         probability.
     """
     *vague, shared, named = numbers
-    doubt = max(min((1 - confidence) / (1 - SURE), 1.0), numbers[FEATURES.index("referent")])
-    said = 1 - (model or shipped_underspecified()).probability(vague) * doubt
+    said = 1 - (model or shipped_underspecified()).probability(vague)
     return (1 - said * (1 - shared)) * (1 - named)
 
 
-def ambiguity(
-    question: str, outline: Outline, confidence: float, turns: Sequence[str] = ()
-) -> tuple[float, Node]:
+def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tuple[float, Node]:
     """Estimate P(the question does not say which is meant), and of which node's children.
 
     Parameters
@@ -457,11 +450,9 @@ def ambiguity(
     question, turns
         As in `features`.
     outline : Outline
-    confidence : float
-        P(the hits answer the question).
     """
     node = outline.split()
-    return underspecified(features(question, node, turns), confidence), node
+    return underspecified(features(question, node, turns)), node
 
 
 @lru_cache(4096)

@@ -367,8 +367,30 @@ def interval_of(found: int, count: int) -> tuple[float, float]:
     return max((middle - half) / weight, 0.0), min((middle + half) / weight, 1.0)
 
 
+def risk_curve(
+    confidence: ArrayLike, correct: ArrayLike
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return how many answers each threshold gives, the surest first, and the share that is wrong.
+
+    Answers of the same confidence are given all or none.
+
+    Examples
+    --------
+    >>> count, wrong = risk_curve([0.9, 0.5, 0.5], [True, True, False])
+    >>> count.tolist(), wrong.round(2).tolist()
+    ([1, 3], [0.0, 0.33])
+    """
+    values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
+    order = np.argsort(-values, kind="stable")
+    last = np.append(np.diff(values[order]) < 0, [True] * bool(len(values))).nonzero()[0]
+    return last + 1, np.cumsum(~right[order])[last] / (last + 1)
+
+
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, float]]:
-    """Compare confidence with the share of right answers, in up to ten bins of equal size.
+    """Compare confidence with the share of right answers, in up to ten bins of about equal size.
+
+    They end at the tenths of the confidences, as those of scikit-learn's `calibration_curve` with
+    `strategy="quantile"` do, so that equal confidences are in one bin.
 
     Parameters
     ----------
@@ -388,12 +410,14 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, flo
     """
     values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     bins = []
-    for rows in np.array_split(np.argsort(values, kind="stable"), _BINS):
-        if count := len(rows):
-            found = int(right[rows].sum())
-            low, high = interval_of(found, count)
-            shares = {"right": found / count, "low": low, "high": high}
-            bins.append({"count": count, "confidence": float(values[rows].mean()), **shares})
+    ends = np.quantile(values, np.linspace(0, 1, _BINS + 1)[1:-1]) if len(values) else ()
+    bin_of = np.searchsorted(ends, values)
+    for number in np.unique(bin_of):
+        rows = bin_of == number
+        count, found = int(rows.sum()), int(right[rows].sum())
+        low, high = interval_of(found, count)
+        shares = {"right": found / count, "low": low, "high": high}
+        bins.append({"count": count, "confidence": float(values[rows].mean()), **shares})
     return bins
 
 

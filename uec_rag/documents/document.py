@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
@@ -18,7 +20,12 @@ _MOST_ABOVE = 6  # headings before the last one
 MOST_CELLS = 500_000
 """The largest number of cells in a table whose cells span others."""
 
+_FARTHEST = 5_000  # characters of a file between two lines that are read
 _LOOKED_AT = 50  # rows before an empty one
+_LONGEST_UNIT = 15  # characters
+# A unit, or what is said of several columns: no number, and no sign that there is none.
+_UNIT = re.compile(r"(?!(?:n/?a|none|tbd|\?+)\Z)\D", re.IGNORECASE)
+_NO_UNIT = ("", "-", "\u2013", "\u2014")
 _LONGEST_LINE = 500  # characters of a row in one line, which fits in a passage
 _LONGEST_HEAD = 200  # characters of what each line of a longer row begins with
 
@@ -70,6 +77,8 @@ class Table:
         if len(whole) <= _LONGEST_LINE:
             yield whole
             return
+        if self.names[:1] == ("",) and row[0] and len(cells) > 1:  # a group, and what of it
+            cells[:2] = [("", ", ".join(_named(*cell) for cell in cells[:2]))]
         head = _named(*cells[0])
         if len(cells) == 1 or len(head) > _LONGEST_HEAD:
             yield from (
@@ -112,6 +121,8 @@ class Content:
         What the user should know about the reading, without a subject: "was read as cp1251".
     left_out : mapping of str to int
         As of the `Document`.
+    text : str
+        The text that was read, of a format that is one.
     """
 
     pages: Sequence[Page]
@@ -119,6 +130,7 @@ class Content:
     metadata: Mapping[str, object] = field(default_factory=dict)
     notes: Sequence[str] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -134,16 +146,31 @@ class Section:
         The text below the heading.
     page : int or None
         Number of the page or slide; None if the document has no pages.
+    captions : tuple of str
+        What is said above the names of the columns of its tables, which each part repeats.
+    places : tuple of (int, int)
+        Where lines of the text begin that are in a row in the file, and where there; -1 if they are
+        not there as they are.
     """
 
     path: tuple[str, ...]
     text: str
     page: int | None = None
+    captions: tuple[str, ...] = field(default=(), compare=False)
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     @property
     def heading(self) -> str:
         """The section's own heading; "" if it has none."""
         return self.path[-1] if self.path else ""
+
+    def place(self, start: int, end: int) -> int | None:
+        """Return where a part of the text begins in the file; None if it is not there as it is."""
+        last = bisect_right(self.places, (start, sys.maxsize)) - 1
+        if last < 0 or self.places[last][1] < 0:
+            return None
+        following = self.places[last + 1][0] if last + 1 < len(self.places) else end
+        return _leads_to(self.places[last], start) if following >= end else None
 
 
 @dataclass(frozen=True)
@@ -229,21 +256,22 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
     above, is_first = list[Heading](), not title
     alone = list[Section]()
     for page in content.pages:
-        parts, is_bare = list[str](), False
+        parts, captions, is_bare = list[str](), list[str](), False
         for block in (*page.blocks, None):  # at the end of a page, too
             if isinstance(block, str | Table):
                 parts.append((block if isinstance(block, str) else block.text()).strip("\n"))
+                captions += [] if isinstance(block, str) else [plain("\n".join(block.titles))]
                 continue
             text = plain("\n\n".join(filter(None, parts))).rstrip().lstrip("\n")
             path = tuple(heading.text for heading in above)
             if has_words(text):
-                sections += [*_as_one(alone), Section(path, text, page.number)]
+                sections += [*_as_one(alone), Section(path, text, page.number, (*captions,))]
                 alone = []
             elif is_bare and (block is None or block.depth <= above[-1].depth):
                 if alone and alone[-1].path[:-1] != path[:-1]:
                     sections, alone = [*sections, *_as_one(alone)], []
                 alone.append(Section(path, path[-1], page.number))
-            parts, is_bare = [], False
+            parts, captions, is_bare = [], [], False
             if block is None:
                 continue
             name = " ".join(plain(block.text).split())
@@ -257,7 +285,25 @@ def cut(content: Content) -> tuple[str, tuple[Section, ...]]:
         sections, alone = [*sections, *_as_one(alone)], []
     if not sections and has_words(title) and title != plain(content.title):
         sections.append(Section((), title))
-    return title, tuple(sections)
+    return title, tuple(_placed(sections, content.text)) if content.text else tuple(sections)
+
+
+def _placed(sections: Iterable[Section], text: str) -> Iterator[Section]:
+    """Yield sections with the places of their lines in a text, in which these follow each other."""
+    end = 0
+    for section in sections:
+        places, at = list[tuple[int, int]](), 0
+        for line in section.text.split("\n"):
+            place = text.find(line, end, end + len(line) + _FARTHEST) if line.strip() else end
+            if line.strip() and (not places or _leads_to(places[-1], at) != place):
+                places.append((at, place))
+            end = place + len(line) if place >= 0 else end
+            at += len(line) + 1
+        yield replace(section, places=(*places,))
+
+
+def _leads_to(place: tuple[int, int], at: int) -> int:
+    return place[1] + at - place[0] if place[1] >= 0 else -1
 
 
 def _as_one(alone: Sequence[Section]) -> Sequence[Section]:
@@ -303,16 +349,59 @@ def table_of(
     if not rows:
         return None
     if header == 0 and pairs:
+        if (below := _below_groups(rows)) != rows:
+            first = titles.pop() if titles else ""  # of the first rows
+            below = [[row[0] or first, *row[1:]] for row in below]
+            rows = [[", ".join(filter(None, row[:2])), *row[2:]] for row in below]
         return Table((*titles,), (), (*map(tuple, rows),))
     if len(rows) == 1:  # a header alone, or a single line
         alone = width > 1 and header is None and not titles
         return None if alone else Table((*titles,), (), ((", ".join(filter(None, rows[0])),),))
     count = max(header or 1, 2 if _is_first_of_two(rows) else 1)
+    count += _has_units(rows[count:])
     names = [
-        " ".join(dict.fromkeys(filter(None, cells)))
+        " ".join(dict.fromkeys(cell for cell in cells if cell not in _NO_UNIT))
         for cells in zip_longest(*rows[:count], fillvalue="")
     ]
-    return Table((*titles,), (*names,), (*map(tuple, rows[count:]),))
+    below = _below_groups(rows[count:])
+    names[:0] = [""] * (below != rows[count:])
+    return Table((*titles,), (*names,), (*map(tuple, below),))
+
+
+def _has_units(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row has units of the columns below it, which have numbers.
+
+    There are none of a column without, such as the first; or all columns have numbers.
+    """
+    first, numbers = (*rows, ())[0], _digits(rows[1:_LOOKED_AT])
+    units = {n: cell for n, cell in enumerate(first) if cell not in _NO_UNIT}
+    if not units or (len(units) == len(first) and any(map(str.isdigit, "".join(first)))):
+        return False
+    return (0 not in units or len(units) == len(first)) and all(
+        len(cell) <= _LONGEST_UNIT and _UNIT.match(cell) and numbers.get(n)
+        for n, cell in units.items()
+    )
+
+
+def _below_groups(rows: list[list[str]]) -> list[list[str]]:
+    """Return rows with another first cell: the row of a single value that is above several rows.
+
+    It is merged over all columns. Or it has a single cell, as the first row and others have, or as
+    rows above items that have the same names.
+    """
+    spans = [len({*row}) == 1 < len(row) and _UNIT.match(row[0]) is not None for row in rows]
+    lone = [*map(_is_alone, rows)]
+    heads = [n for n in range(len(rows) - 1) if lone[n] and not lone[n + 1]]
+    names = [row[0] for row, is_lone in zip(rows, lone, strict=True) if not is_lone]
+    is_first = heads[:1] == [0] and len(rows) >= 3 * len(heads)
+    if len(heads) < 2 or not (is_first or len({*names}) < len(names)):
+        heads = []
+    heads += [n for n in range(len(rows) - 1) if spans[n] and not spans[n + 1]]
+    group, below = "", list[list[str]]()
+    for n, row in enumerate(rows):
+        group = next(filter(None, row)).strip("*: ") if n in heads else group
+        below += [] if n in heads else [[group, *row]]
+    return below if heads else rows
 
 
 def tables_of(grid: Iterable[Sequence[str]], *, merged: bool = True) -> list[Table]:

@@ -24,6 +24,7 @@ from uec_rag.base.checks import as_list, pluralize, visible
 from uec_rag.base.errors import NotRegularError, missing_extra, warn
 from uec_rag.base.files import is_saved, open_regular
 from uec_rag.base.progress import progress_bar
+from uec_rag.base.text import in_nfc
 from uec_rag.documents.document import Document, cut
 from uec_rag.documents.plain_text import plain
 from uec_rag.documents.readers import LIBRARIES, READERS, SIGNS, read_content
@@ -261,8 +262,9 @@ def list_files(
     found = Folder(root)
     for source in _walk(found):
         suffix = Path(source).suffix.lower()
-        if excluded.match_file(source) or (included.patterns and not included.match_file(source)):
-            rare += [source] * (excluded.match_file(source) and not own.match_file(source))
+        name = in_nfc(source)
+        if excluded.match_file(name) or (included.patterns and not included.match_file(name)):
+            rare += [source] * (excluded.match_file(name) and not own.match_file(name))
             continue
         is_read = suffix in READERS or os.path.isdir(root / source)
         if is_read and os.path.islink(root / source) and not _leads_inside(root, source):
@@ -368,7 +370,7 @@ def _walk(found: Folder) -> Iterator[str]:
 def _spec(patterns: Sequence[str], argument: str) -> "GitIgnoreSpec":
     from pathspec import GitIgnoreSpec
 
-    return GitIgnoreSpec.from_lines(as_list(patterns, argument))
+    return GitIgnoreSpec.from_lines(map(in_nfc, as_list(patterns, argument)))
 
 
 class _Process:

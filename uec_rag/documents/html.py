@@ -262,7 +262,11 @@ def _table(tag: Tag, *, pairs: bool) -> Table | None:
     """Return the table that an element holds; None if it only arranges what it holds."""
     rows = [row.find_all(["td", "th"], recursive=False) for row in tag.find_all("tr")]
     marked = [bool(row) and all(cell.name == "th" for cell in row) for row in rows]
-    header = next((n for n, is_header in enumerate(marked) if not is_header), len(marked))
+    several = next((n for n, row in enumerate(rows) if len(row) > 1), 0)
+    # Below the names, a row of a single one is the head of a group.
+    heads = (is_header and (n <= several or len(rows[n]) > 1) for n, is_header in enumerate(marked))
+    header = next((n for n, is_header in enumerate(heads) if not is_header), len(marked))
+    header = header if any(len(row) > 1 for row in rows[:header]) or header == len(marked) else 0
     names = [row[0].name == "th" for row in rows[header:] if row]
     is_named = bool(names) and all(names) and not header
     cells = [

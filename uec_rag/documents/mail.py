@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage, Message
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from uec_rag.documents.calendars import SUBJECT, events_of
 from uec_rag.documents.document import Block, Content, Heading, Page, deeper
 from uec_rag.documents.html import html_blocks
 from uec_rag.documents.plain_text import decode
@@ -22,8 +22,6 @@ from uec_rag.documents.plain_text import decode
 _MOST_PARTS = 200  # of a message, which may nest
 _STUB = 0.5  # of the words of HTML: a text with fewer only says that there is HTML
 _SIGNATURES = ("application/pgp-signature", "application/pkcs7-signature")
-_EVENT = {"SUMMARY": "Subject", "LOCATION": "Place", "DTSTART": "Start", "DTEND": "End"}
-_EVENT |= {"ORGANIZER": "Organizer", "DESCRIPTION": ""}
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -43,17 +41,12 @@ def read_email(data: bytes) -> Content:
     attached = list[str]()
     blocks: list[Block] = [_head(message)]
     for block in _blocks(message, attached):
-        if block not in blocks or not str(block).startswith(_EVENT["SUMMARY"]):
+        if block not in blocks or not str(block).startswith(SUBJECT):
             blocks.append(block)
         elif isinstance(blocks[-1], Heading):  # some calendars send the same invitation twice
             blocks.pop()
     left_out = {f"attachment ({', '.join(attached)})": len(attached)}
     return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
-
-
-def read_calendar(data: bytes) -> Content:
-    """Read the events of a calendar."""
-    return Content([Page(_events(decode(data)[0]))])
 
 
 def _in_bytes(data: bytes) -> bytes:
@@ -114,7 +107,7 @@ def _blocks(part: Any, attached: list[str]) -> Iterator[Block]:  # noqa: ANN401
     elif kind == "text/calendar":
         events = list[Block]()
         with suppress(ValueError):
-            events = _events(_text(part))
+            events = events_of(_text(part), str(part.get_param("method") or ""))
         attached += [] if events else [name or "without a name"]
         yield from events
     elif kind.startswith("text/") and part.get_content_disposition() != "attachment":
@@ -143,35 +136,3 @@ def _text(part: Message) -> str:
     with suppress(UnicodeDecodeError, LookupError):  # of which some look like UTF-8
         return payload.decode(charset).replace("\r\n", "\n")
     return decode(payload)[0]
-
-
-def _events(calendar: str) -> list[Block]:
-    """Return what the events of a calendar say, each below its subject if there are several."""
-    from icalendar import Calendar
-
-    parts = Calendar.from_ical(calendar, multiple=True)
-    blocks, events = list[Block](), [event for part in parts for event in part.walk("VEVENT")]
-    for event in events:
-        lines = [_line(event.get(name), said) for name, said in _EVENT.items()]
-        subject = Heading(str(event.get("SUMMARY", "Event")), 2)
-        blocks += [subject] * (len(events) > 1) + ["\n".join(filter(None, lines))]
-    return [*blocks, Heading("", 2)] if len(events) > 1 else blocks
-
-
-def _line(value: Any, said: str) -> str:  # noqa: ANN401
-    """Return a line for a property of an event; "" if it has none."""
-    from icalendar import vDDDTypes
-
-    value = value[0] if isinstance(value, list) else value
-    if value is None or not str(value).strip():
-        return ""
-    text, known = str(value), getattr(value, "params", {})  # none if it is broken
-    if isinstance(value, vDDDTypes) and isinstance(moment := value.dt, date):
-        text = str(moment)[:16]
-        if "TZID" in known:
-            text += f" ({known['TZID']})"
-        elif isinstance(moment, datetime) and moment.tzinfo is not None:
-            text += " UTC"
-    elif name := known.get("CN"):
-        text = f"{name} <{text}>"
-    return f"{said}: {re.sub('(?i)mailto:', '', text)}".removeprefix(": ").strip()

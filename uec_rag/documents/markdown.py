@@ -82,7 +82,9 @@ def read_markdown(text: str) -> Content:
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
-    lines = _without_block_markers(with_notes_below(without_myst(text)).split("\n"))
+    lines = _without_block_markers(
+        with_notes_below(with_definitions(without_myst(text))).split("\n")
+    )
     tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
     shown = [*lines]
     for token in tokens:
@@ -351,6 +353,57 @@ def with_notes_below(text: str) -> str:
 
     text = _PARAGRAPH.sub(below, _NOTE.sub(lambda note: note["code"] or "", text))
     return "\n\n".join([text, *notes.values()])
+
+
+_DEFINED = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE})"
+    r"|^ {0,3}(?P<star>\*)?\[(?P<name>(?!\^)[^\[\]\n]++)\]:[ \t]*+(?P<said>\S.*)\n?",
+    re.MULTILINE,
+)
+_ADDRESS = re.compile(r"<?([^\s<>]+)>?(?:\s+(?:\".*\"|'.*'|\(.*\)))?\s*")
+_HEAD = r"(?P<head>^#{1,6}[ \t].*)"
+_USED = re.compile(
+    rf"(?P<code>{_BLOCK_OF_CODE}|`++[^`\n]++`++)|{_HEAD}"
+    r"|\[(?P<text>[^\[\]\n]++)\](?:\[(?P<name>[^\[\]\n]*+)\])?(?![\[(:])"
+    r"|(?<![\w/.-])(?P<word>\w[\w.&-]*+)(?! \()",
+    re.MULTILINE,
+)
+
+
+def with_definitions(text: str) -> str:
+    r"""Return Markdown with addresses and abbreviations where they are used, and not defined.
+
+    An abbreviation is explained once below each heading.
+
+    Examples
+    --------
+    >>> with_definitions("Your PTO: see [form][a].\n\n*[PTO]: paid time off\n[a]: https://x.org\n")
+    'Your PTO (paid time off): see [form](https://x.org).\n\n'
+    """
+    addresses, meanings, explained = dict[str, str](), dict[str, str](), set[str]()
+
+    def define(found: re.Match[str]) -> str:
+        address = None if found["code"] else _ADDRESS.fullmatch(found["said"])
+        if found["code"] or not (found["star"] or address):
+            return found[0]
+        if found["star"]:
+            meanings[found["name"]] = found["said"].strip()
+        elif address:
+            addresses.setdefault(found["name"].casefold(), address[1])
+        return ""
+
+    def use(found: re.Match[str]) -> str:
+        if found["head"]:
+            explained.clear()
+        word, shown = found["word"], found["text"]
+        if word in meanings and word not in explained:
+            explained.add(word)
+            return f"{word} ({meanings[word]})"
+        address = addresses.get((found["name"] or shown or "").casefold())
+        return found[0] if address is None else f"[{shown}]({address})"
+
+    rest = _DEFINED.sub(define, text)
+    return _USED.sub(use, rest) if addresses or meanings else text
 
 
 class _Directive(NamedTuple):

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import PurePath
+from typing import TypeAlias
 
 import regex
 
-from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS
+from uec_rag.base.text import DOCUMENT_KEYS, SOURCE_KEYS, TITLE_KEYS, mentions
 from uec_rag.documents.document import Document, Section
 from uec_rag.documents.plain_text import has_words, split_text
 from uec_rag.documents.questions import pairs_from_passages
@@ -35,10 +36,17 @@ _LONGEST_ANCHOR = 80  # characters
 PLAIN = (".txt", ".csv", ".tsv", ".jsonl", ".ndjson")
 """The suffixes of files whose passages are without marks of Markdown."""
 
+# The sentence before a list, and the list.
+_ITEM = r"[ \t]*+(?:[-*+\u2022\u2013]|\(?(?:\d{1,3}|[A-Za-z])[.)])[ \t]++.*+"
+_LEAD_IN = re.compile(
+    r"(?<![^\n.!?\u3002])[ \t]*+([^\n.!?\u3002]{2,300}[:\uff1a][*_]*+)[ \t]*+\n++"
+    rf"(?:{_ITEM}(?:\n++[ \t]++\S.*+)*+(?:\n++|\Z)){{2,}}"
+)
+
 # Metadata keys that mean something else here than in the front matter of a file.
 _OURS = re.compile(
     f"{'|'.join(map(re.escape, (*TITLE_KEYS, *SOURCE_KEYS, *DOCUMENT_KEYS)))}"
-    r"|page|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
+    r"|page|start_index|file_(?:sha256|passages)|header_path|[Hh]eader [1-6]|h[1-6]|uec_.*"
 )
 
 
@@ -66,7 +74,7 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
         In an update of an index, a text keeps its id, and another text in its place gets another
         (`uec_rag.retrieval.updates.with_ids_of`). The metadata are "source", "title" (the heading,
         else the page, the title of the document or the source) and, if they are known,
-        "document_title" and "page".
+        "document_title", "page" and "start_index", where its own text begins in that of the file.
 
     Raises
     ------
@@ -90,24 +98,24 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     headings, has_text = document.headings, {section.path for section in document.sections}
     said = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
     parts = document.sections
-    chunks = [(part, chunk) for part in parts for chunk in _split(part.text, suffix, size)]
-    anchors = _anchors(section for section, _ in chunks)
-    for (section, chunk), mark in zip(chunks, anchors, strict=True):
+    chunks = [(part, *chunk) for part in parts for chunk in _split(part, suffix, size)]
+    anchors = _anchors(section for section, *_ in chunks)
+    for (section, chunk, start), mark in zip(chunks, anchors, strict=True):
         heading, path = headings[section.path], section.path
         page = f"page {section.page}" if section.page else ""
         title = heading or page or name or document.source
-        metadata = {"page": section.page, "document_title": name}
+        metadata = {"page": section.page, "document_title": name or None, "start_index": start}
         above = [path[end] for end in range(len(path) - 1) if path[: end + 1] not in has_text]
         is_bare = chunk == section.heading  # a heading with nothing below it
         text = heading if is_bare else f"{heading}\n\n{chunk}".strip()
         for outer in reversed((name, *above)):
-            if outer.casefold() not in text.casefold():
+            if not mentions(text, outer):
                 text = f"{outer}\n\n{text}"
         yield Passage(
             id=f"{document.source}#{mark}",
             text=text.strip(),
             metadata={**said, "source": document.source, "title": title}
-            | {key: value for key, value in metadata.items() if value},
+            | {key: value for key, value in metadata.items() if value is not None},
         )
 
 
@@ -139,7 +147,10 @@ def _anchors(sections: Iterable[Section]) -> Iterator[str]:
         yield found
 
 
-def _fences(text: str, most: int) -> Iterator[tuple[int, int, int, str, str]]:
+_Fence: TypeAlias = tuple[int, int, int, str, str]
+
+
+def _fences(text: str, most: int) -> Iterator[_Fence]:
     """Yield, for each block of code, the offsets of its head, code and tail, and these two lines.
 
     A head of more than `most` characters is yielded without its language.
@@ -157,21 +168,17 @@ def _fences(text: str, most: int) -> Iterator[tuple[int, int, int, str, str]]:
                 yield starts[first], starts[first + 1], starts[last], head, lines[last]
 
 
-def _with_whole_fences(text: str, chunks: Sequence[str], most: int) -> Iterator[str]:
-    """Yield the chunks of a Markdown text, each with the fences of code that it is part of."""
-    fences, end = [*_fences(text, most)], 0
-    for chunk in chunks:
-        begin = text.find(chunk, end)
-        end = begin + len(chunk)
-        if any(start <= begin and end <= code for start, code, *_ in fences):
-            continue  # a head, which the next chunk repeats
-        whole = chunk
-        for start, code, last, head, tail in fences:
-            if start < begin < last:
-                whole = f"{head}\n{text[max(begin, code) : end]}"
-            if start < end <= last:
-                whole += f"\n{tail}"
-        yield whole
+def _with_fences(text: str, begin: int, end: int, fences: Iterable[_Fence]) -> str:
+    """Return a chunk of a Markdown text with the fences of the code that it is part of."""
+    whole = text[begin:end].strip()
+    for start, code, last, head, tail in fences:
+        if start <= begin and end <= code:
+            return ""  # a head, which the next chunk repeats
+        if start < begin < last:
+            whole = f"{head}\n{text[max(begin, code) : end]}"
+        if start < end <= last:
+            whole += f"\n{tail}"
+    return whole
 
 
 def file_name(source: str) -> str:
@@ -236,10 +243,35 @@ def fitting_pairs(
     return [(query, passage) for passage, query in query_of.items()]
 
 
-def _split(text: str, suffix: str, size: int) -> Iterable[str]:
-    """Split the text of a file with a suffix into chunks, and complete the code in Markdown."""
-    chunks = [*filter(has_words, split_text(text, size))]
-    has_code = len(chunks) > 1 and ("```" in text or "~~~" in text)
-    if suffix in PLAIN or suffix not in READERS or not has_code:
-        return chunks
-    return _with_whole_fences(text, chunks, size // 3)
+def _split(section: Section, suffix: str, size: int) -> Iterator[tuple[str, int | None]]:
+    """Yield the parts of a section of a file with a suffix, and where they begin in the file."""
+    text, spans, end = section.text, list[tuple[int, int]](), 0
+    for chunk in filter(has_words, split_text(text, size)):
+        start = text.find(chunk, end)
+        end = start + len(chunk)
+        spans.append((start, end))
+    if len(spans) < 2:
+        yield from ((text[start:end], section.place(start, end)) for start, end in spans)
+        return
+    leads = [*_leads(text, section.captions)]
+    # A lead-in at the end begins the next chunk, too.
+    spans = [
+        (start, min([end, *(at for at, lead, _ in leads if start <= at < end <= at + len(lead))]))
+        for start, end in spans
+    ]
+    has_code = suffix in READERS and suffix not in PLAIN and ("```" in text or "~~~" in text)
+    fences = [*_fences(text, size // 3)] if has_code else []
+    for start, end in spans:
+        if whole := _with_fences(text, start, end, fences):
+            above = [lead for at, lead, last in leads if at + len(lead) < start < last]
+            yield "\n".join([*above[-1:], whole]), section.place(start, end)
+
+
+def _leads(text: str, captions: Iterable[str]) -> Iterator[tuple[int, str, int]]:
+    """Yield where sentences before lists and captions of tables begin, and where these end."""
+    for found in _LEAD_IN.finditer(text):
+        yield found.start(1), found[1].strip(), found.end()
+    for caption in filter(None, captions):
+        if (start := text.find(f"{caption}\n")) >= 0:
+            end = text.find("\n\n", start)
+            yield start, caption, len(text) if end < 0 else end

@@ -1,60 +1,73 @@
-"""Tables of questions from users: CSV with a header, in UTF-8."""
+"""Tables of questions from users, as spreadsheets write them: CSV or TSV with a header."""
 
-import csv
-import sys
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from uec_rag.base.checks import pluralize
 from uec_rag.base.errors import warn
+from uec_rag.base.text import in_nfc
+from uec_rag.documents.plain_text import decode
+from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.stores.base import Searched
 from uec_rag.stores.passage import Passage, hash_text
 
 _NAMED = 3  # ids that a message names
 _NAMES = "ids ('faq.md#returns'), files ('faq.md') or headings ('faq.md#How do I return it?')"
+NULL = frozenset({"", "nan", "-nan", "null", "<na>", "n/a", "#n/a", "na", "nat", "n.a."})
+"""How tables and logs write that there is no value, in lower case."""
+
+_NOTHING = "- -- \u2013 \u2014 \u2212 none nothing no nil void empty () [] {} \u2205 unanswerable"
+_NOTHING += " unanswered keine nichts aucun aucune rien ninguno ninguna nada nessuno niente nenhum"
+_NOTHING += (
+    " geen niets ingen inget brak \u043d\u0435\u0442 \u65e0 \u6ca1\u6709 \u306a\u3057 \uc5c6\uc74c"
+)
+_NO_ANSWER = NULL | {*_NOTHING.split(), "no answer", "no answers", "not answerable"}
+_BETWEEN = re.compile(r"(\s*[\n,;|]\s*|\s+)")  # the names in a cell
+_LONGEST_NAME = 60  # words, and what is between them
 
 
 def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
-    """Read questions and, if they are labelled, ids or files of the passages that answer each.
+    """Read questions and, if they are labelled, what their cells say of the passages that answer.
 
-    The column relevant_ids holds one id or file, or nothing if no passage answers. The ids of
-    several rows with the same question are combined.
+    The column relevant_ids holds ids or files, as `find_labels` takes them. The cells of several
+    rows with the same question are combined; "" among others says that a row has none.
 
     Raises FileNotFoundError if the file does not exist, and ValueError if it is no such table or a
     row is invalid; the message names the row.
     """
     if not path.is_file():
         raise FileNotFoundError(f"QUESTIONS: no such file: {str(path)!r}")
-    csv.field_size_limit(sys.maxsize)  # 131,072 by default
     columns, asked = ["query", *["relevant_ids"] * labelled], dict[str, set[str]]()
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file, restval="")
-            names = ", ".join(table.fieldnames or ())
-            for column in columns:
-                if column not in (table.fieldnames or ()):
-                    raise ValueError(
-                        f"{path.name}, line 1: expected the columns {' and '.join(columns)}, got "
-                        f"{names or 'none'}"
-                    )
-            for row in table:
-                where = f"{path.name}, line {table.line_num}"
-                rest: Any = row.pop(None, [])
-                if any(map(str.strip, rest)):
-                    raise ValueError(
-                        f"{where}: {rest[0]!r:.60} belongs to none of the columns {names}. Quote a "
-                        "cell that holds a comma, and put each further id in a row of its own."
-                    )
-                if not row["query"].strip():
-                    raise ValueError(f"{where}: expected some text as query, got {row['query']!r}")
-                id_ = row.get("relevant_ids", "").strip()
-                asked.setdefault(row["query"], set()).update([id_] if id_ else [])
-    except UnicodeDecodeError as error:
+        text, guesses = decode(path.read_bytes())
+        if guesses:
+            raise ValueError(f"it {guesses[0]}")
+    except ValueError as error:
         raise ValueError(
             f"{path.name}: this is no table in UTF-8 ({error}); save it as CSV in UTF-8."
         ) from None
-    return asked
+    rows = rows_of(text, skipinitialspace=False)
+    header = [name.strip().casefold() for name in next(filter(has_text, rows), [])]
+    names = ", ".join(header)
+    if not {*columns} <= {*header}:
+        raise ValueError(
+            f"{path.name}, line 1: expected the columns {' and '.join(columns)}, got "
+            f"{names or 'none'}"
+        )
+    for row in filter(has_text, rows):
+        where = f"{path.name}, line {rows.line_num}"
+        cells, rest = row + [""] * (len(header) - len(row)), row[len(header) :]
+        if any(map(str.strip, rest)):
+            raise ValueError(
+                f"{where}: {rest[0]!r:.60} belongs to none of the columns {names}. Quote a cell "
+                "that holds a comma; several ids go into a quoted cell, or into a row each."
+            )
+        question, *ids = (cells[header.index(column)].strip() for column in columns)
+        if not question:
+            raise ValueError(f"{where}: expected some text as query, got {question!r}")
+        asked.setdefault(question, set()).update(ids)
+    return {question: ids - {""} if len(ids) == 1 else ids for question, ids in asked.items()}
 
 
 def find_labels(
@@ -62,10 +75,13 @@ def find_labels(
 ) -> dict[str, set[str]]:
     """Find the passages that labels name by id, by file, or as "file#Heading".
 
+    A label may be several names ("a.md, b.md"), or a word for none ("N/A", "none", "-"), unless
+    the index has one of that name.
+
     Parameters
     ----------
     asked : mapping of str to collection of str
-        Names for each question, as returned by `read_questions`.
+        Labels for each question, as returned by `read_questions`.
     passages : iterable of Passage
         All passages of the index.
     where : str
@@ -85,25 +101,80 @@ def find_labels(
     Warns
     -----
     UserWarning
-        If some names are not in the index.
+        If some names are not in the index, one of them is a word for none, or a question is said
+        both to have an answer and to have none.
     """
-    wanted = set[str]().union(*asked.values())
+    labels = {label for some in asked.values() for label in some}
+    wanted = {name for label in labels for name in _names_in(label)}
     answers: dict[str, set[str]] = {}
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
         names = {passage.id, source, f"{source}#{passage.metadata.get('title', '')}"}
-        for name in names & wanted:
+        for name in {*map(in_nfc, names)} & wanted:
             answers.setdefault(name, set()).add(passage.id)
-    if gone := sorted(wanted - answers.keys()):
+    parts = {label: _split(label, answers) for label in labels}
+    if words := sorted({name for some in parts.values() for name in some if _is_none(name)} - {""}):
+        warn(f"{where}: {words[0]!r} is in the index, and so read as a name, not as 'no answer'")
+    if gone := sorted({name for some in parts.values() for name in some} - answers.keys() - {""}):
         said = f"{where}: {pluralize(len(gone), 'label')} not in the index, first {gone[0]!r}"
         if not answers:
             raise ValueError(f"{said}; expected {_NAMES}")
         warn(f"{said}; questions without another answer are left out")
-    return {
-        question: {id_ for name in names for id_ in answers.get(name, ())}
-        for question, names in asked.items()
-        if not names or not answers.keys().isdisjoint(names)
-    }
+    found, contradicted = dict[str, set[str]](), list[str]()
+    for question, some in asked.items():
+        named = {name for label in some for name in parts[label]}
+        contradicted += [question] * ("" in named and len(named) > 1)
+        ids = {id_ for name in named for id_ in answers.get(name, ())}
+        if ids or not named - {""}:
+            found[question] = ids
+    if contradicted:
+        warn(
+            f"{where}: {pluralize(len(contradicted), 'question')} both with and without an answer, "
+            f"first {contradicted[0]!r:.80}; the answer counts. Correct the table"
+        )
+    return found
+
+
+def _is_none(label: str) -> bool:
+    return label.strip().casefold() in _NO_ANSWER
+
+
+def _texts(label: str) -> list[str]:
+    """Return the words of a label, and between them what parts them."""
+    return _BETWEEN.split(in_nfc(label).strip("[](){} "))
+
+
+def _name(texts: Sequence[str], start: int, end: int) -> str:
+    return "".join(texts[start:end]).strip(" '\"")
+
+
+def _ends(texts: Sequence[str], start: int) -> range:
+    """Return where a name may end that begins at a word, the longest first."""
+    return range(min(len(texts), start + _LONGEST_NAME), start, -2)
+
+
+def _names_in(label: str) -> Iterator[str]:
+    """Yield all that may be a name in a label."""
+    yield in_nfc(label)
+    texts = _texts(label)
+    for start in range(0, len(texts), 2):
+        yield from (_name(texts, start, end) for end in _ends(texts, start))
+
+
+def _split(label: str, known: Collection[str]) -> list[str]:
+    """Return the names in a label, the longest that are known; "" says that there is none."""
+    if (whole := in_nfc(label)) in known:
+        return [whole]
+    texts, names, start = _texts(label), list[str](), 0
+    while start < len(texts):
+        end = next((end for end in _ends(texts, start) if _name(texts, start, end) in known), 0)
+        # What is not known goes on to the next separator that is not blank.
+        marks = (n for n in range(start + 1, len(texts), 2) if texts[n].strip())
+        end = end or next(marks, len(texts))
+        names += [_name(texts, start, end)]
+        start = end + 1
+    named = [name for name in names if name]
+    return ["" if _is_none(name) and name not in known else name for name in named] or [""]
 
 
 def follow_labels(labels: Mapping[str, Mapping[str, str]], store: Searched) -> dict[str, set[str]]:

@@ -70,6 +70,8 @@ def make_questions(passages: Sequence[Passage], most: int) -> dict[str, list[str
 def questions_of(passages: Sequence[Passage], most: int) -> dict[str, list[str]]:
     """Generate questions from passages in random order, each with the ids of those that answer it.
 
+    A passage of one sentence, such as a row of a price list, is asked for by that sentence.
+
     Examples
     --------
     >>> text = "Bread wants time. Let the dough rise for some hours, or overnight in the cold."
@@ -79,7 +81,7 @@ def questions_of(passages: Sequence[Passage], most: int) -> dict[str, list[str]]
     shuffled = random.Random(0).sample([*passages], len(passages))
     made = {
         question: [id_ for id_, _ in pairs]
-        for question, pairs in _questions(shuffled, len(shuffled)).items()
+        for question, pairs in _questions(shuffled, len(shuffled), shortest=0).items()
         if not is_code(question)
     }
     return dict(islice(made.items(), most))
@@ -91,32 +93,39 @@ def is_code(question: str) -> bool:
     return question.startswith("```") or symbols > _SYMBOLS * len(question)
 
 
-def _questions(passages: Sequence[Passage], most: int) -> dict[str, list[tuple[str, str]]]:
-    """Generate questions, each with ids and texts of the passages that answer it."""
+def _questions(
+    passages: Sequence[Passage], most: int, shortest: int = _SHORTEST_ANSWER
+) -> dict[str, list[tuple[str, str]]]:
+    """Generate questions, each with ids and texts of the passages that answer it.
+
+    `shortest`: characters of a passage behind its question.
+    """
     titles = Counter(title for passage in passages for title in _titles(passage))
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
     made: dict[str, list[tuple[str, str]]] = {}
     for passage in passages:
-        if (pair := _question_of(passage, telling)) is not None:
+        if (pair := _question_of(passage, telling, shortest)) is not None:
             made.setdefault(pair[0], []).append((passage.id, pair[1]))
     return dict([one for one in made.items() if len(one[1]) <= _MOST_ANSWERS][:most])
 
 
-def _question_of(passage: Passage, telling: Collection[str]) -> tuple[str, str] | None:
+def _question_of(
+    passage: Passage, telling: Collection[str], shortest: int
+) -> tuple[str, str] | None:
     """Generate a question and its answer from a passage; None if that is not possible.
 
-    `telling`: titles that few passages share.
+    `telling`: titles that few passages share. `shortest`: characters of an answer.
     """
     text = body_of(_without_metadata(passage))
     for title in _titles(passage):
         question = _NUMBER.sub("", title)
         is_told = title not in telling or _words(question) in _words(text)
-        if " " in question and _asks_for(question, text) and not is_told:
+        if " " in question and _asks_for(question, text, shortest) and not is_told:
             return question, text
     first, rest = split_first_sentence(text)
     # A first sentence in lower case below a heading continues one of the passage before.
     is_cut = text != passage.text and first[:1].islower()
-    return (first, rest) if _asks_for(first, rest) and not is_cut else None
+    return (first, rest) if _asks_for(first, rest, shortest) and not is_cut else None
 
 
 def _without_metadata(passage: Passage) -> Passage:
@@ -127,10 +136,10 @@ def _without_metadata(passage: Passage) -> Passage:
     return replace(passage, text=text)
 
 
-def _asks_for(question: str, answer: str) -> bool:
+def _asks_for(question: str, answer: str, shortest: int) -> bool:
     return (
         _SHORTEST_QUESTION <= len(question) <= _LONGEST_QUESTION
-        and len(answer) >= _SHORTEST_ANSWER
+        and len(answer) >= shortest
         and has_words(question)
     )
 

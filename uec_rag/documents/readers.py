@@ -7,17 +7,21 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from uec_rag.documents.document import Content, Page, table_of, tables_of
 from uec_rag.documents.plain_text import decode
 
+if TYPE_CHECKING:
+    from _csv import Reader
+
 _SEPARATORS = "\t;|,"  # the first of those that fit equally well; a comma is often one in a number
-_SEPARATOR = re.compile(r'"?sep=(.)"?\n', re.IGNORECASE)
+_SEPARATOR = re.compile(r'"?sep=(.)"?(?=\n)', re.IGNORECASE)
 _SAMPLE = 1_000  # rows that tell the separator
 _MOST = 0.8  # share of the rows below titles that have the columns of a header
 
@@ -29,9 +33,19 @@ def read_text(text: str) -> Content:
 
 def read_csv(text: str) -> Content:
     """Read a table whose columns are separated by commas, semicolons, tabs or bars."""
+    return Content([Page(tables_of(rows_of(text)))])
+
+
+def rows_of(text: str, **options: bool) -> Reader:
+    """Return the rows of such a table; `options`: of `csv.reader`."""
     if line := _SEPARATOR.match(text):  # by which Excel knows it
-        return _table(text[line.end() :], line[1])
-    return _table(text, max(_SEPARATORS, key=lambda one: _columns(text, one)))
+        return _rows(text[line.end() :], line[1], **options)
+    return _rows(text, max(_SEPARATORS, key=lambda one: _columns(text, one)), **options)
+
+
+def has_text(row: Sequence[str]) -> bool:
+    """Return whether any cell of a row has a text."""
+    return any(map(str.strip, row))
 
 
 def _columns(text: str, separator: str) -> tuple[float, int]:
@@ -40,7 +54,7 @@ def _columns(text: str, separator: str) -> tuple[float, int]:
     A header is the first row of several columns. Below titles, most rows must have its columns, and
     a comma must part more than two, unlike in a column of "City" above "Paris, France".
     """
-    rows = [row for row in islice(_rows(text, separator), _SAMPLE) if any(map(str.strip, row))]
+    rows = [row for row in islice(_rows(text, separator), _SAMPLE) if has_text(row)]
     head = next((n for n, row in enumerate(rows) if len(row) > 1), len(rows))
     below = [len(row) for row in rows[head:]]
     same = below.count(below[0]) if below else 0
@@ -49,20 +63,17 @@ def _columns(text: str, separator: str) -> tuple[float, int]:
     return same / max(len(rows), 1), below[0] if below else 1
 
 
-def _rows(text: str, separator: str) -> Iterator[list[str]]:
+def _rows(text: str, separator: str, *, skipinitialspace: bool = True) -> Reader:
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # 131,072 by default
     quote = "'" if text.startswith("'") and '"' not in text else '"'
     lines = io.StringIO(text, newline="")
-    return csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=True)
+    skip = skipinitialspace
+    return csv.reader(lines, delimiter=separator, quotechar=quote, skipinitialspace=skip)
 
 
 def read_tsv(text: str) -> Content:
     """Read a table whose columns are separated by tabs."""
-    return _table(text, "\t")
-
-
-def _table(text: str, separator: str) -> Content:
-    return Content([Page(tables_of(_rows(text, separator)))])
+    return Content([Page(tables_of(_rows(text, "\t")))])
 
 
 def read_json_lines(text: str) -> Content:
@@ -116,7 +127,7 @@ office:read_office:xlsx .xls
 office:read_office:ppt .ppt
 office:read_office:ods .ods
 office:read_office:odp .odp
-mail:read_calendar .ics
+calendars:read_calendar .ics
 mail:read_mailbox .mbox
 subtitles:read_subtitles:vtt .vtt
 subtitles:read_subtitles:srt .srt
@@ -166,8 +177,9 @@ def read_content(name: str, data: bytes) -> Content:
     """
     suffix = PurePath(name).suffix.lower()
     module, function, *form = READERS[suffix].split(":")
-    read = getattr(import_module(f"uec_rag.documents.{module}"), function)
+    reader = getattr(import_module(f"uec_rag.documents.{module}"), function)
     text, notes = (data, []) if module in _OF_BYTES else decode(data)
-    content: Content = read(text, *form)
+    content: Content = reader(text, *form)
     left_out = +Counter(content.left_out)  # what is left out no time is not told
-    return replace(content, notes=[*content.notes, *notes], left_out=left_out)
+    read = "" if isinstance(text, bytes) else text
+    return replace(content, notes=[*content.notes, *notes], left_out=left_out, text=read)

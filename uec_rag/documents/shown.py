@@ -20,12 +20,25 @@ OWN_NUMBER = "\ue002"
 
 _WRITTEN = "written"  # the name of an element of which only its text is shown
 _UNSEEN = (
-    *("script", "style", "noscript", "template", "svg", "select", "iframe", "object", "title"),
+    *("script", "style", "noscript", "template", "svg", "iframe", "object", "title"),
     *("audio", "video", "canvas", "datalist", "img"),
 )
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
+_TYPED = (
+    "text",
+    "number",
+    "email",
+    "tel",
+    "url",
+    "date",
+    "time",
+    "datetime-local",
+    "month",
+    "week",
+)
+_DAY, _MOST_OPTIONS = re.compile(r"\d{4}-\d\d"), 20
 _SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _ZERO = r"0*\.?0*(?:[a-z%]{1,4})?\s*(?:[;!/]|$)"
 _HIDDEN = re.compile(
@@ -58,14 +71,20 @@ _OPENING = (
 
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
-    tags, written = [*soup.find_all(True)], list[Tag]()
+    tags, written, explained = [*soup.find_all(True)], list[Tag](), set[str]()
     opened = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
     struck_by = {*_STRUCK_CLASS.findall(styles)}
     for tag in tags:
         if tag.decomposed:
             continue
-        if (text := _text_of(tag, opened)) is not None:
+        explained = set() if tag.name in HEADINGS else explained
+        if tag.name in ("abbr", "acronym") and (said := str(tag.get("title") or "").strip()):
+            short = tag.get_text().strip()
+            if short not in explained and said.casefold() != short.casefold():
+                tag.append(f" ({said})")
+            explained.add(short)
+        elif (text := _text_of(tag, opened)) is not None:
             write(tag, text)
             written.append(tag)
         elif tag.name in _CROSSED_OUT or _is_struck(tag, struck_by):
@@ -132,11 +151,29 @@ def _text_of(tag: Tag, opened: set[str]) -> str | None:
     is_raised = tag.name in ("span", "font", "small") and _RAISED.search(str(tag.get("style")))
     if tag.name in ("sub", "sup") or is_raised:
         return _mark(tag)
-    if tag.name == "time" and not tag.get_text().strip():
-        return str(tag.get("datetime", ""))
+    if tag.name in ("time", "select", "input") and (shown := _of_form(tag)) is not None:
+        return shown
     if tag.name == "ol":
         _write_numbers(tag)
     return _box(tag)
+
+
+def _of_form(tag: Tag) -> str | None:
+    """Return the choice or the value in a form, or a moment; None of what is shown as it is."""
+    if tag.name == "time":
+        text, moment = tag.get_text().strip(), str(tag.get("datetime", "")).strip()
+        is_told = text and (not _DAY.match(moment) or moment[:4] in text)
+        return None if is_told else f"{text} ({moment})" if text else moment
+    before = tag.find_previous(string=True)
+    blank = "" if before is None or str(before)[-1:].isspace() else " "
+    if tag.name == "input":
+        is_text = str(tag.get("type", "text")).lower() in _TYPED
+        return f"{blank}{tag['value']}" if is_text and tag.get("value") else None
+    options = tag.find_all("option")
+    chosen = [one for one in options if one.has_attr("selected")] or options
+    is_menu = len(chosen) > _MOST_OPTIONS or tag.find_parent(["nav", "header", "footer"])
+    names = ", ".join(" ".join(one.get_text().split()) for one in chosen)
+    return "" if is_menu or not names else f"{blank}{names}"
 
 
 def _icon(tag: Tag) -> str:

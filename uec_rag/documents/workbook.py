@@ -161,7 +161,9 @@ def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -
     is_filtered = _FILTER.search(xml) is not None
     for kind, found in _LINE.findall(xml):
         attributes = _attributes(found) if b"hidden" in found else {}
-        if attributes.get(b"hidden") not in (b"1", b"true") or b"outlineLevel" in attributes:
+        if attributes.get(b"hidden") not in (b"1", b"true"):
+            continue
+        if attributes.get(b"outlineLevel", b"0") != b"0":  # LibreOffice writes 0 everywhere
             continue
         if kind == b"col":
             columns |= {*range(int(attributes[b"min"]) - 1, min(int(attributes[b"max"]), width))}

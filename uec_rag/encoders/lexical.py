@@ -75,7 +75,17 @@ _OPTION = re.compile(r"-(?:(?<![\w-]-)|(?<=[\u3040-\u9fff]-))-?[A-Za-z][A-Za-z0-
 _IDENTIFIER = re.compile(r"\b(?<![./])[A-Za-z_]\w*+(?:[./]\w++)+", re.ASCII)
 _STRETCH = regex.compile(rf"{SPACELESS}+|(?:(?!{SPACELESS}).)+")
 _PART = regex.compile(r"\p{Lu}+(?=\p{Lu}\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|[\p{L}\p{M}]+")
-_POINTS = regex.compile(r"[\u0640\u064b-\u0652\u0670]")  # Arabic diacritics, often omitted
+# What is often omitted: Arabic diacritics, Hebrew points, nuktas and joiners of Indic scripts.
+_POINTS = regex.compile(
+    r"[\u0640\u064b-\u0652\u0670\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u093c\u09bc]"
+    r"|(?<=\p{M})[\u200c\u200d]"
+)
+# Nasals of Devanagari that are also written as a dot: before a consonant of their row.
+_NASAL = regex.compile(
+    r"\u0901|(?:\u0919\u094d(?=[\u0915-\u0918])|\u091e\u094d(?=[\u091a-\u091d])"
+    r"|\u0923\u094d(?=[\u091f-\u0922])|\u0928\u094d(?=[\u0924-\u0927])"
+    r"|\u092e\u094d(?=[\u092a-\u092d]))"
+)
 _OF_LANGUAGES = {"de": "german", "es": "spanish", "fr": "french"}
 _OF_LANGUAGES |= {"it": "italian", "pt": "portuguese"}
 # Scripts that determine the stemmer, at least that of a related language; Latin does not.
@@ -227,6 +237,8 @@ def _forms(word: str, ngrams: bool) -> Iterator[str]:
     if not word.isascii():
         written = (to for of, to in _SCRIPTS.items() if _script(of).search(word))
         language = next(written, language)
+    if language == "hindi":
+        word = _NASAL.sub("\u0902", word)
     plain = without_accents(word) if language == "english" else word
     stem = without_accents(_stemmer(language).stemWord(plain))
     yield stem

@@ -7,13 +7,13 @@ own; fields in others ("inputs.question") count, too. NaN, null and an empty cel
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,8 +24,10 @@ from uec_rag.advice.log import question_hash, read_log
 from uec_rag.base.errors import require
 from uec_rag.base.text import WORD
 from uec_rag.confidence.model import JUDGED
-from uec_rag.confidence.risk import interval_of, reliability
+from uec_rag.confidence.risk import interval_of, reliability, risk_curve
 from uec_rag.documents.plain_text import decode
+from uec_rag.documents.question_tables import NULL
+from uec_rag.documents.readers import has_text, rows_of
 from uec_rag.retrieval.hits import SearchResult
 from uec_rag.retrieval.retriever import Retriever
 
@@ -159,6 +161,9 @@ _NAMES = {
         "label"
     ),
     "answerable": "answerable has_answer",
+    "lacking": "lacking uec_search.lacking search.lacking",
+    "closest": "closest uec_search.closest search.closest suggestions uec_suggestions",
+    "code": "reason_code uec_reason_code",
 }
 # What exports have fields in, and what they have in fields, such as "feedback.correctness.score".
 _AROUND = {"inputs", "input", "outputs", "output", "reference_outputs", "feedback", "scores"}
@@ -166,7 +171,6 @@ _AROUND |= {"feedback_stats", "run", "example", "metricsdata", "metrics_data"}
 _WITHIN = {"score", "value", "avg", "mean"}
 _LISTS = ("data", "results", "runs", "rows", "examples", "traces", "testCases", "test_results")
 _MODE = re.compile(r"(?<!\s)\s*+[(\[][^()\[\]]*+[)\]]$")  # "(mode=f1)", "[GEval]"
-_NULL = {"", "nan", "-nan", "null", "<na>", "n/a", "nat"}
 _TRUE = {"true", "yes", "y", "correct", "right", "pass", "passed", "good"}
 _FALSE = {"false", "no", "n", "incorrect", "wrong", "fail", "failed", "bad"}
 _REFUSALS = "abstain abstained refuse refused uncertain no_answer none unanswered false no"
@@ -193,6 +197,12 @@ class Run:
     answerable : bool or None
         Whether the documents answer the question. Where the log does not tell, a refusal that was
         wrong was of an answerable question.
+    lacking : tuple of str
+        Words of the question that no passage has, if the log has them.
+    closest : tuple of str
+        Titles of the closest sections, the first one nearest, if the log has them.
+    asks : bool
+        Whether the message asks anything.
     """
 
     question: str
@@ -200,6 +210,9 @@ class Run:
     confidence: float | None
     right: bool | None
     answerable: bool | None
+    lacking: tuple[str, ...] = ()
+    closest: tuple[str, ...] = ()
+    asks: bool = True
 
 
 def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Run]:
@@ -238,10 +251,11 @@ def read_runs(path: Path, *, confidence: str = "", verdict: str = "") -> list[Ru
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     text, _ = decode(path.read_bytes())
     if path.suffix.lower() in (".csv", ".tsv"):
-        header = text.partition("\n")[0]
-        delimiter = max(",;\t|", key=header.count)
-        for row in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter):
-            yield dict(_flat({name: _parsed(cell) for name, cell in row.items()}))
+        rows = filter(has_text, rows_of(text))
+        header = next(rows, [])
+        for cells in rows:
+            row = zip_longest(header, cells[: len(header)])
+            yield dict(_flat({str(name): _parsed(cell) for name, cell in row}))
         return
     try:
         try:
@@ -288,7 +302,7 @@ def _plain(name: str) -> str:
 
 def _is_known(value: object, key: str) -> bool:
     said = str(value).strip().casefold()
-    return value is not None and said not in _NULL and (said != "none" or key == "decision")
+    return value is not None and said not in NULL and (said != "none" or key == "decision")
 
 
 def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str) -> Run:
@@ -316,7 +330,16 @@ def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str)
     if answerable is None and right is not None and decision != "clarify":
         # A right answer had one; who refused wrongly could have answered.
         answerable = (True if right else None) if decision == "answer" else not right
-    return Run(_question(found["question"]), decision, confidence, right, answerable)
+    lacking, closest = _titles(found["lacking"]), _titles(found["closest"])
+    told = lacking, closest, found["code"] != "no_question"
+    return Run(_question(found["question"]), decision, confidence, right, answerable, *told)
+
+
+def _titles(value: object) -> tuple[str, ...]:
+    """Return the texts of a list, or the titles of the objects in it; of a text, that alone."""
+    some = value if isinstance(value, list) else [] if value is None else [value]
+    titles = [one.get("title") if isinstance(one, Mapping) else one for one in some]
+    return tuple([str(title) for title in titles if _is_known(title, "closest")])
 
 
 def _decision(said: object, answer: object, where: str) -> str:
@@ -386,8 +409,9 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
         (Wilson): "answered" and "asked_back" of all, "wrong" of the answers with a verdict,
         "over_refused" of the answerable. "curve" has, for the answers with confidence and
         verdict, the share of all that is answered at each threshold and the share of these that is
-        wrong (risk-coverage curve), "aurc" the mean of the latter (Geifman et al. 2019), "brier"
-        the mean squared difference of confidence and verdict, "bins" see `reliability`. These are
+        wrong (risk-coverage curve), "aurc" the mean of the latter over the answers (Geifman et
+        al. 2019; those of one confidence are given all or none), "brier" the mean squared
+        difference of confidence and verdict, "bins" see `reliability`. These are
         None or empty where the log does not tell.
     """
     known = [*runs]
@@ -395,29 +419,28 @@ def measure_runs(runs: Iterable[Run]) -> dict[str, Any]:
     judged = [run for run in answers if run.right is not None]
     answerable = [run for run in known if run.answerable]
     shares = {
-        "answered": _share([run.decision == "answer" for run in known]),
-        "asked_back": _share([run.decision == "clarify" for run in known]),
-        "wrong": _share([not run.right for run in judged]),
-        "over_refused": _share([run.decision == "abstain" for run in answerable]),
+        "answered": share_of([run.decision == "answer" for run in known]),
+        "asked_back": share_of([run.decision == "clarify" for run in known]),
+        "wrong": share_of([not run.right for run in judged]),
+        "over_refused": share_of([run.decision == "abstain" for run in answerable]),
     }
     sure = [run for run in judged if run.confidence is not None]
     confidence = np.array([run.confidence for run in sure], dtype=np.float64)
     right = np.array([run.right for run in sure], dtype=bool)
-    order = np.argsort(-confidence, kind="stable")
-    risk = np.cumsum(~right[order]) / np.arange(1, len(sure) + 1)
-    coverage = np.arange(1, len(sure) + 1) / max(len(known), 1)
+    count, risk = risk_curve(confidence, right)
+    coverage = count / max(len(known), 1)
     is_probability = bool(len(sure)) and 0 <= confidence.min() <= confidence.max() <= 1
     return {
         "questions": len(known),
         "shares": shares,
         "curve": [*zip(coverage.tolist(), risk.tolist(), strict=True)],
-        "aurc": float(risk.mean()) if len(sure) else None,
+        "aurc": float(np.diff(count, prepend=0) @ risk) / len(sure) if sure else None,
         "brier": float(((confidence - right) ** 2).mean()) if is_probability else None,
         "bins": reliability(confidence, right) if is_probability else [],
     }
 
 
-def _share(holds: Sequence[bool]) -> dict[str, float] | None:
+def share_of(holds: Sequence[bool]) -> dict[str, float] | None:
     """Return how many of how many, the share and its 95 % interval; None of nothing."""
     if not holds:
         return None

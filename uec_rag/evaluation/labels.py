@@ -11,7 +11,7 @@ import numpy as np
 
 from uec_rag.base.checks import one_line, visible
 from uec_rag.base.errors import warn
-from uec_rag.confidence.risk import reliability
+from uec_rag.confidence.risk import reliability, risk_curve
 from uec_rag.documents.question_tables import find_labels, read_questions
 from uec_rag.documents.questions import is_code, make_questions
 from uec_rag.retrieval.gate import GATE_FILE, Gate, LabelledSearch
@@ -40,7 +40,7 @@ def questions_to_label(
     Parameters
     ----------
     retriever : Retriever
-        The index, whose gate has the threshold; 0.5 without a gate.
+        The index, whose gate has the threshold; `ANSWER_ABOVE` without a gate.
     questions : iterable of str
         Those that are labelled are left out.
     most : int
@@ -146,9 +146,8 @@ def gate_report(searched: LabelledSearch) -> dict[str, Any]:
     sure, right = searched.confidence, searched.right
     order = np.argsort(-sure, kind="stable")
     told = ~searched.asks_back  # what is asked back is not answered, whatever the threshold
-    wrong = np.cumsum(~right[order][told[order]])
-    count = np.arange(1, len(wrong) + 1)
-    coverage, risk = count / len(sure), wrong / count
+    count, risk = risk_curve(sure[told], right[told])
+    coverage = count / len(sure)
     places = np.unique(np.linspace(0, len(risk) - 1, min(len(risk), _POINTS)).round().astype(int))
     wrongs = [searched.threshold(max_wrong=share) for share in RISKS]
     risks = [searched.threshold(share) for share in RISKS]

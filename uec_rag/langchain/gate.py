@@ -259,7 +259,7 @@ class UECGate(AsTool[Question, Gated], RunnableSerializable[Question, Gated]):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the gate to a folder; over another store, with the fit, but without passages.
 
-        Without a gate, the threshold 0.5 is saved.
+        Without a gate, the default threshold is saved.
         """
         gate, retriever = self._active_gate or Gate(), self.retriever
         if _is_over_a_source(retriever):

@@ -222,15 +222,17 @@ def choose(query: Query, seen: Sequence[Found]) -> Found:
     """
     least, among = 0.0 if query.is_part else SURE, list[tuple[bool, float, Found]]()
     goes_on = next((one.asked for one in seen if one.asked.role == "carried"), None)
-    for one in seen:
-        if (asked := one.asked).role in HALVES:
+    for found in seen:
+        if (asked := found.asked).role in HALVES:
             continue
-        unsaid, _ = one.ambiguity
-        if asked.role == "alone" and one.confidence > least and unsaid < one.method.clarify_from:
-            return one
-        tells = goes_on is None or _tells(one, query, goes_on)
+        # What is near for sure is compared by how near, whatever else it may mean.
+        unsaid = found.ambiguity[0] * (1.0 if asked.turns else found.unsure)
+        is_clear = found.ambiguity[0] < found.method.clarify_from
+        if asked.role == "alone" and found.nearness > least and is_clear:
+            return found
+        tells = goes_on is None or _tells(found, query, goes_on)
         # P(it says what it means, and the first texts answer it), as if independent.
-        among.append((tells, one.confidence * (1 - unsaid) * asked.prior, one))
+        among.append((tells, found.nearness * (1 - unsaid) * asked.prior, found))
     return max(among, key=itemgetter(0, 1))[-1]
 
 

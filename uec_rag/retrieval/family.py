@@ -124,7 +124,8 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
             is_other |= bool(word.number) or len([o for o in beside if counts[o.stem] in few]) > 1
     kinds = {word.stem for word in tokens_of(whole, language)} if operators else set[str]()
     stating = [at for at in members if operators and _states(lines[at], words, spans, kinds)]
-    is_named |= stating[:1] == [0] and len(stating) in few
+    operated = [at for at in members if operators and _has_operated(texts[at], words, operators)]
+    is_named |= [0] in (stating[:1] if len(stating) in few else [], operated)
     is_apart = not (operators or _are_together(words, [bags[at] for at in members], counts))
     if not (names_other or is_apart) and (is_named or not (lacking or operators)):
         return None
@@ -294,6 +295,18 @@ def _states(
     )
 
 
+def _has_operated(text: str, words: Sequence[Token], operators: Sequence[regex.Match[str]]) -> bool:
+    """Return whether a text has a question's operators before the same words: "without a bed"."""
+    if any(word.number for word in words):  # "the second tallest"
+        return False
+    for match in operators:
+        behind = next((word.text for word in words if word.start >= match.end() and word.says), "")
+        phrase = rf"\b{regex.escape(match[0].strip())}\s+(?:\w+\s+)?{regex.escape(behind)}"
+        if not behind or not regex.search(phrase, text, regex.IGNORECASE):
+            return False
+    return True
+
+
 def _in_order(said: Sequence[Token], lines: Mapping[int, Sequence[Token]]) -> tuple[int, ...]:
     """Return the members as they are handed over, so that few of them are enough to compare.
 
@@ -340,9 +353,10 @@ def _is_same(one: Token, other: Token) -> bool:
     """Return whether numbers are the same beside the same word: 12 kilos are not 12 euros."""
     if not f"{other.number}.".startswith(f"{one.number}."):  # version 2 is 2.0, too
         return False
-    beside = {one.before, one.behind} & {other.before, other.behind} - {""}  # "the second zone"
-    sides = (one.before, other.before), (one.behind, other.behind)
-    return bool(beside) or not any(own and theirs for own, theirs in sides)
+    asked, stated = ({word.before, word.behind} - {""} for word in (one, other))
+    beside = any(a.startswith(b) or b.startswith(a) for a in asked for b in stated)  # "g", "grams"
+    sides = (one.before, other.before), (one.behind, other.behind)  # "the second zone"
+    return beside or not any(own and theirs for own, theirs in sides)
 
 
 def _takes_a_place(one: Token, said: Sequence[Token], every: Sequence[Token]) -> bool:
@@ -365,7 +379,10 @@ def _may_be_form(one: Token, line: Sequence[Token]) -> bool:
     if one.text.isupper() and len(word) > 1:
         return word in initials or any(_abbreviates(word, other) for other in others)
     return any(
-        consonants(word) == consonants(other) or _abbreviates(word, other) for other in others
+        consonants(word) == consonants(other)
+        or _abbreviates(word, other)
+        or _abbreviates(other, word)  # "southern"
+        for other in others
     )
 
 

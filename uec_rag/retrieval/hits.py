@@ -277,7 +277,7 @@ class Result:
     ----------
     query : str
     decision : Decision
-        The decision at a threshold of 0.5; `decide` applies another threshold. It has the
+        The decision at the default threshold; `decide` applies another threshold. It has the
         confidence, P(one of the first `uec_rag.confidence.model.JUDGED` hits answers the question),
         and `in_corpus`, P(any passage of the corpus does).
     weights : mapping of str to float
@@ -580,7 +580,7 @@ class SearchResult:
 
     @property
     def decisions(self) -> list[Decision]:
-        """The decisions at a threshold of 0.5, or those of a gate; see `decide`."""
+        """The decisions at the default threshold, or those of a gate; see `decide`."""
         return [result.decision for result in self.results]
 
     @property

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import regex
 
 from uec_rag.base.text import LONGEST_ASKED, LONGEST_STATEMENT, SENTENCE_END
+from uec_rag.encoders.lexical import stem_of
 from uec_rag.encoders.writing import COUNTED
 from uec_rag.questions.languages import ENGLISH, any_of, listed, matcher
 from uec_rag.retrieval.tokens import NUMBER, Token, tokens_of
@@ -24,9 +25,11 @@ _ASKS, _ENDS = tuple("?？؟"), tuple(".!。！;:：,")
 _BULLET = regex.compile(r"\A\s*(?:[-*•–]|\d{1,3}[.)])\s+")  # of an item, which has "- " later
 _FIELD = regex.compile(r"[^:：]{1,60}[:：]\s*")  # "Telephone:"
 _LEADERS = regex.compile(r"(?:\.{3,}|…|(?:\. ){2,})[.\s…]*\d{1,4}\Z")  # before a page
+_DOTS = regex.compile(r"\s*\.{4,}\s*(?=\w)")  # between a label and its value
 _GAP = regex.compile(
-    r"_{3,}|\*{3,}|\.{4,}|[?]{3,}|…{2,}|\[[^\[\]\d]{3,60}\](?!\()|<[\p{L} _-]{3,40}>|\{\{[^{}]*\}\}"
-    r"|(?<![\p{L}\p{N}])(?:X{2,}|N/A|n/a|TB[ACD]|tb[acd]|t\.b\.[acd]\.|TODO|FIXME)(?![\p{L}\p{N}])"
+    r"(?<!\w)(?:_{3,}|\*{3,}|…{2,})(?!\w)|\.{4,}|[?]{3,}"
+    r"|\[[^\[\]\d]{3,60}\](?!\()|<[\p{L} _-]{3,40}>|\{\{[^{}]*\}\}"
+    r"|(?<![\w-])(?:X{2,}|N/A|n/a|TB[ACD]|tb[acd]|t\.b\.[acd]\.|TODO|FIXME)(?![\w-])"
 )
 _REFERENCE = regex.compile(
     rf"(?<=\w\W{{1,3}})(?<noun>{any_of(sorted(COUNTED))})\s+(?:\d[\w.]*|[A-Z]\b|[IVX]+\b)"
@@ -87,7 +90,8 @@ def _segments(text: str) -> list[_Segment]:
     """Split a passage into sentences and lines; labels and questions go with what follows."""
     lines = [line for line in text.splitlines() if line.strip(" \t#")]
     parts = list[str]()
-    for line in lines:
+    for written in lines:
+        line = written if _LEADERS.search(written) else _DOTS.sub(": ", written)
         bullet = _BULLET.match(line)
         first, *rest = SENTENCE_END.split(line[bullet.end() :] if bullet else line)
         parts += [f"- {first}" if bullet else first.strip(" \t#"), *filter(None, rest)]
@@ -118,7 +122,8 @@ def _is_empty(
         return ":" in follows and not _BULLET.match(follows)
     gaps = _GAP.sub(" ", text)
     if gaps != text:
-        return len(_left(gaps, words, language)) <= _LEFT_WORDS + 1
+        left = _left(gaps, words, language)
+        return len(left) <= _LEFT_WORDS + 1 and not any(token.number for token in left)
     if matcher("pending", language, "pointers").search(text):
         rest = matcher("pending", language, "pointers").sub(" ", text)
         return len(_left(rest, words, language)) <= _LEFT_WORDS
@@ -136,7 +141,9 @@ def _left(text: str, words: set[str], language: str) -> list[Token]:
 def _points(text: str, question: str, words: set[str], language: str) -> bool:
     """Return whether a segment sends to another place: "See page 4", "set out in Annex B"."""
     without = str(_REFERENCE.sub(" ", _MANUAL_PAGE.sub("", text)))
-    if len(without) < len(text) and not _REFERENCE.search(question):
+    nouns = {stem_of(match["noun"] or "", language) for match in _REFERENCE.finditer(text)}
+    is_asked = _REFERENCE.search(question) or not nouns.isdisjoint(words)
+    if len(without) < len(text) and not is_asked:
         left = _left(matcher("sees", language, "pointers").sub(" ", without), words, language)
         if len(left) <= _LEFT_WORDS and not any(token.number for token in left):
             return True

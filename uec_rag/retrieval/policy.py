@@ -22,7 +22,7 @@ from uec_rag.base.errors import IndexCorrupted, warn
 from uec_rag.base.files import as_path, read_json, replace_file
 from uec_rag.base.records import Record
 from uec_rag.confidence.decision import Decision, decide_again
-from uec_rag.confidence.model import EVEN, JUDGED, NEARLY, SURE, UNLIKELY
+from uec_rag.confidence.model import ANSWER_ABOVE, EVEN, JUDGED, NEARLY, SURE, UNLIKELY
 from uec_rag.confidence.outline import CLARIFY_FROM
 from uec_rag.confidence.risk import Guarantee, expected_threshold
 from uec_rag.encoders.base import NotCopied, are_of_one_model
@@ -104,7 +104,7 @@ class _Usual(float):
 class Policy(NotCopied, Record):
     """The attributes of a `uec_rag.Gate`, and what follows from these; see there."""
 
-    threshold: float = _Usual(0.5)
+    threshold: float = _Usual(ANSWER_ABOVE)
     guarantee: Guarantee | None = None
     advisor: Advisor | None = field(default=None, repr=False, compare=False)
     doubt: tuple[float, float] = DOUBT

@@ -375,4 +375,6 @@ def log_decisions(result: SearchResult, told: dict[str, Any]) -> None:
     for one in [one for one in result if not one.decision.caveat]:
         line = {"question": one.query, "searched_as": one.decision.searched_as}
         line |= one.decision.metadata() | {"why": [*one.why]}
+        line["lacking"] = [*one.decision.lacking]
+        line["closest"] = [section.title for section in one.decision.closest]
         LOG.info("%s", json.dumps(line, ensure_ascii=False))

@@ -31,6 +31,7 @@ from uec_rag.confidence.model import (
     EVEN,
     NEAREST,
     READ,
+    SURE,
     UNLIKELY,
     ConfidenceModel,
     Features,
@@ -40,7 +41,9 @@ from uec_rag.confidence.model import (
     features,
     is_first_meant,
     learned_ratios,
+    log_odds,
     shipped_model,
+    sigmoid,
 )
 from uec_rag.confidence.outline import CLARIFY_FROM, Node, Outline, ambiguity
 from uec_rag.confidence.readings import says_which
@@ -204,6 +207,8 @@ class Found:
         What competes with the hits, if these are few.
     looked_at : int
         The number of passages that were compared.
+    doubt : float
+        What is against the first hit as a statement, see `doubt_of_statement`.
     features : Features
         The features of confidence.
     probabilities : Probabilities
@@ -232,6 +237,7 @@ class Found:
     is_foreign: bool
     rivals: Rivals | None
     looked_at: int
+    doubt: float = field(init=False, default=0.0)
     features: Features = field(init=False)
     probabilities: Probabilities = field(init=False)
 
@@ -239,6 +245,20 @@ class Found:
     def confidence(self) -> float:
         """P(the first `JUDGED` texts answer the question)."""
         return float(self.probabilities.confidence[0])
+
+    @property
+    def nearness(self) -> float:
+        """The confidence without the doubt, by which the ways of asking a question are compared."""
+        if not self.doubt:
+            return self.confidence
+        slope, in_corpus = self.method.model.in_corpus.slope, self.probabilities.in_corpus
+        odds = log_odds(in_corpus) - np.float32(slope * self.doubt)
+        return self.confidence * float(sigmoid(odds)[0]) / max(float(in_corpus[0]), 1e-7)
+
+    @property
+    def unsure(self) -> float:
+        """How far the hits are from an answer that is sure, by nearness, from 0 to 1."""
+        return min((1 - self.nearness) / (1 - SURE), 1.0)
 
     @cached_property
     def own_parts(self) -> list[Gaussian]:
@@ -249,7 +269,9 @@ class Found:
     def ambiguity(self) -> tuple[float, Node]:
         """P(the question does not say which reading is meant), and the node of its readings."""
         asked, family = self.asked, self.words.family
-        unsaid, node = ambiguity(asked.text, outline_of(self), self.confidence, asked.turns)
+        unsaid, node = ambiguity(asked.text, outline_of(self), asked.turns)
+        if asked.turns:  # which may say which is meant
+            unsaid *= self.unsure
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
             unsaid *= is_vague and not self.method.is_unlike(self.words)
@@ -475,7 +497,7 @@ def _doubts(found: Sequence[Found], computed: Features) -> FloatArray:
     for row, (of_question, score) in enumerate(zip(found, scores, strict=True)):
         if lacks := of_question.words.unstated():
             mu = of_question.mu[of_question.distinct]
-            doubts[row] = doubt_of_statement(score, lacks, gap_of(mu))
+            doubts[row] = of_question.doubt = doubt_of_statement(score, lacks, gap_of(mu))
     return doubts
 
 

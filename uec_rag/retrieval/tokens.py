@@ -55,9 +55,10 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
             word = word[1:]
         number, stem = _read(word, language)
         begins = start < 2 or text[start - 2] in ".?!:"
-        # "in May", "IT"
+        folded = word.casefold()
+        # "in May", "IT", but not "Ms"
         is_name = len(word) > 1 and (word.isupper() or (word[0].isupper() and not begins))
-        says = bool(number) or is_name or word.casefold() not in without
+        says = bool(number) or folded not in without or (is_name and folded not in asides(language))
         tokens.append(Token(word, stem, number, says, start))
     for at, (match, following) in enumerate(pairwise(matches)):
         if match.end() + 1 >= following.start():
@@ -78,4 +79,10 @@ def _read(word: str, language: str) -> tuple[str, str]:
 @cache
 def _empty_words(language: str) -> frozenset[str]:
     """Return the words that name nothing: function words, and asides such as "currently"."""
-    return function_words(language).union(listed("asides", language, "operators"))
+    return function_words(language) | asides(language)
+
+
+@cache
+def asides(language: str) -> frozenset[str]:
+    """Return the words that say nothing of what is asked: "currently", "Ms"."""
+    return frozenset(listed("asides", language, "operators"))

@@ -37,7 +37,7 @@ from uec_rag.retrieval.family import (
 )
 from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
-from uec_rag.retrieval.tokens import tokens_of
+from uec_rag.retrieval.tokens import asides, tokens_of
 from uec_rag.stores.passage import Passage
 
 Rarity: TypeAlias = Callable[[str], float]
@@ -52,6 +52,7 @@ _ALIKE = 4  # letters
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
 # What stands between spaces, without the marks around it.
 _CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
+_CLAUSE, _ASKS = regex.compile(r"[^.!?？؟,;]+(?:[.!?？؟,;]+(?=\s|\Z)|[.!?？؟,;]+)?"), tuple("?？؟")
 _POSSESSIVE = regex.compile(r"['’]s\Z")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
@@ -273,8 +274,9 @@ class Words:
     def unmentioned(self) -> tuple[str, ...]:
         """The names of the question, or what none of a family has, that no passage at all has.
 
-        They are spelled as in the question, see `as_written`. A number with the unit of one in the
-        first hit is none: that a pass costs 25 euros is what somebody heard.
+        They are spelled as in the question, see `as_written`, and stand in the part of it that
+        asks, see `asking_part`: who has an iPhone may change any password. A number with the unit
+        of one in the first hit is none: that a pass costs 25 euros is what somebody heard.
         """
         asked = self.asked  # a language without a table is taken for English, and "Vad" for a name
         if asked.language == ENGLISH and writing_of(asked.text) == NOT_ENGLISH:
@@ -284,11 +286,12 @@ class Words:
             word
             for word in self._new
             if word in some
+            and word.casefold() not in asides(asked.language)
             and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
         }
         if lacking:
-            lacking -= _measured(asked.text, self.hits[0].text, asked.language)
-        return as_written(asked.text, lacking) if lacking else ()
+            lacking -= _stated(asked.text, self.hits[0].text, asked.language)
+        return as_written(asking_part(asked.text, asked.language), lacking) if lacking else ()
 
     def misnames(self, rarity: Rarity | None) -> bool:
         """Return whether the first hit has a name like one of the question's, and none has that.
@@ -382,11 +385,46 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
 
 
-def _measured(question: str, text: str, language: str) -> set[str]:
-    """Return the numbers of a question before a word that is behind a number of a text."""
-    units = {token.behind for token in tokens_of(text, language) if token.number} - {""}
-    asked = tokens_of(question, language)
-    return {token.text for token in asked if token.number and token.behind in units}
+def asking_part(question: str, language: str = ENGLISH) -> str:
+    """Return the clauses of a text that ask, if some of it does not.
+
+    Examples
+    --------
+    >>> asking_part("I have an iPhone, how do I change my password?")
+    'how do I change my password?'
+    >>> asking_part("The tablet?")
+    'The tablet?'
+    """
+    clauses = _CLAUSE.findall(question)
+    asks = matcher("wh", language, "operators")
+    asking = [clause for clause in clauses if asks.search(clause)]
+    asking = asking or [clause for clause in clauses if clause.rstrip().endswith(_ASKS)]
+    return " ".join(map(str.strip, asking)) if asking else question
+
+
+def _stated(question: str, text: str, language: str) -> set[str]:
+    """Return the words of a question that a text has otherwise.
+
+    They are numbers in words, numbers before a word that is behind another number, and words of
+    which it has an abbreviation by the first and the last letter, "St" of "Saint".
+    """
+    tokens = tokens_of(text, language)
+    numbers = {token.number for token in tokens} - {""}
+    units = {token.behind for token in tokens if token.number} - {""}
+    short = [t.text.casefold() for t in tokens if t.text.isalpha() and len(t.text) in (2, 3)]
+    return {
+        token.text
+        for token in tokens_of(question, language)
+        if (token.number and (token.number in numbers or token.behind in units))
+        or any(_is_contraction(abbreviation, token.text.casefold()) for abbreviation in short)
+    }
+
+
+def _is_contraction(short: str, word: str) -> bool:
+    """Return whether letters are the first, some and the last of a longer word, in their order."""
+    letters = iter(word)
+    is_part = len(word) > len(short) + 1 and all(letter in letters for letter in short)
+    return is_part and (short[0], short[-1]) == (word[0], word[-1])
 
 
 @lru_cache(4096)

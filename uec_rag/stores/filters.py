@@ -23,6 +23,7 @@ mean the whole day, `$gte` and `$lt` its first moment. So is a text in ISO 8601,
 from __future__ import annotations
 
 import operator as op
+import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 from uec_rag.base.checks import check_type
 from uec_rag.base.records import cached_property
+from uec_rag.base.text import in_nfc
 from uec_rag.stores.base import Filter
 from uec_rag.stores.metadata import (
     DEEPEST,
@@ -159,7 +161,7 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
     if not isinstance(value, Mapping) or not any(str(name).startswith("$") for name in value):
         if isinstance(value, Mapping) and _has_operators(value):
             return _join([_parse_value((*keys, name), one) for name, one in value.items()])
-        return Compare(keys, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
+        return _compare(keys, "$eq", normalise_value(value, f"filter: {key!r:.60}"))
     conditions: list[Condition] = []
     for name, operand in value.items():
         if name == "$not":
@@ -185,9 +187,27 @@ def _parse_value(keys: tuple[str, ...], value: object) -> Condition:
             )
         is_negated = name in _NEGATED or (name == "$exists" and not limit)
         limit = True if name == "$exists" else limit
-        condition = Compare(keys, cast(Operator, _NEGATED.get(name, name)), limit)
+        condition = _compare(keys, cast(Operator, _NEGATED.get(name, name)), limit)
         conditions.append(Join("not", (condition,)) if is_negated else condition)
     return _join(conditions)
+
+
+def _compare(keys: tuple[str, ...], operator: Operator, value: Any) -> Compare:  # noqa: ANN401
+    """Return a comparison that finds a text with its accents apart, as on macOS, or joined.
+
+    Every store knows "$in".
+    """
+    if operator not in ("$eq", "$in"):
+        return Compare(keys, operator, value)
+    asked = value if operator == "$in" else (value,)
+    forms = tuple(form for one in asked for form in _forms(one))
+    return Compare(keys, *((operator, value) if len(forms) == len(asked) else ("$in", forms)))
+
+
+def _forms(value: object) -> Iterable[object]:
+    if not isinstance(value, str) or isinstance(value, DateText) or value.isascii():
+        return (value,)
+    return dict.fromkeys([in_nfc(value), unicodedata.normalize("NFD", value), value])
 
 
 def _has_operators(value: object) -> bool:

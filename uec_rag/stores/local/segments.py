@@ -419,7 +419,8 @@ def _packed(arrays: Mapping[str, NDArray[Any]]) -> Iterator[bytes | memoryview]:
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for _, array in ordered:
-        yield np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
+        if array.size:  # an empty one has no bytes to view
+            yield np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data.cast("B")
 
 
 def _unpack(raw: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:

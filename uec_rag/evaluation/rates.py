@@ -1,0 +1,342 @@
+"""Estimate without labels what an index answers, hands over and refuses, and what it should not.
+
+Questions are made of the passages, as for a fit. They are asked as they are, with their passages
+left out, and with a number or a name in them changed, so that nothing answers them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+import regex
+
+from uec_rag.base.checks import check_share
+from uec_rag.base.progress import progress_bar
+from uec_rag.base.text import FUNCTION_WORDS, split_words, stems, telling_words
+from uec_rag.confidence.decision import Decision
+from uec_rag.confidence.model import JUDGED
+from uec_rag.confidence.risk import lowest_threshold
+from uec_rag.documents.questions import questions_of
+from uec_rag.evaluation.evaluate import share_of
+from uec_rag.questions.languages import ENGLISH, language_of
+from uec_rag.retrieval.gate import WRONG, Gate
+from uec_rag.retrieval.hits import Result
+from uec_rag.retrieval.retriever import Retriever
+from uec_rag.retrieval.words import names_in
+from uec_rag.stores.base import MOST_EXAMPLES, Filter
+from uec_rag.stores.filters import all_of
+from uec_rag.stores.passage import Passage
+
+Way: TypeAlias = Literal["as_they_are", "left_out", "changed"]
+
+_SEEN = 20  # hits in which copies of what answers a question are looked for
+_SECTION = 5  # passages of a section that is about one thing
+_MOST_WORDS = 0.75  # of a question, which a passage that may answer it has
+_TRIED = 50  # values that are put in place of another
+_NUMBER = regex.compile(r"[\p{L}\p{N}]*\p{Nd}[\p{L}\p{N}]*(?:[.,:/-]\p{N}[\p{L}\p{N}]*)*")
+_NAME, _DIGIT = regex.compile(r"\p{Lu}\p{L}+"), regex.compile(r"\p{Nd}")
+
+
+def estimate_rates(
+    retriever: Retriever,
+    *,
+    max_wrong: float = WRONG,
+    most: int = 100,
+    tenant: Filter | None = None,
+) -> dict[str, Any]:
+    """Estimate without labels how often an index is right, and answers what nothing answers.
+
+    Questions are made of the passages: titles and first sentences, which use the documents' words.
+    People use their own, so that the share answered rightly is an upper bound. A passage that is
+    left out may be said elsewhere in other words, so that what is still answered is one, too.
+
+    Parameters
+    ----------
+    retriever : Retriever
+        The retriever, which is not changed. Its gate decides, without its advisor.
+    max_wrong : float
+        Largest share of the questions that nothing answers which may be answered, in (0, 1).
+    most : int
+        Largest number of questions that are made.
+    tenant : mapping or callable, optional
+        As in `Retriever.search`.
+
+    Returns
+    -------
+    dict
+        JSON values. "facts": passages, questions, files and the threshold that decides. Of all, and
+        in "files" of each file by its name: "as_they_are", "left_out" and "changed", each with
+        "questions" and the shares of them that are "answered_rightly", "answered_wrongly",
+        "asked_back", "handed_over" (uncertain) and "refused", and "still_answered", those of the
+        latter two together. A share has its 95 % interval (Wilson) as "low" and "high", and is
+        None of no question. "threshold": the confidence above which at most `max_wrong` are still
+        answered, on average, as `conformal_threshold` chooses it, with the shares "still_answered"
+        and "answered_rightly" above it; "needed" is the number of questions that this takes, below
+        which the threshold is 1. "mistakes": what is still answered, the most confident first.
+
+    Raises
+    ------
+    ValueError
+        If no question can be made of the passages, or `max_wrong` is not a share.
+
+    Examples
+    --------
+    >>> from uec_rag import UEC, Retriever
+    >>> index = Retriever(UEC(["bm25"]))
+    >>> texts = ["Ward 5 is open from 2 pm to 4 pm.", "Dogs bark at strangers they see."]
+    >>> ids = index.add(texts, metadatas=[{"source": "a.md"}, {"source": "b.md"}])
+    >>> rates = estimate_rates(index)
+    >>> rates["as_they_are"]["answered_rightly"]["share"], rates["still_answered"]["share"]
+    (1.0, 0.0)
+    >>> [*rates["files"]]
+    ['a.md', 'b.md']
+    """
+    check_share(max_wrong, "max_wrong", "a number in (0, 1)")
+    view = retriever.with_gate(None)
+    view.uec = view.uec.with_cache()
+    tenant = view.usual_tenant if tenant is None else tenant
+    passages = view.store.examples()
+    if tenant is not None:
+        passages = [*islice(view.passages(tenant), MOST_EXAMPLES)]
+    asked = _ask(view, passages, most, tenant, Gate() if retriever.gate is None else retriever.gate)
+    files = sorted({question.file for question in asked})
+    by_file = {file: [question for question in asked if question.file == file] for file in files}
+    mistakes = [one for one in asked if one.way != "as_they_are" and one.outcome == _WRONG]
+    mistakes.sort(key=lambda one: -one.decision.confidence)
+    return {
+        "facts": {
+            "passages": len(view.store),
+            "questions": sum(one.way == "as_they_are" for one in asked),
+            "files": len(files),
+            "threshold": asked[0].decision.threshold,
+        },
+        **_rates(asked),
+        "files": {file: _rates(some) for file, some in by_file.items()},
+        "threshold": _threshold(asked, max_wrong),
+        "mistakes": [
+            {
+                "question": one.result.query,
+                "way": one.way,
+                "file": one.file,
+                "confidence": one.decision.confidence,
+            }
+            for one in mistakes
+        ],
+    }
+
+
+_RIGHT, _WRONG = "answered_rightly", "answered_wrongly"
+_OUTCOMES = _RIGHT, _WRONG, "asked_back", "handed_over", "refused"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question that was made of a file, the way in which it was asked, and what was found.
+
+    `gate`: that which decides. `relevant`: ids of what answers it; none if nothing does.
+    """
+
+    way: Way
+    file: str
+    result: Result
+    gate: Gate
+    relevant: frozenset[str] = frozenset()
+
+    @property
+    def decision(self) -> Decision:
+        """What the gate decides."""
+        return self.decide(self.gate.threshold)
+
+    def decide(self, threshold: float) -> Decision:
+        """Decide at another threshold."""
+        return self.result.decide(threshold, self.gate.k, self.gate.clarify_from)
+
+    @property
+    def score(self) -> float:
+        """The confidence below which it is answered; -infinity if it never is."""
+        can_be = self.decide(-math.inf).action == "answer"
+        return self.result.confidence_at(self.gate.k) if can_be else -math.inf
+
+    @property
+    def is_found(self) -> bool:
+        """Whether one of the hits answers it."""
+        return any(self.result.first(self.gate.k).finds(self.relevant))
+
+    @property
+    def outcome(self) -> str:
+        """What becomes of it, one of `_OUTCOMES`."""
+        match self.decision:
+            case Decision(action="answer"):
+                return _RIGHT if self.is_found else _WRONG
+            case Decision(action="clarify"):
+                return "asked_back"
+            case decision:
+                return "handed_over" if decision.code == "uncertain" else "refused"
+
+
+def _ask(
+    view: Retriever, passages: Sequence[Passage], most: int, tenant: Filter | None, gate: Gate
+) -> list[_Asked]:
+    """Ask questions made of passages in each way; ValueError if none can be made."""
+    made = {text.lstrip("# "): ids for text, ids in questions_of(passages, most).items()}
+    found: Iterable[Result] = ()
+    if made:
+        found = view.search([*made], max(_SEEN, gate.k), tenant=tenant)
+    asks = {one.query: one for one in found if one.decision.code != "no_question"}
+    if not asks:
+        raise ValueError(
+            "passages: expected some of which a question can be made, got none among "
+            f"{len(passages):,} passages. A question is a title in the metadata or a sentence of "
+            "12 to 250 characters; or pass a table of questions."
+        )
+    file_of = {passage.id: passage.about.source for passage in passages}
+    files = {text: file_of[made[text][0]] for text in asks}
+    asked, depth, known = list[_Asked](), max(JUDGED, gate.k), _Known.from_passages(passages)
+    with progress_bar("Asking", len(asks)) as progress:
+        for text, result in asks.items():
+            relevant = _with_copies(result, made[text])
+            asked.append(_Asked("as_they_are", files[text], result, gate, relevant))
+            hidden = _with_copies(result, relevant | known.beside(text, relevant))
+            rest = all_of(tenant, {"$not": {"$id": sorted(hidden)}})
+            left = view.search([text], depth, tenant=rest)[0]
+            asked.append(_Asked("left_out", files[text], left, gate))
+            progress.update()
+    changed = dict(known.change([*asks]))
+    if changed:
+        results = view.search([*changed.values()], depth, tenant=tenant)
+        pairs = zip(changed, results, strict=True)
+        asked += [_Asked("changed", files[text], result, gate) for text, result in pairs]
+    return asked
+
+
+def _with_copies(result: Result, ids: Collection[str]) -> frozenset[str]:
+    """Return ids with those of copies of their passages among the hits."""
+    return frozenset(ids).union(*(hit.ids for hit in result.hits if not hit.ids.isdisjoint(ids)))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What passages say: their words, sections and numbers.
+
+    `words`: the stems of each passage, by its id. `sections`: the ids of the passages of each
+    source and title. `numbers`: all words with a digit.
+    """
+
+    words: Mapping[str, frozenset[str]]
+    sections: Mapping[tuple[str, str], frozenset[str]]
+    numbers: frozenset[str]
+
+    @classmethod
+    def from_passages(cls, passages: Sequence[Passage]) -> Self:
+        """Read passages."""
+        sections = defaultdict[tuple[str, str], set[str]](set)
+        for one in passages:
+            if one.about.subject != one.about.source:
+                sections[one.about.source, one.about.subject].add(one.id)
+        return cls(
+            {passage.id: stems(passage.searched) for passage in passages},
+            {section: frozenset(ids) for section, ids in sections.items()},
+            frozenset(number for one in passages for number in _NUMBER.findall(one.searched)),
+        )
+
+    def holders(self, question: str, share: float = 1.0) -> Iterator[str]:
+        """Yield the ids of the passages that have a share of the words of a question."""
+        asked = stems(question)
+        least = share * len(asked)
+        return (id_ for id_, words in self.words.items() if len(asked & words) >= least)
+
+    def beside(self, question: str, ids: Collection[str]) -> frozenset[str]:
+        """Return the ids of other passages that may answer a question.
+
+        They have most of its words, or are in a small section with one of those that answer it; a
+        large one, such as a table of prices, has statements on other things.
+        """
+        whole = (one for one in self.sections.values() if len(one) <= _SECTION)
+        said = self.holders(question, _MOST_WORDS)
+        return frozenset(said).union(*(one for one in whole if not one.isdisjoint(ids)))
+
+    def change(self, questions: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield questions, each with a copy in which the first number, or else name, is another.
+
+        The other one is of the same shape, such as "B7" for "A3", from the documents if possible,
+        and no passage has all words of the copy.
+        """
+        rng, names = random.Random(0), frozenset(one for text in questions for one in _names(text))
+        for question in questions:
+            own = {*_NUMBER.findall(question)} or _names(question)
+            places = [(one.start(), name) for name in own if (one := _word(name).search(question))]
+            if not places:
+                continue
+            _, old = min(places)
+            known = sorted((self.numbers | names) - own)
+            like = [one for one in known if _shape(one) == _shape(old)]
+            for new in [*rng.sample(like, min(len(like), _TRIED)), *_other_numbers(old)]:
+                copy = _word(old).sub(new, question)
+                if copy != question and not any(self.holders(copy)):
+                    yield question, copy
+                    break
+
+
+def _word(name: str) -> regex.Pattern[str]:
+    """Return a pattern of a word that is no part of another, of an address or of code."""
+    return regex.compile(
+        rf"(?<![\p{{L}}\p{{N}}_./$<-]){regex.escape(name)}(?![\p{{L}}\p{{N}}_/]|[.-]\w)"
+    )
+
+
+def _names(question: str) -> set[str]:
+    """Return the names in a question."""
+    words = telling_words(split_words(question), FUNCTION_WORDS)
+    is_english = language_of(question) == ENGLISH
+    return {*filter(_NAME.fullmatch, names_in(question, words, english=is_english))}
+
+
+def _shape(value: str) -> str:
+    """Return a number with zeros for its digits, or "A" or "a" for a name, as it is written."""
+    if not _DIGIT.search(value):
+        return "A" if value.isupper() else "a"
+    return str(_DIGIT.sub("0", value))
+
+
+def _other_numbers(number: str) -> Iterator[str]:
+    """Yield numbers of the shape of another; nothing for a name."""
+    for step in range(1, 10) if _DIGIT.search(number) else ():
+        digits = [str((int(one) + step) % 10) if _DIGIT.match(one) else one for one in number]
+        yield "".join(digits)
+
+
+def _rates(asked: Iterable[_Asked]) -> dict[str, Any]:
+    """Return the shares of each outcome by the way of asking."""
+    outcomes: dict[Way, list[str]] = {"as_they_are": [], "left_out": [], "changed": []}
+    for question in asked:
+        outcomes[question.way].append(question.outcome)
+    told: dict[str, Any] = {
+        way: {"questions": len(some)}
+        | {name: share_of([one == name for one in some]) for name in _OUTCOMES}
+        for way, some in outcomes.items()
+    }
+    nothing = outcomes["left_out"] + outcomes["changed"]
+    return told | {"still_answered": share_of([one == _WRONG for one in nothing])}
+
+
+def _threshold(asked: Sequence[_Asked], max_wrong: float) -> dict[str, Any]:
+    """Return the threshold at which few enough are still answered, and what it leaves."""
+    nothing = [question for question in asked if question.way != "as_they_are"]
+    scores = np.array([question.score for question in nothing], dtype=np.float64)
+    threshold, guarantee = lowest_threshold(scores, max_wrong)
+    there = [question for question in asked if question.way == "as_they_are"]
+    right = [one.is_found and one.decide(threshold).action == "answer" for one in there]
+    return {
+        "max_wrong": max_wrong,
+        "threshold": threshold,
+        "needed": guarantee.needed,
+        "still_answered": share_of((scores > threshold).tolist()),
+        _RIGHT: share_of(right),
+    }
