@@ -180,7 +180,7 @@ class Outline:
     def without_names(self, groups: Sequence[list[int]]) -> list[list[int]]:
         """Return the hits of each group, apart if its name tells nothing of them.
 
-        It is that of a file or of all, and they are statements, or without a title in the only file.
+        It is that of a file or of all, and they are statements, or without titles in one file.
         """
         apart = list[list[int]]()
         is_only = len({one.source for one in self.described}) == 1 and not any(self.titles)
