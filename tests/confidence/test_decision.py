@@ -17,7 +17,7 @@ from uec_rag.confidence.replies import (
 from uec_rag.questions.languages import SENTENCES
 
 TWO = (Reading("the printer", ("a", "b"), 0.5), Reading("the scanner", ("c",), 0.4))
-CLEAR = ((CLARIFY_FROM - 0.01, TWO), (0.99, TWO[:1]), (0.1, ()))
+CLEAR = ((CLARIFY_FROM - 0.01, TWO), (CLARIFY_FROM - 0.01, TWO[:1]), (0.1, ()))
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,13 @@ def test_a_confidence_that_is_no_number_is_a_defect_of_ours(numbers):
         decide_one(**numbers)
 
 
+def test_of_several_things_that_cannot_be_named_the_reason_says_that_there_are_several():
+    decision = decide_one(0.99, 0.99, TWO[:1])
+    assert (decision.code, decision.reason) == ("uncertain", SENTENCES["several"])
+    told = decide_one(0.99, 0.99, TWO[:1], language="de")
+    assert told.reason.startswith("Das kann mehreres bedeuten")
+
+
 @pytest.mark.parametrize(
     ("numbers", "readings", "options", "action"),
     [
@@ -43,7 +50,9 @@ def test_a_confidence_that_is_no_number_is_a_defect_of_ours(numbers):
         # Underspecified, however sure its hits are, and if its readings were forgotten.
         ((0.99, CLARIFY_FROM), TWO, {}, "clarify"),
         ((0.9, CLARIFY_FROM), (), {}, "clarify"),
-        # It says what it means, or can mean one thing.
+        # It may mean several things, of which one can be named.
+        ((0.99, 0.99), TWO[:1], {}, "abstain"),
+        # It says what it means.
         *(((0.6, unsaid), some, {}, "answer") for unsaid, some in CLEAR),
         *(((0.4, unsaid), some, {}, "abstain") for unsaid, some in CLEAR),
         # More than twice as likely unanswerable as underspecified.

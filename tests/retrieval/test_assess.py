@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from tests.helpers import index_of
-from uec_rag import Gate
+from uec_rag import UEC, Gate, Retriever
 from uec_rag.confidence.model import log_odds
 
 
@@ -56,3 +56,139 @@ def test_no_question_is_logged_by_an_application_that_logs_at_info(with_words, c
     with caplog.at_level(logging.INFO):  # of the root
         index.search(["Who led it?"])
     assert not caplog.records
+
+
+LOANS = (
+    "How long does the loan last?",
+    ["Laptops", "Cameras", "Projectors", "Refunds"],
+    [
+        "The loan of a laptop lasts two weeks.",
+        "The loan of a camera lasts three days.",
+        "The loan of a projector lasts one day.",
+        "Refunds are paid within 14 days of the return reaching our warehouse.",
+    ],
+)
+COURSES = (
+    "When is the swimming course?",
+    ["Course for beginners", "Course for adults", "Towels", "Sauna"],
+    [
+        "The swimming course for beginners is on Mondays at five.",
+        "The swimming course for adults is on Thursdays at seven.",
+        "Towels can be hired at the counter for two euros.",
+        "The sauna is heated from noon and closes at ten.",
+    ],
+)
+DOCTORS = (
+    "When is Dr. Okafor's consultation?",
+    ["Ada Okafor", "Ben Okafor", "Parking", "Meals"],
+    [
+        "Dr. Ada Okafor heads the eye clinic. Her consultation is on Mondays.",
+        "Dr. Ben Okafor works in surgery. His consultation is on Fridays.",
+        "Visitors park behind the mill.",
+        "Meals are served from noon.",
+    ],
+)
+
+
+def forms(titles):
+    """The metadata of the same passages as several frameworks and users have them."""
+    places = range(len(titles))
+    return {
+        "none": [{} for _ in places],
+        "common": [{"source": "terms.pdf"} for _ in places],
+        "sources": [{"source": f"file{at}.txt"} for at in places],
+        "titles": [{"title": title} for title in titles],
+        "nodes": [
+            {
+                "page_label": str(at + 1),
+                "file_name": "terms.pdf",
+                "file_path": "/data/terms.pdf",
+                "creation_date": "2026-01-01",
+                "chunk": at,
+                "hash": f"{at * 7919:08x}",
+            }
+            for at in places
+        ],
+        "chunks": [{"source": f"docs/d{at // 2}.md", "start_index": 0} for at in places],
+    }
+
+
+@pytest.mark.parametrize(
+    ("corpus", "labels"),
+    [
+        (LOANS, {"laptop", "camera", "projector"}),
+        (COURSES, {"beginners", "adults"}),
+        (DOCTORS, {"Dr. Ada Okafor", "Dr. Ben Okafor"}),
+    ],
+)
+def test_whatever_metadata_passages_have_the_user_is_asked_by_their_words(corpus, labels):
+    question, titles, texts = corpus
+    uec = UEC()
+    for form, metadatas in forms(titles).items():
+        index = Retriever(uec)
+        index.add(texts, metadatas=metadatas)
+        decision = index.search([question])[0].decision
+        assert decision.action == "clarify", form
+        told = {reading.title for reading in decision.readings}
+        assert told == ({*titles[: len(labels)]} if form == "titles" else labels), form
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "labels"),
+    [
+        (
+            "Where does the club meet?",
+            [
+                "The chess club meets in the library.",
+                "The film club meets in the attic at six.",
+            ],
+            {"chess", "film"},
+        ),
+        (
+            "What does Lenz teach?",
+            [
+                "Mr. Tobias Lenz teaches physics.",
+                "Ms. Clara Lenz teaches art. She leads 7a.",
+            ],
+            {"Mr. Tobias Lenz", "Ms. Clara Lenz"},
+        ),
+        (
+            "What does the taxi cost per kilometre?",
+            [
+                "Inside the city the taxi costs 2 euros a kilometre.",
+                "Outside the city the taxi costs 3 euros a kilometre.",
+            ],
+            {"Inside the city", "Outside the city"},
+        ),
+    ],
+)
+def test_two_of_a_name_and_cases_of_a_small_word_are_asked_back(question, texts, labels):
+    index = Retriever(UEC())
+    index.add([*texts, *DOCTORS[2][2:], COURSES[2][3]])
+    decision = index.search([question])[0].decision
+    assert (decision.action, {one.title for one in decision.readings}) == ("clarify", labels)
+
+
+@pytest.mark.parametrize(
+    ("question", "steps"),
+    [
+        (
+            "What comes after draining the tank?",
+            ["Step 1: Drain the tank.", "Step 2: Rinse the filter.", "Step 3: Close the valve."],
+        ),
+        (
+            "Was kommt nach dem Ausspülen des Siebs?",
+            ["Schritt 1: Sieb ausspülen.", "Schritt 2: Dichtung einfetten.", "Schritt 3: Prüfen."],
+        ),
+    ],
+)
+def test_a_step_is_no_answer_to_what_follows_it(question, steps):
+    index = Retriever(UEC())
+    index.add([*steps, *DOCTORS[2][2:]])
+    assert index.search([question])[0].decision.code == "uncertain"
+
+
+def test_what_says_what_follows_is_answered():
+    index = Retriever(UEC())
+    index.add(["After the primer the first coat of varnish is applied.", *DOCTORS[2][2:]])
+    assert index.search(["What comes after the primer?"])[0].decision.action == "answer"

@@ -95,7 +95,7 @@ def labels_of(
     ['“It lasts 2 days.”', '“It lasts 3 days.”']
     """
     if len(texts) < 2:
-        return [_quotes(texts)[0]] if texts else []
+        return [*files] if all(files) and files else _quotes(texts)
     ways = [_headings(texts), _files(files), _values(metadatas)]
     if all(len(text) <= LONGEST_STATEMENT for text in texts):
         ways = [_leads(texts), _phrases(texts, question, language), *ways]

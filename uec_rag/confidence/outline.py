@@ -180,15 +180,18 @@ class Outline:
     def without_names(self, groups: Sequence[list[int]]) -> list[list[int]]:
         """Return the hits of each group, apart if its name tells nothing of them.
 
-        It is that of a file, or of all, and they are statements, or in no other file.
+        It is that of a file or of all, and they are statements, or without titles in one file.
         """
         apart = list[list[int]]()
+        is_only = len({one.source for one in self.described}) == 1 and not any(self.titles)
         for rows in groups:
-            is_named = any(self.titles[row] for row in rows)
-            are_short = all(len(self.texts[row]) <= LONGEST_STATEMENT for row in rows)
-            is_apart = are_short or (len(groups) == 1 and not is_named)
+            is_apart = is_only or self.are_statements(rows)
             apart += [[row] for row in rows] if is_apart else [rows]
         return apart
+
+    def are_statements(self, rows: Sequence[int]) -> bool:
+        """Return whether some hits are short, as those of a list of rules or prices."""
+        return all(len(self.texts[row]) <= LONGEST_STATEMENT for row in rows)
 
     def _tells(self, groups: Sequence[Sequence[int]], depth: int) -> bool:
         """Return whether the names of some children tell what is below them.
