@@ -104,6 +104,30 @@ def write_xlsx(path, rows, merged=(), formats=()):
     book.save(path)
 
 
+_ODF = "urn:oasis:names:tc:opendocument:xmlns"
+_ODF_NAMES = ("office", "text", "style", "table", "presentation")
+_ODF_SPACES = " ".join(f'xmlns:{name}="{_ODF}:{name}:1.0"' for name in _ODF_NAMES)
+_ODF_SPACES += f' xmlns:draw="{_ODF}:drawing:1.0"'
+
+
+def odf(kind, body, styles=""):
+    """The least that is a file of OpenDocument, of kind "text", "spreadsheet" or "presentation"."""
+    whole = f"<office:body><office:{kind}>{body}</office:{kind}></office:body>"
+    styles = f"<office:automatic-styles>{styles}</office:automatic-styles>"
+    content = f"<office:document-content {_ODF_SPACES}>{styles}{whole}</office:document-content>"
+    mimetype = f"application/vnd.oasis.opendocument.{kind}"
+    spaces = f'xmlns:manifest="{_ODF}:manifest:1.0"'
+    entry = f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{mimetype}"/>'
+    return zipped(
+        {
+            "mimetype": mimetype,
+            "content.xml": content,
+            "styles.xml": f"<office:document-styles {_ODF_SPACES}/>",
+            "META-INF/manifest.xml": f"<manifest:manifest {spaces}>{entry}</manifest:manifest>",
+        }
+    )
+
+
 def written(write, *given, **options):
     """The bytes that a function writes."""
     file = io.BytesIO()

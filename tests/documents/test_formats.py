@@ -16,6 +16,7 @@ from pptx.util import Inches
 
 from tests.documents.files import (
     docx,
+    odf,
     paragraph,
     read,
     unzipped,
@@ -358,3 +359,49 @@ def test_rows_of_libreoffice_that_are_hidden_are_left_out():
 @pytest.mark.parametrize(("says", "name", "text", "shown"), data_of("forms_and_names.json"))
 def test_what_stands_elsewhere_or_in_a_form_is_where_it_is_shown(says, name, text, shown):
     assert texts_of(name, text) == shown, says
+
+
+FIELDS = ("user-field-get", "variable-get", "date", "author-name", "page-number", "placeholder")
+FIELDS += ("conditional-text", "expression", "title", "text-input")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_fields_of_opendocument_are_read_as_they_are_shown(field):
+    body = f"<text:p>Valid until <text:{field}>1 May</text:{field}>, or so.</text:p>"
+    assert texts_of("a.odt", odf("text", body)) == ["Valid until 1 May, or so."]
+
+
+def test_boxes_and_shapes_of_opendocument_are_read_below_their_paragraphs():
+    box = "<draw:frame><draw:text-box><text:p>In a box.</text:p></draw:text-box></draw:frame>"
+    shape = "<draw:custom-shape><text:p>In a shape.</text:p></draw:custom-shape>"
+    ruby = "<text:ruby><text:ruby-base>B</text:ruby-base><text:ruby-text>r</text:ruby-text>"
+    body = f"<text:p>Before {ruby}</text:ruby>.{box}{shape}</text:p>{box}<text:p>After.</text:p>"
+    [text] = texts_of("a.odt", odf("text", body))
+    assert text.split("\n\n") == ["Before B.", "In a box.", "In a shape.", "In a box.", "After."]
+
+
+def sheet_row(*cells, of=""):
+    texts = (f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>" for cell in cells)
+    return f"<table:table-row {of}>{''.join(texts)}</table:table-row>"
+
+
+def test_what_sheets_and_slides_of_opendocument_hide_is_left_out_and_counted():
+    hidden, filtered = (f'table:visibility="{how}"' for how in ("collapse", "filter"))
+    columns = f"<table:table-column/><table:table-column/><table:table-column {hidden}/>"
+    rows = sheet_row("Item", "Price", "Margin") + sheet_row("Desk", "5", "1")
+    rows += sheet_row("Sofa", "9", "2", of=hidden) + sheet_row("Lamp", "3", "2", of=filtered)
+    secret = sheet_row("X", "Y") + sheet_row("Margin", "50")
+    body = f'<table:table table:name="A">{columns}{rows}</table:table>'
+    body += f'<table:table table:name="B" table:style-name="h">{secret}</table:table>'
+    style = '<style:style style:name="h"><style:{0}-properties {1}/></style:style>'
+    data = odf("spreadsheet", body, style.format("table", 'table:display="false"'))
+    assert texts_of("a.ods", data) == ["Item: Desk, Price: 5\nItem: Lamp, Price: 3"]
+    left_out = {"hidden sheet": 1, "hidden row": 1, "hidden column": 1}
+    assert read_content("a.ods", data).left_out == left_out
+    slide = "<draw:page {}><draw:frame><draw:text-box><text:p>{}</text:p></draw:text-box>"
+    slide += "</draw:frame></draw:page>"
+    body = slide.format("", "Shown") + slide.format('draw:style-name="h"', "Hidden")
+    hides = style.format("drawing-page", 'presentation:visibility="hidden"')
+    data = odf("presentation", body, hides)
+    assert texts_of("a.odp", data) == ["Shown"]
+    assert read_content("a.odp", data).left_out == {"hidden slide": 1}

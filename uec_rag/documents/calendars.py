@@ -137,8 +137,8 @@ def _rule(rule: Mapping[str, list[Any]], zone: Any) -> str:  # noqa: ANN401
     if days := [_weekday(str(one)) for one in known.get("BYDAY", [])]:
         of = f"the {_listed([_place(one) for one in places])} of " if places else ""
         said.append(f"on {of}{_listed(days)}")
-    if days := [int(one) for one in known.get("BYMONTHDAY", [])]:
-        named = [f"day {one}" if one > 0 else f"the {_place(one)} day" for one in days]
+    if dates := [int(one) for one in known.get("BYMONTHDAY", [])]:
+        named = [f"day {one}" if one > 0 else f"the {_place(one)} day" for one in dates]
         said.append(f"on {_listed(named)}")
     if months := [
         _MONTHS.split()[int(str(one).rstrip("L")) - 1] for one in known.get("BYMONTH", [])

@@ -30,6 +30,20 @@ _MENDED = {
 _NOT_INCLUDED = "Could not load include file"
 _OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+_BLOCKS = tuple(f"{_TEXT}{name}" for name in ("p", "h", "list"))
+_INLINE = tuple(f"{_TEXT}{name}" for name in ("p", "h", "span", "a"))
+# What pandoc reads itself, or what is of a note; of the others in a text, fields have one.
+_KNOWN = (
+    "p",
+    "h",
+    "span",
+    "a",
+    "note-citation",
+    "bookmark-ref",
+    "ruby-text",
+    "linenumbering-separator",
+)
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _PARENT = f"{_STYLE}parent-style-name"
 _DISPLAY = f"{_TEXT}display"  # "none" of what is hidden
@@ -110,9 +124,42 @@ def _without_hidden(data: bytes) -> bytes:
                     before.tail = (before.tail or "") + tail
                 parent.remove(one)
                 count += 1
-    if not count:
+    if not (count + _show_fields(tree) + _show_boxes(tree)):
         return data
     return replaced(archive, {"content.xml": ElementTree.tostring(tree)}).getvalue()
+
+
+def _show_fields(tree: ElementTree.Element) -> int:
+    """Make fields texts, which pandoc would leave out, and count them."""
+    count = 0
+    for one in tree.iter():
+        name = one.tag.removeprefix(_TEXT)
+        if name in ("ruby", "ruby-base"):
+            one[:] = [part for part in one if part.tag != f"{_TEXT}ruby-text"]
+        elif name in _KNOWN or name == one.tag or len(one) or not (one.text or "").strip():
+            continue
+        one.tag = f"{_TEXT}span"
+        count += 1
+    return count
+
+
+def _show_boxes(tree: ElementTree.Element) -> int:
+    """Put the paragraphs of boxes and shapes below the one that they are in, and count them."""
+    parents, count = {part: whole for whole in tree.iter() for part in whole}, 0
+    for box in reversed([one for one in tree.iter() if one.tag.startswith(_DRAW)]):
+        inner = [part for part in box if part.tag in _BLOCKS]
+        outer, above = box, parents.get(box)
+        while above is not None and (above.tag.startswith(_DRAW) or above.tag in _INLINE):
+            outer, above = above, parents.get(above)
+        if above is None or not inner:
+            continue
+        place = [*above].index(outer) + 1
+        above[place:place] = inner
+        for part in inner:
+            box.remove(part)
+            parents[part] = above
+        count += 1
+    return count
 
 
 def _convert(data: bytes, form: str) -> tuple[str, str]:

