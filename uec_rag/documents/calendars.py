@@ -140,9 +140,8 @@ def _rule(rule: Mapping[str, list[Any]], zone: Any) -> str:  # noqa: ANN401
     if dates := [int(one) for one in known.get("BYMONTHDAY", [])]:
         named = [f"day {one}" if one > 0 else f"the {_place(one)} day" for one in dates]
         said.append(f"on {_listed(named)}")
-    if months := [
-        _MONTHS.split()[int(str(one).rstrip("L")) - 1] for one in known.get("BYMONTH", [])
-    ]:
+    numbers = [int(str(month).rstrip("L")) for month in known.get("BYMONTH", [])]
+    if months := [_MONTHS.split()[number - 1] for number in numbers]:
         said.append(f"in {_listed(months)}")
     if hours := known.get("BYHOUR"):
         said.append(f"at {_listed([f'{one}:00' for one in hours])}")

@@ -32,7 +32,6 @@ from uec_rag.base.text import split_words as plain_words
 from uec_rag.encoders.base import Encoded, Role, TermEncoder, prepare_texts
 from uec_rag.encoders.writing import (
     FOREIGN,
-    MONTHS,
     find_dates,
     find_wholes,
     keep_years,
@@ -42,6 +41,7 @@ from uec_rag.encoders.writing import (
     without_accents,
     without_separators,
 )
+from uec_rag.questions.languages import MONTHS
 
 _STEMMED = Path(__file__).with_name("stemmed.txt")
 

@@ -373,7 +373,7 @@ def log_decisions(result: SearchResult, told: dict[str, Any]) -> None:
     if LOG.level == logging.NOTSET or not LOG.isEnabledFor(logging.INFO):
         return
     for one in [one for one in result if not one.decision.caveat]:
-        line = {"question": one.query, "searched_as": one.decision.searched_as}
+        line: dict[str, Any] = {"question": one.query, "searched_as": one.decision.searched_as}
         line |= one.decision.metadata() | {"why": [*one.why]}
         line["lacking"] = [*one.decision.lacking]
         line["closest"] = [section.title for section in one.decision.closest]
