@@ -299,14 +299,14 @@ def print_rates(index: Path, max_wrong: float, most: int, *, json: bool) -> None
     for mistake in rates["mistakes"][:_GROUPS]:
         where = f"{mistake['file']}, {_WAYS[mistake['way']]}"
         print_text(f"  {mistake['confidence']:.2f}  {one_line(mistake['question'])} ({where})")
-    held = rates["threshold"]
-    if held["still_answered"]["of"] < held["needed"]:
-        print_text(f"A limit of {max_wrong:.1%} takes {held['needed']} questions or more.")
+    limit = rates["threshold"]
+    if limit["still_answered"]["of"] < limit["needed"]:
+        print_text(f"A limit of {max_wrong:.1%} takes {limit['needed']} questions or more.")
         return
     print_text(
         f"At most {max_wrong:.1%} of what nothing answers is answered, on average, above "
-        f"confidence {held['threshold']:.3f}: Gate({held['threshold']:.3f}). Above it, answered "
-        f"correctly: {_share(held['answered_rightly'])}."
+        f"confidence {limit['threshold']:.3f}: Gate({limit['threshold']:.3f}). Above it, answered "
+        f"correctly: {_share(limit['answered_rightly'])}."
     )
 
 

@@ -338,7 +338,7 @@ def _run(row: Mapping[str, Any], names: Mapping[str, Sequence[str]], where: str)
 def _titles(value: object) -> tuple[str, ...]:
     """Return the texts of a list, or the titles of the objects in it; of a text, that alone."""
     some = value if isinstance(value, list) else [] if value is None else [value]
-    titles = [one.get("title") if isinstance(one, Mapping) else one for one in some]
+    titles = (part.get("title") if isinstance(part, Mapping) else part for part in some)
     return tuple([str(title) for title in titles if _is_known(title, "closest")])
 
 

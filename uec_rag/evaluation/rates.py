@@ -108,12 +108,16 @@ def estimate_rates(
     asked = _ask(view, passages, most, tenant, Gate() if retriever.gate is None else retriever.gate)
     files = sorted({question.file for question in asked})
     by_file = {file: [question for question in asked if question.file == file] for file in files}
-    mistakes = [one for one in asked if one.way != "as_they_are" and one.outcome == _WRONG]
-    mistakes.sort(key=lambda one: -one.decision.confidence)
+    mistakes = [
+        question
+        for question in asked
+        if question.way != "as_they_are" and question.outcome == _WRONG
+    ]
+    mistakes.sort(key=lambda question: -question.decision.confidence)
     return {
         "facts": {
             "passages": len(view.store),
-            "questions": sum(one.way == "as_they_are" for one in asked),
+            "questions": sum(question.way == "as_they_are" for question in asked),
             "files": len(files),
             "threshold": asked[0].decision.threshold,
         },
@@ -122,12 +126,12 @@ def estimate_rates(
         "threshold": _threshold(asked, max_wrong),
         "mistakes": [
             {
-                "question": one.result.query,
-                "way": one.way,
-                "file": one.file,
-                "confidence": one.decision.confidence,
+                "question": question.result.query,
+                "way": question.way,
+                "file": question.file,
+                "confidence": question.decision.confidence,
             }
-            for one in mistakes
+            for question in mistakes
         ],
     }
 
@@ -186,10 +190,10 @@ def _ask(
 ) -> list[_Asked]:
     """Ask questions made of passages in each way; ValueError if none can be made."""
     made = {text.lstrip("# "): ids for text, ids in questions_of(passages, most).items()}
-    found: Iterable[Result] = ()
+    results: Iterable[Result] = ()
     if made:
-        found = view.search([*made], max(_SEEN, gate.k), tenant=tenant)
-    asks = {one.query: one for one in found if one.decision.code != "no_question"}
+        results = view.search([*made], max(_SEEN, gate.k), tenant=tenant)
+    asks = {result.query: result for result in results if result.decision.code != "no_question"}
     if not asks:
         raise ValueError(
             "passages: expected some of which a question can be made, got none among "
@@ -237,13 +241,14 @@ class _Known:
     def from_passages(cls, passages: Sequence[Passage]) -> Self:
         """Read passages."""
         sections = defaultdict[tuple[str, str], set[str]](set)
-        for one in passages:
-            if one.about.subject != one.about.source:
-                sections[one.about.source, one.about.subject].add(one.id)
+        for passage in passages:
+            about = passage.about
+            if about.subject != about.source:
+                sections[about.source, about.subject].add(passage.id)
         return cls(
             {passage.id: stems(passage.searched) for passage in passages},
             {section: frozenset(ids) for section, ids in sections.items()},
-            frozenset(number for one in passages for number in _NUMBER.findall(one.searched)),
+            frozenset[str]().union(*(_NUMBER.findall(passage.searched) for passage in passages)),
         )
 
     def holders(self, question: str, share: float = 1.0) -> Iterator[str]:
@@ -258,9 +263,9 @@ class _Known:
         They have most of its words, or are in a small section with one of those that answer it; a
         large one, such as a table of prices, has statements on other things.
         """
-        whole = (one for one in self.sections.values() if len(one) <= _SECTION)
-        said = self.holders(question, _MOST_WORDS)
-        return frozenset(said).union(*(one for one in whole if not one.isdisjoint(ids)))
+        small = (section for section in self.sections.values() if len(section) <= _SECTION)
+        holders = frozenset(self.holders(question, _MOST_WORDS))
+        return holders.union(*(section for section in small if not section.isdisjoint(ids)))
 
     def change(self, questions: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield questions, each with a copy in which the first number, or else name, is another.
@@ -268,15 +273,16 @@ class _Known:
         The other one is of the same shape, such as "B7" for "A3", from the documents if possible,
         and no passage has all words of the copy.
         """
-        rng, names = random.Random(0), frozenset(one for text in questions for one in _names(text))
+        rng, names = random.Random(0), frozenset[str]().union(*map(_names, questions))
         for question in questions:
-            own = {*_NUMBER.findall(question)} or _names(question)
-            places = [(one.start(), name) for name in own if (one := _word(name).search(question))]
+            values = {*_NUMBER.findall(question)} or _names(question)
+            matches = ((_word(value).search(question), value) for value in values)
+            places = [(match.start(), value) for match, value in matches if match]
             if not places:
                 continue
             _, old = min(places)
-            known = sorted((self.numbers | names) - own)
-            like = [one for one in known if _shape(one) == _shape(old)]
+            known = sorted((self.numbers | names) - values)
+            like = [value for value in known if _shape(value) == _shape(old)]
             for new in [*rng.sample(like, min(len(like), _TRIED)), *_other_numbers(old)]:
                 copy = _word(old).sub(new, question)
                 if copy != question and not any(self.holders(copy)):
@@ -308,8 +314,7 @@ def _shape(value: str) -> str:
 def _other_numbers(number: str) -> Iterator[str]:
     """Yield numbers of the shape of another; nothing for a name."""
     for step in range(1, 10) if _DIGIT.search(number) else ():
-        digits = [str((int(one) + step) % 10) if _DIGIT.match(one) else one for one in number]
-        yield "".join(digits)
+        yield "".join(str((int(sign) + step) % 10) if sign.isdecimal() else sign for sign in number)
 
 
 def _rates(asked: Iterable[_Asked]) -> dict[str, Any]:
@@ -319,11 +324,11 @@ def _rates(asked: Iterable[_Asked]) -> dict[str, Any]:
         outcomes[question.way].append(question.outcome)
     told: dict[str, Any] = {
         way: {"questions": len(some)}
-        | {name: share_of([one == name for one in some]) for name in _OUTCOMES}
+        | {name: share_of([outcome == name for outcome in some]) for name in _OUTCOMES}
         for way, some in outcomes.items()
     }
     nothing = outcomes["left_out"] + outcomes["changed"]
-    return told | {"still_answered": share_of([one == _WRONG for one in nothing])}
+    return told | {"still_answered": share_of([outcome == _WRONG for outcome in nothing])}
 
 
 def _threshold(asked: Sequence[_Asked], max_wrong: float) -> dict[str, Any]:
@@ -332,7 +337,9 @@ def _threshold(asked: Sequence[_Asked], max_wrong: float) -> dict[str, Any]:
     scores = np.array([question.score for question in nothing], dtype=np.float64)
     threshold, guarantee = lowest_threshold(scores, max_wrong)
     there = [question for question in asked if question.way == "as_they_are"]
-    right = [one.is_found and one.decide(threshold).action == "answer" for one in there]
+    right = [
+        question.is_found and question.decide(threshold).action == "answer" for question in there
+    ]
     return {
         "max_wrong": max_wrong,
         "threshold": threshold,

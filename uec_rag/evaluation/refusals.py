@@ -37,7 +37,7 @@ def group_refusals(runs: Iterable[Run]) -> dict[str, Any]:
     >>> [(group["section"], group["count"]) for group in grouped["sections"]]
     [('Wards', 2)]
     """
-    refused = [one for one in runs if one.decision == "abstain" and one.asks]
+    refused = [run for run in runs if run.decision == "abstain" and run.asks]
     return {
         "refused": len(refused),
         "words": _groups("word", refused, lambda run: run.lacking),
