@@ -56,9 +56,11 @@ def tokens_of(text: str, language: str) -> tuple[Token, ...]:
         number, stem = _read(word, language)
         begins = start < 2 or text[start - 2] in ".?!:"
         folded = word.casefold()
-        # "in May", "IT", but not "Ms"
+        # "in May", "IT", "size M", but not "Ms"
+        is_letter = len(word) == 1 and word.isupper() and word != "I" and not begins
         is_name = len(word) > 1 and (word.isupper() or (word[0].isupper() and not begins))
-        says = bool(number) or folded not in without or (is_name and folded not in asides(language))
+        is_aside = folded in asides(language) and not is_letter
+        says = bool(number) or folded not in without or ((is_name or is_letter) and not is_aside)
         tokens.append(Token(word, stem, number, says, start))
     for at, (match, following) in enumerate(pairwise(matches)):
         if match.end() + 1 >= following.start():

@@ -52,7 +52,10 @@ _ALIKE = 4  # letters
 _CONTRACTED = regex.compile(r"\b\p{L}+n['’]t\b|(?<=\p{L})['’](?:s|d|ll|m|re|ve)\b", regex.I)
 # What stands between spaces, without the marks around it.
 _CHUNK = regex.compile(r"[\p{L}\p{N}\p{M}_](?:\S*[\p{L}\p{N}\p{M}_+#])?+")
-_CLAUSE, _ASKS = regex.compile(r"[^.!?？؟,;]+(?:[.!?？؟,;]+(?=\s|\Z)|[.!?？؟,;]+)?"), tuple("?？؟")
+_CLAUSE_END = regex.compile(
+    r"(?<!\b(?:Dr|Mr|Mrs|Ms|Prof|St|Nr|No|Sr|Sra)\.)(?<=[.!?;,])\s+|(?<=[？؟])"
+)
+_ASKS = tuple("?？؟")
 _POSSESSIVE = regex.compile(r"['’]s\Z")
 _ENDS, _MARKS = tuple(".!?:"), "\"“”«»'`(["
 
@@ -377,10 +380,10 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
             spans.append((date.start(), date[0]))
         rest = rest[: date.start()] + " " * len(date[0]) + rest[date.end() :]
     for chunk in _CHUNK.finditer(rest):
-        parts = [part for part in lexical.split_words(chunk[0]) if part in words]
-        if parts and HAS_SPACELESS.search(chunk[0]):
-            spans += [(chunk.start(), part) for part in parts]
-        elif parts:
+        if HAS_SPACELESS.search(chunk[0]):
+            places = ((chunk[0].find(word), word) for word in words)
+            spans += [(chunk.start() + at, word) for at, word in places if at >= 0]
+        elif not {*lexical.split_words(chunk[0])}.isdisjoint(words):
             spans.append((chunk.start(), _POSSESSIVE.sub("", chunk[0])))
     return tuple(dict.fromkeys(text for _, text in sorted(spans, key=itemgetter(0))))
 
@@ -395,7 +398,7 @@ def asking_part(question: str, language: str = ENGLISH) -> str:
     >>> asking_part("The tablet?")
     'The tablet?'
     """
-    clauses = _CLAUSE.findall(question)
+    clauses = [*filter(None, _CLAUSE_END.split(question))]
     asks = matcher("wh", language, "operators")
     asking = [clause for clause in clauses if asks.search(clause)]
     asking = asking or [clause for clause in clauses if clause.rstrip().endswith(_ASKS)]

@@ -1,0 +1,99 @@
+"""What no passage states is not answered, and what one states in another form is."""
+
+import pytest
+
+from uec_rag import UEC, Retriever
+from uec_rag.retrieval.family import family_of
+from uec_rag.retrieval.words import as_written
+
+WARDS = [
+    "Ward 3 is open to visitors from 2 pm to 4 pm.",
+    "Ward 5 is open to visitors from 10 am to 8 pm.",
+    "The pharmacy is in Building A, next to the entrance.",
+    "Dr. Miriam Okafor heads Cardiology. Her consultation is on Tuesdays.",
+    "The multi-storey car park costs 2 euros an hour.",
+    "To change your password, open Settings and choose Security.",
+    "St. Luke's Church has a leaning spire.",
+    "Version 3.1.0 adds a dark mode.",
+    "Version 3.2.0 adds an export to PDF.",
+]
+
+
+@pytest.fixture(scope="module")
+def wards():
+    index = Retriever(UEC())
+    index.add(WARDS)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("question", "lacking"),
+    [
+        ("When is the consultation of Dr. Susan Okafor?", ("Susan",)),
+        ("What does version 3.3.0 add?", ("3.3.0",)),
+        ("Is Ward 9 open to visitors?", ()),
+    ],
+)
+def test_a_name_or_number_that_no_passage_has_ends_an_answer(wards, question, lacking):
+    decision = wards.search([question])[0].decision
+    assert (decision.action, decision.code) == ("abstain", "uncertain")
+    assert {*lacking} <= {*decision.lacking}
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("I have an iPhone, how do I change my password?", WARDS[5]),
+        ("Which church has a leaning spire, is it Saint Luke's?", WARDS[6]),
+        ("What does version 3.1.0 add?", WARDS[7]),
+        ("Which version adds an export to PDF?", WARDS[8]),
+    ],
+)
+def test_another_form_or_what_one_tells_of_oneself_does_not(wards, question, text):
+    result = wards.search([question])[0]
+    assert (result.decision.action, result.passages[0].text) == ("answer", text)
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "written"),
+    [
+        ("Did it close on 5 March 2025?", {"20250305"}, ("5 March 2025",)),
+        ("Is O'Brien here?", {"O", "Brien"}, ("O'Brien",)),
+        ("Is there Wi-Fi, or wi-fi?", {"WiFi", "wifi"}, ("Wi-Fi", "wi-fi")),
+        ("What is E05 of 3.1.0?", {"E05", "05", "3.1.0", "3.1"}, ("E05", "3.1.0")),
+        ("谁是王明？", {"王明"}, ("王明",)),
+    ],
+)
+def test_a_reason_quotes_what_was_written_each_once(question, words, written):
+    assert as_written(question, words) == written
+
+
+SHIRTS = [f"The {colour} shirt in {size} costs 20 euros." for colour, size in (("blue", "M"),)]
+SHIRTS += ["The red shirt in L costs 20 euros.", "The red shirt in XL costs 25 euros."]
+BOXES = ["Deposit box, small: 60 euros a year.", "Deposit box, large: 90 euros a year."]
+ROOMS = ["Das Zimmer mit Frühstück kostet 90 Euro.", "Das Zimmer ohne Frühstück kostet 75 Euro."]
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "language"),
+    [
+        ("What does the red shirt in M cost?", SHIRTS, "en"),  # values are not together
+        ("How much is a medium deposit box?", BOXES, "en"),  # two are enough
+        ("Was kostet das Zimmer im Keller?", ROOMS, "de"),
+    ],
+)
+def test_statements_alike_without_what_is_asked_are_a_family(question, texts, language):
+    assert family_of(question, texts, language) is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "texts", "language"),
+    [
+        ("What does the red shirt in L cost?", SHIRTS[1:] + SHIRTS[:1], "en"),
+        ("How much is a small deposit box?", BOXES, "en"),
+        ("Was kostet das Zimmer ohne Frühstück?", ROOMS[::-1], "de"),
+        ("How much is a small deposit box?", [BOXES[0], BOXES[1], *["x " * 300] * 4], "en"),
+    ],
+)
+def test_one_that_is_named_or_two_among_longer_texts_are_none(question, texts, language):
+    assert family_of(question, texts, language) is None
