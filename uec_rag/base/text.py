@@ -92,8 +92,9 @@ into is it its not of on or our she should that the their them there these they 
 were what when where which who whose why will with would you your"""
 # Of these, other languages have some ("was", "also"), and texts without sentences hardly any.
 _FURTHER = """\
-about after also am any before being between during explain get got happen happens just many may me
-mean means might much must my over please shall so some tell than then under us use used was"""
+about after also am any before being between during explain get got happen happened happens just
+many may me mean means might much must my over please shall so some tell than then under us use used
+was"""
 
 ENGLISH = frozenset(_ENGLISH.split())
 """Function words by which a text is recognised as English."""

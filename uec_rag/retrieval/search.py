@@ -51,6 +51,7 @@ from uec_rag.ensemble.convolution import block_scales
 from uec_rag.ensemble.fitted import Fitted
 from uec_rag.questions.languages import check_language, function_words, sentence
 from uec_rag.retrieval.family import family_of
+from uec_rag.retrieval.pointers import states_nothing
 from uec_rag.retrieval.query import Phrasing
 from uec_rag.retrieval.words import Rarity, Words
 from uec_rag.stores.base import Filter, Searched
@@ -68,6 +69,7 @@ Raise it with each change by which the same similarities get another confidence.
 
 _BLOCK = 2**26  # similarities held at a time, over questions, passages and encoders
 _FEWEST = 4  # candidates to fetch from a remote store for each hit
+_OF_NOTHING = 30.0  # log odds by which what states nothing of a question is no meaning of it
 _MOST_LOOKED_AT = 1024  # hits to search for different texts
 
 
@@ -626,14 +628,20 @@ def outline_of(found: Found) -> Outline:
     hits = found.words.hits[:READ]
     own = [own_text(hit.metadata, hit.text) for hit in hits]
     # Metadata tell apart what is otherwise the same.
-    texts = [hit.text if own.count(text) > 1 else text for hit, text in zip(hits, own, strict=True)]
+    pairs = zip(hits, own, strict=True)
+    texts = [hit.text if own.count(text) > 1 else text for hit, text in pairs]
+    # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
+    # would be nearly equal.
+    logits = found.features.relevance[0, : len(hits), 1].copy()
+    asked = found.asked
+    empty = [states_nothing(asked.text, hit.text, asked.language) for hit in hits]
+    if not all(empty):
+        logits[empty] -= _OF_NOTHING
     return Outline(
         [*map(attrgetter("id"), hits)],
         texts,
         [*map(attrgetter("about"), hits)],
-        # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
-        # would be nearly equal.
-        found.features.relevance[0, : len(hits), 1],
+        logits,
         found.words.matched[:READ],
         found.words.idf,
         found.words.size,
