@@ -254,7 +254,7 @@ def index_over(
         if (by_vector := source.find_by_vector) is not None:  # embeds each question once
             find = lambda text, filter: by_vector(first.query_vector(text), filter)  # noqa: E731
             source = replace(source, find=find)
-    source = replace(source, vectors=vectors, own=own, stored=source.vectors, theirs=theirs)
+    source = replace(source, vectors=vectors, embedding=own, stored=source.vectors, origin=theirs)
     return Retriever(uec, SourceStore(uec, source), fit=fit)
 
 

@@ -62,7 +62,7 @@ _log = logging.getLogger("uec_rag")
 
 def key_of(uec: UEC, store: Searched) -> tuple[int, ...]:
     """Return what is the same of the same models and store, as long as these are there."""
-    below = store.source.theirs or store.source if isinstance(store, SourceStore) else store
+    below = store.source.origin or store.source if isinstance(store, SourceStore) else store
     return *map(id, _made_of(uec)[0]), id(below)
 
 
@@ -192,10 +192,10 @@ def remember(uec: UEC, store: SourceStore, fitted: Fitted) -> None:
 
 def _known_over(uec: UEC, store: SourceStore) -> UEC | None:
     """Return an ensemble with the last fit noted over a store, which gets its words; or None."""
-    (_, models), theirs = _made_of(uec), store.source.theirs
+    (_, models), theirs = _made_of(uec), store.source.origin
     for known in [*_KNOWN][::-1] if theirs is not None else ():
         before = known.store
-        if before is not None and before.source.theirs is theirs and known.models == models:
+        if before is not None and before.source.origin is theirs and known.models == models:
             made, store.frequencies = uec.with_cache(), before.frequencies
             made.fitted = known.fitted
             return made
