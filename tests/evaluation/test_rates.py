@@ -95,7 +95,7 @@ def test_a_tenant_has_rates_of_its_own(hospital):
 
 
 def test_no_more_questions_are_made_than_asked_for(hospital):
-    assert estimate_rates(hospital, size=3)["facts"]["questions"] == 3
+    assert estimate_rates(hospital, most=3)["facts"]["questions"] == 3
 
 
 def test_the_index_is_not_changed(hospital):

@@ -273,7 +273,7 @@ def print_rates(index: Path, max_wrong: float, size: int, *, json: bool) -> None
 
     from uec_rag.evaluation.rates import estimate_rates
 
-    rates = estimate_rates(open_index(index), max_wrong=max_wrong, size=size)
+    rates = estimate_rates(open_index(index), max_wrong=max_wrong, most=size)
     if json:
         print_json(six_digits(rates))
         return

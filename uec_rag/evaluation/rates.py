@@ -48,7 +48,7 @@ def estimate_rates(
     retriever: Retriever,
     *,
     max_wrong: float = WRONG,
-    size: int = 100,
+    most: int = 100,
     tenant: Filter | None = None,
 ) -> dict[str, Any]:
     """Estimate without labels how often an index is right, and answers what nothing answers.
@@ -63,7 +63,7 @@ def estimate_rates(
         The retriever, which is not changed. Its gate decides, without its advisor.
     max_wrong : float
         Largest share of the questions that nothing answers which may be answered, in (0, 1).
-    size : int
+    most : int
         Largest number of questions that are made.
     tenant : mapping or callable, optional
         As in `Retriever.search`.
@@ -105,7 +105,7 @@ def estimate_rates(
     passages = view.store.examples()
     if tenant is not None:
         passages = [*islice(view.passages(tenant), MOST_EXAMPLES)]
-    runs = _ask(view, passages, size, tenant, Gate() if retriever.gate is None else retriever.gate)
+    runs = _ask(view, passages, most, tenant, Gate() if retriever.gate is None else retriever.gate)
     files = sorted({question.file for question in runs})
     by_file = {file: [question for question in runs if question.file == file] for file in files}
     mistakes = [
