@@ -405,3 +405,38 @@ def test_what_sheets_and_slides_of_opendocument_hide_is_left_out_and_counted():
     data = odf("presentation", body, hides)
     assert texts_of("a.odp", data) == ["Shown"]
     assert read_content("a.odp", data).left_out == {"hidden slide": 1}
+
+
+def test_a_hidden_column_takes_one_of_the_cells_that_are_written_as_one():
+    columns = '<table:table-column/><table:table-column table:visibility="collapse"/>'
+    same = (
+        '<table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
+    )
+    rows = sheet_row("Price", "Cost", "Size") + f"<table:table-row>{same}</table:table-row>"
+    body = f'<table:table table:name="A">{columns}<table:table-column/>{rows}</table:table>'
+    assert texts_of("a.ods", odf("spreadsheet", body)) == ["Price: 5"]
+
+
+OUTLINE = [("1", "1", ".", 1), ("2", "1", "", 2), ("3", "a", ")", 1), ("4", "", "", 1)]
+
+
+def test_headings_of_opendocument_have_the_numbers_of_its_outline():
+    levels = "".join(
+        f'<text:outline-level-style text:level="{level}" style:num-format="{shape}"'
+        f' style:num-suffix="{after}" text:display-levels="{shown}"/>'
+        for level, shape, after, shown in OUTLINE
+    )
+    headings = [(1, "Scope"), (2, "Parties"), (1, "Fees"), (2, "Amount"), (3, "Net"), (3, "Tax")]
+    headings += [(4, "Plain"), (2, "Late")]
+    body = "".join(
+        f'<text:h text:outline-level="{depth}">{text}</text:h><text:p>Five.</text:p>'
+        for depth, text in headings
+    )
+    parts = unzipped(odf("text", body))
+    styles = f"<text:outline-style>{levels}</text:outline-style></office:document-styles>"
+    parts["styles.xml"] = parts["styles.xml"].replace(b"/>", b">" + styles.encode())
+    names = [path[-1] for path, _ in sections_of("a.odt", zipped(parts))]
+    assert names == [
+        *("1. Scope", "1.1 Parties", "2. Fees", "2.1 Amount", "a) Net", "b) Tax", "Plain"),
+        "2.2 Late",
+    ]

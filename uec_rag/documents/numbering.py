@@ -14,6 +14,9 @@ _ROMAN = {
     "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90,
     "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4, "i": 1,
 }  # fmt: skip
+SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+"""What Word calls the shapes of numbers in HTML and OpenDocument."""
+
 _MOST = 10_000  # to which letters and Roman numerals count
 _DEEPEST = 20  # styles that are based on each other
 

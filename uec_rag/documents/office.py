@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from uec_rag.documents.archive import replaced, unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, table_of, tables_of
-from uec_rag.documents.plain_text import to_integer
+from uec_rag.documents.opendocument import simplify
 
 if TYPE_CHECKING:
     import anydoc
-
-_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-_SPACES = {name: f"{_OASIS}:{name}:1.0" for name in ("table", "style", "presentation")}
-_SPACES["draw"] = f"{_OASIS}:drawing:1.0"
-_VISIBILITY, _REPEATED = (
-    f"{{{_OASIS}:table:1.0}}{name}" for name in ("visibility", "number-columns-repeated")
-)
-_HIDING = (
-    "//style:style[*/@table:display='false' or */@presentation:visibility='hidden']/@style:name"
-)
-# Rows that an outline hides come and go.
-_HIDDEN_ROWS = (
-    "//table:table-row[@table:visibility='collapse'][not(ancestor::table:table-row-group)]"
-)
-_STYLED = "@table:style-name|@draw:style-name"
-_WIDEST = 16_384  # columns of a sheet
 
 
 def read_office(data: bytes, form: str) -> Content:
@@ -36,7 +19,7 @@ def read_office(data: bytes, form: str) -> Content:
 
     left_out = Counter[str]()
     if form in ("ods", "odp"):
-        data = _without_hidden(data, left_out)
+        data, _ = simplify(data, left_out)
     try:
         document = anydoc.to_document(data, form)  # type: ignore[arg-type]
     except anydoc.ConvertError as error:
@@ -45,50 +28,6 @@ def read_office(data: bytes, form: str) -> Content:
     for note in document.notes:
         blocks += _blocks(note.blocks, left_out)
     return Content([Page(blocks)], left_out=left_out)
-
-
-def _without_hidden(data: bytes, left_out: Counter[str]) -> bytes:
-    """Return a file of OpenDocument without the sheets, rows, columns and slides that it hides."""
-    from lxml import etree
-
-    archive = unzip(data)
-    tree = etree.fromstring(archive.read("content.xml"), etree.XMLParser(resolve_entities=False))
-
-    def all_of(path: str, root: Any = tree) -> list[Any]:  # noqa: ANN401
-        return [*root.xpath(path, namespaces=_SPACES)]
-
-    hidden = {*all_of(_HIDING)}
-    parts = [
-        (
-            "hidden sheet",
-            [one for one in all_of("//table:table") if {*all_of(_STYLED, one)} & hidden],
-        ),
-        (
-            "hidden slide",
-            [one for one in all_of("//draw:page") if {*all_of(_STYLED, one)} & hidden],
-        ),
-        ("hidden row", all_of(_HIDDEN_ROWS)),
-    ]
-    for table in all_of("//table:table"):
-        columns = enumerate(_repeated(all_of(".//table:table-column", table)))
-        hides = {n for n, one in columns if one.get(_VISIBILITY) == "collapse"}
-        rows = [[*_repeated([*row])] for row in all_of(".//table:table-row", table)]
-        for n in hides:
-            cells = [row[n] for row in rows if n < len(row)]
-            left_out["hidden column"] += any("".join(one.itertext()).strip() for one in cells)
-            parts.append(("", cells))
-    for noun, found in parts:
-        for part in filter(lambda one: one.getparent() is not None, found):
-            left_out[noun] += bool("".join(part.itertext()).strip())
-            part.getparent().remove(part)
-    del left_out[""]  # cells, of columns that are counted
-    return replaced(archive, {"content.xml": etree.tostring(tree)}).getvalue()
-
-
-def _repeated(elements: Iterable[Any]) -> Iterator[Any]:
-    """Yield columns or cells, each as often as it says."""
-    for one in elements:
-        yield from [one] * min(to_integer(one.get(_REPEATED), 1), _WIDEST)
 
 
 def _blocks(parts: Iterable[anydoc.Block], left_out: Counter[str]) -> Iterator[Block]:

@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup, Tag
 from bs4.element import NavigableString, PageElement
 
 from uec_rag.documents.formulas import linear
-from uec_rag.documents.numbering import write_number
+from uec_rag.documents.numbering import SHAPES, write_number
 from uec_rag.documents.plain_text import has_words, raised, struck, to_integer
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -39,7 +39,6 @@ _TYPED = (
     "week",
 )
 _DAY, _MOST_OPTIONS = re.compile(r"\d{4}-\d\d"), 20
-_SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _ZERO = r"0*\.?0*(?:[a-z%]{1,4})?\s*(?:[;!/]|$)"
 _HIDDEN = re.compile(
     r"(?:\A|[\s;])(?:display:none|(?:content-)?visibility:(?:hidden|collapse)|mso-hide:all"
@@ -265,7 +264,7 @@ def _mark(mark: Tag) -> str | None:
 
 def _write_numbers(items: Tag) -> None:
     """Write the letters of a list, and numbers that go another way than from one to the next."""
-    children, shape = items.find_all("li", recursive=False), _SHAPES.get(str(items.get("type", "")))
+    children, shape = items.find_all("li", recursive=False), SHAPES.get(str(items.get("type", "")))
     step = -1 if items.has_attr("reversed") else 1
     number = to_integer(items.get("start"), 1 if step > 0 else len(children))
     for item in children:
