@@ -440,3 +440,52 @@ def test_headings_of_opendocument_have_the_numbers_of_its_outline():
         *("1. Scope", "1.1 Parties", "2. Fees", "2.1 Amount", "a) Net", "b) Tax", "Plain"),
         "2.2 Late",
     ]
+
+
+RTF = (
+    r"{\rtf1\ansi{\stylesheet{\s0 Normal;}{\s1\ilvl0\ls1\outlinelevel0\b heading 1;}"
+    r"{\s2\ilvl1\ls1\outlinelevel1 heading 2;}}%s}"
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        (r"\s1\ilvl0\ls1\outlinelevel0\b ", r"\s2\ilvl1\ls1 \outlinelevel1 ", ["Fees", "Kids"]),
+        (
+            r"\s1\ls1\outlinelevel0{\listtext\pard\plain 1.\tab}",
+            r"\s2\ls1\outlinelevel1\adjustright{\listtext 1.1\tab}",
+            ["1. Fees", "1.1 Kids"],
+        ),
+        (r"\s1\b ", r"\s2 ", ["Fees", "Kids"]),
+        (r"\outlinelevel0\b ", r"\ql\outlinelevel1\li0 ", ["Fees", "Kids"]),
+    ],
+)
+def test_headings_of_rtf_are_headings_though_they_are_in_a_list(first, second, names):
+    text = rf"\pard\plain {first}{{Fees}}\par\pard\plain\s0 Five.\par\pard\plain {second}Kids\par"
+    title, sections = read("a.rtf", RTF % (text + r"\pard\plain\s0 None.\par"))
+    assert [title, *(section.path[-1] for section in sections[1:])] == names
+
+
+def rtf_row(*cells):
+    """A row of RTF, of cells with the signs before them, where they end, and their texts."""
+    ends = "".join(rf"{signs}\cellx{end}000" for signs, end, _ in cells)
+    texts = "".join(rf"{text}\cell " for *_, text in cells)
+    return rf"\trowd{ends}\pard\intbl {texts}\row"
+
+
+def test_merged_cells_of_rtf_are_read_in_each_place_that_they_take():
+    rows = [
+        [("", 1, "Tarif"), ("", 2, "Dauer"), ("", 3, "Preis")],
+        [("", 1, "Pro"), ("", 2, "Monat"), ("", 3, "9")],
+        [("", 1, "Max"), ("", 3, "99")],
+        [("", 1, "Mini"), (r"\clmgf", 2, "1"), (r"\clmrg", 3, "")],
+        [(r"\clvmgf", 1, "Plus"), ("", 2, "Monat"), ("", 3, "5")],
+        [(r"\clvmrg", 1, ""), ("", 2, "Jahr"), ("", 3, r"50{\v 40}")],
+    ]
+    table = "".join(rtf_row(*row) for row in rows)
+    assert texts_of("a.rtf", RTF % rf"Alt.\par{table}\pard Neu.\par") == [
+        "Alt.\n\nTarif: Pro, Dauer: Monat, Preis: 9\nTarif: Max, Dauer: 99, Preis: 99\n"
+        "Tarif: Mini, Dauer: 1, Preis: 1\nTarif: Plus, Dauer: Monat, Preis: 5\n"
+        "Tarif: Plus, Dauer: Jahr, Preis: 50\n\nNeu."
+    ]

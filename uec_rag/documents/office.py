@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from uec_rag.documents.document import Block, Content, Heading, Page, table_of, tables_of
+from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of, tables_of
 from uec_rag.documents.opendocument import simplify
 
 if TYPE_CHECKING:
@@ -15,19 +16,31 @@ if TYPE_CHECKING:
 
 def read_office(data: bytes, form: str) -> Content:
     """Read a file of a format of anydoc, such as "doc"."""
-    import anydoc
-
     left_out = Counter[str]()
     if form in ("ods", "odp"):
         data, _ = simplify(data, left_out)
+    document = _parse(data, form)
+    parts = chain(document.blocks, *(note.blocks for note in document.notes))
+    return Content([Page([*_blocks(parts, left_out)])], left_out=left_out)
+
+
+def tables_with_spans(data: bytes, form: str) -> list[Sequence[Block]]:
+    """Return what each table of a file holds, nothing of those without merged cells."""
+    tables = [part.table for part in _parse(data, form).blocks if part.table is not None]
+    cells = [[slot.cell for row in table.grid for slot in row if slot.cell] for table in tables]
+    return [
+        [*_table(table, Counter())] if {*map(_spans, own)} - {(1, 1)} else []
+        for table, own in zip(tables, cells, strict=True)
+    ]
+
+
+def _parse(data: bytes, form: str) -> anydoc.Document:
+    import anydoc
+
     try:
-        document = anydoc.to_document(data, form)  # type: ignore[arg-type]
+        return anydoc.to_document(data, form)  # type: ignore[arg-type]
     except anydoc.ConvertError as error:
         raise ValueError(f"anydoc: {error}") from error
-    blocks = [*_blocks(document.blocks, left_out)]
-    for note in document.notes:
-        blocks += _blocks(note.blocks, left_out)
-    return Content([Page(blocks)], left_out=left_out)
 
 
 def _blocks(parts: Iterable[anydoc.Block], left_out: Counter[str]) -> Iterator[Block]:
@@ -83,22 +96,21 @@ def _table(table: anydoc.Table, left_out: Counter[str]) -> Iterator[Block]:
     """Yield a table, whose merged cells repeat their value, or what a layout's cells hold."""
     cells = [[slot.cell for slot in row if slot.cell is not None] for row in table.grid]
     if table.kind == "layout":
-        for row in cells:
-            for cell in row:
-                yield from _blocks(cell.blocks, left_out)
+        for cell in chain(*cells):
+            yield from _blocks(cell.blocks, left_out)
         return
-
-    def text(slot: anydoc.CellSlot) -> str:
-        if slot.cell is None:
-            slot = table.grid[slot.origin_row or 0][slot.origin_col or 0]
-        inside = _blocks(slot.cell.blocks, left_out) if slot.cell else ()
-        return " ".join(map(_as_text, inside))
-
-    grid = [[text(slot) for slot in row] for row in table.grid]
+    texts = [
+        [(" ".join(map(_as_text, _blocks(cell.blocks, left_out))), *_spans(cell)) for cell in row]
+        for row in cells
+    ]
     if not table.header_rows:
-        yield from tables_of(grid)
-    elif (made := table_of(grid, header=table.header_rows)) is not None:
-        yield made
+        yield from tables_of(spread(texts))
+    elif (shown := table_of(spread(texts), header=table.header_rows)) is not None:
+        yield shown
+
+
+def _spans(cell: anydoc.Cell) -> tuple[int, int]:
+    return cell.row_span, cell.col_span
 
 
 def _as_text(block: Block) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from uec_rag.documents.document import Content, Heading, Page, deeper
+from uec_rag.documents.document import Block, Content, Heading, Page, Table, deeper
 from uec_rag.documents.html import html_blocks
+from uec_rag.documents.office import tables_with_spans
 from uec_rag.documents.opendocument import simplify
 from uec_rag.documents.plain_text import decode
 
@@ -15,15 +18,33 @@ _SECONDS = 60  # that a conversion takes at most
 _MEMORY = "1G"  # of its heap
 _DECLARED = re.compile(rb"\A\s*+<\?xml[^>]*?\bencoding=[\"']([\w-]+)[\"'][^>]*\?>")
 _INCLUDED = re.compile(rb"^(?:include::|#\+INCLUDE:).*$", re.IGNORECASE | re.MULTILINE)
+# Signs of RTF in a row, such as how a paragraph looks, and the number of a list that it has.
+_SIGNS = re.compile(
+    rb"((?:\\[a-z]+-?\d*\s?)++)(?:\{\\listtext(?:\\[a-z]+-?\d*)*+\s?([^\\{}]*+)(?:\\tab\s?)?\})?"
+)
+
+
+def _without_list(signs: re.Match[bytes]) -> bytes:
+    """Return signs that make a heading without those that make it an item of a list to pandoc."""
+    if b"\\outlinelevel" not in signs[1]:
+        return signs[0]
+    number = (signs[2] or b"").strip()
+    return re.sub(rb"\\(?:ls|ilvl)\d+\s?", b"", signs[1]) + (b" " + number + b" ") * bool(number)
+
+
 # What pandoc would drop or double, and what is put in its place.
-_MENDED = {
+_MENDED: dict[str, Sequence[tuple[bytes | re.Pattern[bytes], bytes | Callable[..., bytes]]]] = {
     "latex": (
         (rb"(?m)^\\tightlist[ \t]*$", b""),
         (rb"\\endfirsthead(?s:.{0,5000}?)\\endhead", rb"\\endhead"),
         (rb"\\item\[\$\\boxtimes\$\]", "\\\\item ☒ ".encode()),
         (rb"\\item\[\$\\square\$\]", "\\\\item ☐ ".encode()),
     ),
-    "rtf": ((rb"\{\\\*\\footnote\b", rb"{\\footnote"),),
+    "rtf": (
+        (rb"\{\\\*\\footnote\b", rb"{\\footnote"),
+        (rb"\{\\v\b(?!0)[^{}]*\}", b""),
+        (_SIGNS, _without_list),
+    ),
 }
 _NOT_INCLUDED = "Could not load include file"
 _TITLE = '<header id="title-block-header">'
@@ -44,6 +65,9 @@ def read_markup(data: bytes, form: str) -> Content:
             form = "mdoc"
     markup, warnings = _convert(data, form)
     blocks = html_blocks(markup)
+    if form == "rtf":
+        with suppress(ValueError):  # which pandoc may have read nevertheless
+            _put_tables(blocks, tables_with_spans(data, form))
     headings = [block for block in blocks if isinstance(block, Heading)]
     if _TITLE in markup:
         title = headings[0].text if headings else ""
@@ -54,6 +78,13 @@ def read_markup(data: bytes, form: str) -> Content:
     left_out["equation"] -= markup.count('<span class="math')
     left_out["included file"] += warnings.count(_NOT_INCLUDED)
     return Content([Page(blocks)], title, notes=notes, left_out=left_out)
+
+
+def _put_tables(blocks: list[Block], tables: Sequence[Sequence[Block]]) -> None:
+    """Put tables with merged cells, which pandoc does not know, in the place of its own."""
+    places = [place for place, block in enumerate(blocks) if isinstance(block, Table)]
+    for place, table in [*zip(places, tables, strict=False)][::-1] * (len(places) == len(tables)):
+        blocks[place : place + bool(table)] = table
 
 
 def _convert(data: bytes, form: str) -> tuple[str, str]:
