@@ -67,11 +67,11 @@ def read_html(data: bytes) -> Content:
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _tidy(soup)
     root = _main(soup)
-    own = next((h1 for h1 in root.find_all("h1") if has_words(h1.get_text())), None)
-    if own is None and (above := soup.find("h1")) is not None:  # such as in the page's header
+    title_tag = next((h1 for h1 in root.find_all("h1") if has_words(h1.get_text())), None)
+    if title_tag is None and (above := soup.find("h1")) is not None:  # such as in the page's header
         root.insert(0, above.extract())
-        own = above
-    return Content([Page(_blocks(root, pairs=False))], "" if own else title, notes=notes)
+        title_tag = above
+    return Content([Page(_blocks(root, pairs=False))], "" if title_tag else title, notes=notes)
 
 
 def html_blocks(markup: str, *, pairs: bool = False) -> list[Block]:
@@ -107,12 +107,12 @@ def _parse(markup: str) -> BeautifulSoup:
 
 def _tidy(soup: BeautifulSoup) -> None:
     """Remove what nests too deep for a recursive function, and write as text what is shown so."""
-    left = [(child, 1) for child in soup.find_all(True, recursive=False)]
-    while left:
-        tag, depth = left.pop()
+    pending = [(child, 1) for child in soup.find_all(True, recursive=False)]
+    while pending:
+        tag, depth = pending.pop()
         if depth > _DEEPEST:
             tag.string = tag.get_text(" ")
-        left += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
+        pending += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
     write_shown(soup)
     move_notes(soup)
     soup.smooth()
@@ -124,10 +124,10 @@ def _tidy(soup: BeautifulSoup) -> None:
 def _main(soup: BeautifulSoup) -> Tag:
     """Find the element with a page's content, and remove the navigation in it and around it."""
     body = root = soup.body or soup
-    found = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
-    found = [tag for tag in found if not any(other in tag.parents for other in found)]
-    if len(found) == 1:
-        root = found[0]
+    mains = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
+    mains = [tag for tag in mains if not any(outer in tag.parents for outer in mains)]
+    if len(mains) == 1:
+        root = mains[0]
     _drop_navigation(root, is_page=root is body)
     return root
 
@@ -182,8 +182,8 @@ class _Writer(MarkdownConverter):
         return f" {text.strip()}"  # a link of several words
 
     def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        first = next((one for one in el.contents if has_words(one.get_text())), el)
-        if isinstance(first, Tag) and first.name in ("ul", "ol"):  # a level without a text
+        head = next((child for child in el.contents if has_words(child.get_text())), el)
+        if isinstance(head, Tag) and head.name in ("ul", "ol"):  # a level without a text
             return f"{text.strip()}\n"
         if not el.has_attr("data-numbered"):
             return str(super().convert_li(el, text, parent_tags))  # type: ignore[misc]
@@ -232,14 +232,14 @@ def _write_links(root: Tag) -> None:
     """Write the addresses of links as Markdown does, but for those within a site."""
     for link in root.find_all("a", href=True):
         address, text = str(link["href"]).strip(), link.get_text().strip()
-        shown, texts = linked(text, address), [one for one in link.strings if has_words(one)]
-        if shown == text or _WITHIN.match(address) or link.find_parent(HEADINGS):
+        markup, texts = linked(text, address), [*filter(has_words, link.strings)]
+        if markup == text or _WITHIN.match(address) or link.find_parent(HEADINGS):
             continue
         if len(texts) == 1 and not link.find(_KEYS):
             texts[0].replace_with(linked(texts[0], address))
         elif not link.find(["p", "div", "li", "table", *HEADINGS]):
             link.insert(0, "[")
-            link.append(shown[len(text) + 1 :])
+            link.append(markup[len(text) + 1 :])
 
 
 def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
@@ -250,7 +250,7 @@ def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
         table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:
             parts = tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])
-            for part in [tag, *(one for one in parts if one.find_parent("table") is tag)]:
+            for part in [tag, *(inner for inner in parts if inner.find_parent("table") is tag)]:
                 part.name = "div"
             continue
         tag.name, tag.string = "p", f"\ue0000{count}\ue001"
@@ -262,10 +262,10 @@ def _table(tag: Tag, *, pairs: bool) -> Table | None:
     """Return the table that an element holds; None if it only arranges what it holds."""
     rows = [row.find_all(["td", "th"], recursive=False) for row in tag.find_all("tr")]
     marked = [bool(row) and all(cell.name == "th" for cell in row) for row in rows]
-    several = next((n for n, row in enumerate(rows) if len(row) > 1), 0)
+    several_at = next((n for n, row in enumerate(rows) if len(row) > 1), 0)
     # Below the names, a row of a single one is the head of a group.
-    heads = (is_header and (n <= several or len(rows[n]) > 1) for n, is_header in enumerate(marked))
-    header = next((n for n, is_header in enumerate(heads) if not is_header), len(marked))
+    heads = (is_head and (n <= several_at or len(rows[n]) > 1) for n, is_head in enumerate(marked))
+    header = next((n for n, is_head in enumerate(heads) if not is_head), len(marked))
     header = header if any(len(row) > 1 for row in rows[:header]) or header == len(marked) else 0
     names = [row[0].name == "th" for row in rows[header:] if row]
     is_named = bool(names) and all(names) and not header
@@ -308,11 +308,11 @@ def move_notes(root: Tag) -> None:
     A link refers to a note if its text is a short mark, and if it is raised or so named, or if the
     note has a link that leads back.
     """
-    named, references = dict[str, Tag](), list[Tag]()
-    found = dict[int, tuple[Tag, Tag, str]]()  # each note, the first reference and its mark
+    by_name, references = dict[str, Tag](), list[Tag]()
+    notes_found = dict[int, tuple[Tag, Tag, str]]()  # each note, the first reference and its mark
     for tag in root.find_all(True):
         for name in filter(None, (tag.attrs.get("id"), tag.attrs.get("name"))):
-            named.setdefault(str(name), tag)
+            by_name.setdefault(str(name), tag)
     for link in root.find_all("a", href=True):
         mark = "" if link.decomposed else link.get_text().strip("[]() \n")
         sup = link.find_parent("sup") if mark else None
@@ -320,23 +320,24 @@ def move_notes(root: Tag) -> None:
         is_raised = outer is sup or link.find("sup") is not None
         if not _is_mark(mark, is_raised=is_raised) or link.find_parent(HEADINGS):
             continue
-        said = str([value for key, value in link.attrs.items() if key != "href"])
-        is_marked = is_raised or bool(_REFERENCE.search(said))
-        note, names = _note(link, named), _names_of(outer)
-        back = [] if note is None else [one for one in note.find_all("a") if _leads(one, names)]
-        leads_back = any(_fragment(one) in names for one in back)
+        attributes = str([value for key, value in link.attrs.items() if key != "href"])
+        is_marked = is_raised or bool(_REFERENCE.search(attributes))
+        note, names = _note(link, by_name), _names_of(outer)
+        anchors = [] if note is None else note.find_all("a")
+        back = [anchor for anchor in anchors if _leads(anchor, names)]
+        leads_back = any(_fragment(anchor) in names for anchor in back)
         is_here = is_marked and str(link["href"]).startswith("#")
-        if _BACK.search(said) or not (is_marked or leads_back):
+        if _BACK.search(attributes) or not (is_marked or leads_back):
             continue
         if note is not None and (is_here or leads_back):
-            found.setdefault(id(note), (note, outer, mark))
-            for one in back:
-                one.decompose()
+            notes_found.setdefault(id(note), (note, outer, mark))
+            for anchor in back:
+                anchor.decompose()
         write(outer, f"[{mark}]")
         references.append(outer)
-    parents = {id(note.parent): note.parent for note, _, _ in found.values()}
+    parents = {id(note.parent): note.parent for note, _, _ in notes_found.values()}
     below = dict[int, tuple[Tag, list[Tag]]]()
-    for note, reference, mark in found.values():
+    for note, reference, mark in notes_found.values():
         block = _block(reference)
         below.setdefault(id(block), (block, []))[1].append(note)
         _take(note, mark)
@@ -355,9 +356,9 @@ def _is_mark(text: str, *, is_raised: bool) -> bool:
     return 0 < len(text) <= longest and (has_words(text) or text in "*†‡§")
 
 
-def _note(link: Tag, named: dict[str, Tag]) -> Tag | None:
+def _note(link: Tag, by_name: dict[str, Tag]) -> Tag | None:
     """Return what a link leads to, with what is around its label; None if it is no note."""
-    target = named.get(_fragment(link))
+    target = by_name.get(_fragment(link))
     if target is not None and target.name == "dt":
         target = target.find_next_sibling("dd")
     if target is not None and target.name in _INLINE:
@@ -398,12 +399,12 @@ def _take(note: Tag, mark: str) -> None:
     if note.name in ("table", "tr"):
         note.string = note.get_text(" ")
     note.name, note.attrs = "div", {}
-    own = rf"(?:{re.escape(mark)}(?=\s*(?:[\]).:]|\Z)))?"
-    label_at = re.compile(rf"[\s\[(^,]*{own}[\s\]).:^,]*")
+    mark_pattern = rf"(?:{re.escape(mark)}(?=\s*(?:[\]).:]|\Z)))?"
+    label_at = re.compile(rf"[\s\[(^,]*{mark_pattern}[\s\]).:^,]*")
     for text in [*note.find_all(string=True)]:
-        rest = label_at.sub("", str(text), count=1)
-        if has_words(rest):
-            text.replace_with(f"[{mark}] {rest}")
+        body = label_at.sub("", str(text), count=1)
+        if has_words(body):
+            text.replace_with(f"[{mark}] {body}")
             return
         text.extract()
 
@@ -440,7 +441,7 @@ def read_epub(data: bytes) -> Content:
     path = next(container.iterfind(".//{*}rootfile")).attrib["full-path"]
     package = ElementTree.fromstring(book.read(path))
     references = package.iterfind(".//{*}reference[@type='toc']")
-    tables = {one.get("href", "").partition("#")[0] for one in references}
+    tables = {reference.get("href", "").partition("#")[0] for reference in references}
     items = {item.get("id"): item for item in package.iterfind(".//{*}item")}
     for reference in package.iterfind(".//{*}itemref"):
         if (item := items.get(reference.get("idref"))) is None:

@@ -29,8 +29,8 @@ def tables_with_spans(data: bytes, form: str) -> list[Sequence[Block]]:
     tables = [part.table for part in _parse(data, form).blocks if part.table is not None]
     cells = [[slot.cell for row in table.grid for slot in row if slot.cell] for table in tables]
     return [
-        [*_table(table, Counter())] if {*map(_spans, own)} - {(1, 1)} else []
-        for table, own in zip(tables, cells, strict=True)
+        [*_table(table, Counter())] if {*map(_spans, cells_of_table)} - {(1, 1)} else []
+        for table, cells_of_table in zip(tables, cells, strict=True)
     ]
 
 
@@ -64,20 +64,20 @@ def _blocks(parts: Iterable[anydoc.Block], left_out: Counter[str]) -> Iterator[B
 
 def _text(inlines: Iterable[anydoc.Inline] | None, left_out: Counter[str]) -> str:
     """Return the text of inlines, without what they look like."""
-    said = list[str]()
-    for one in inlines or ():
-        if one.kind == "image":
-            left_out["image"] += not one.alt
-            said.append(one.alt or "")
-        elif one.kind == "line_break":
-            said.append("\n")
-        elif one.kind == "checkbox":
-            said.append("☒ " if one.checked else "☐ ")
-        elif one.kind == "math":
-            said.append(f"${one.text}$")
+    parts = list[str]()
+    for inline in inlines or ():
+        if inline.kind == "image":
+            left_out["image"] += not inline.alt
+            parts.append(inline.alt or "")
+        elif inline.kind == "line_break":
+            parts.append("\n")
+        elif inline.kind == "checkbox":
+            parts.append("☒ " if inline.checked else "☐ ")
+        elif inline.kind == "math":
+            parts.append(f"${inline.text}$")
         else:
-            said.append(_text(one.content, left_out) if one.content else one.text or "")
-    return "".join(said).strip()
+            parts.append(_text(inline.content, left_out) if inline.content else inline.text or "")
+    return "".join(parts).strip()
 
 
 def _items(items: anydoc.List, left_out: Counter[str], depth: int = 0) -> Iterator[str]:

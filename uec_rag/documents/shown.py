@@ -70,31 +70,31 @@ _OPENING = (
 
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
-    tags, written, explained = [*soup.find_all(True)], list[Tag](), set[str]()
-    opened = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
+    tags, changed, explained = [*soup.find_all(True)], list[Tag](), set[str]()
+    targets = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
     struck_by = {*_STRUCK_CLASS.findall(styles)}
     for tag in tags:
         if tag.decomposed:
             continue
         explained = set() if tag.name in HEADINGS else explained
-        if tag.name in ("abbr", "acronym") and (said := str(tag.get("title") or "").strip()):
+        if tag.name in ("abbr", "acronym") and (meaning := str(tag.get("title") or "").strip()):
             short = tag.get_text().strip()
-            if short not in explained and said.casefold() != short.casefold():
-                tag.append(f" ({said})")
+            if short not in explained and meaning.casefold() != short.casefold():
+                tag.append(f" ({meaning})")
             explained.add(short)
-        elif (text := _text_of(tag, opened)) is not None:
+        elif (text := _text_of(tag, targets)) is not None:
             write(tag, text)
-            written.append(tag)
+            changed.append(tag)
         elif tag.name in _CROSSED_OUT or _is_struck(tag, struck_by):
             tag.name = "span" if tag.name in _CROSSED_OUT else tag.name
-            for said in filter(has_words, [*tag.strings]):
-                said.replace_with(struck(said))
-    join_written(written)
+            for meaning in filter(has_words, [*tag.strings]):
+                meaning.replace_with(struck(meaning))
+    join_written(changed)
     for text in soup.find_all(string=re.compile(OWN_NUMBER)):
-        own = text.find_parent("li")
-        if own is not None and next(one for one in own.strings if one.strip()) is text:
-            own["data-numbered"] = ""
+        item = text.find_parent("li")
+        if item is not None and next(string for string in item.strings if string.strip()) is text:
+            item["data-numbered"] = ""
         text.replace_with(text.replace(OWN_NUMBER, ""))
 
 
@@ -120,8 +120,8 @@ def join_written(tags: Iterable[Tag]) -> None:
         children = [*parent.contents]
         parent.clear()
         for is_text, run in groupby(children, _is_text):
-            found = [*run]
-            parent.extend(["".join(map(_text, found))] if is_text else found)
+            pieces = [*run]
+            parent.extend(["".join(map(_text, pieces))] if is_text else pieces)
 
 
 def _is_text(child: PageElement) -> bool:
@@ -132,14 +132,14 @@ def _text(child: PageElement) -> str:
     return "".join(map(str, child.contents)) if isinstance(child, Tag) else str(child)
 
 
-def _text_of(tag: Tag, opened: set[str]) -> str | None:
+def _text_of(tag: Tag, targets: set[str]) -> str | None:
     """Return what is shown in place of an element; None if it is shown as it is."""
     if tag.name.rpartition(":")[2] == "math":
         formula = linear(lxml.html.fragment_fromstring(str(tag)))
         return str(tag.get("alttext") or "").strip() or formula
     if tag.name == "script" and str(tag.get("type", "")).startswith("math/tex"):
         return tag.get_text().strip()
-    if _is_hidden(tag, opened):
+    if _is_hidden(tag, targets):
         return ""
     if (icon := _icon(tag)) or tag.name in _UNSEEN:
         return icon
@@ -150,8 +150,8 @@ def _text_of(tag: Tag, opened: set[str]) -> str | None:
     is_raised = tag.name in ("span", "font", "small") and _RAISED.search(str(tag.get("style")))
     if tag.name in ("sub", "sup") or is_raised:
         return _mark(tag)
-    if tag.name in ("time", "select", "input") and (shown := _of_form(tag)) is not None:
-        return shown
+    if tag.name in ("time", "select", "input") and (form_text := _of_form(tag)) is not None:
+        return form_text
     if tag.name == "ol":
         _write_numbers(tag)
     return _box(tag)
@@ -169,9 +169,9 @@ def _of_form(tag: Tag) -> str | None:
         is_text = str(tag.get("type", "text")).lower() in _TYPED
         return f"{blank}{tag['value']}" if is_text and tag.get("value") else None
     options = tag.find_all("option")
-    chosen = [one for one in options if one.has_attr("selected")] or options
-    is_menu = len(chosen) > _MOST_OPTIONS or tag.find_parent(["nav", "header", "footer"])
-    names = ", ".join(" ".join(one.get_text().split()) for one in chosen)
+    selection = [option for option in options if option.has_attr("selected")] or options
+    is_menu = len(selection) > _MOST_OPTIONS or tag.find_parent(["nav", "header", "footer"])
+    names = ", ".join(" ".join(option.get_text().split()) for option in selection)
     return "" if is_menu or not names else f"{blank}{names}"
 
 
@@ -180,18 +180,18 @@ def _icon(tag: Tag) -> str:
     if tag.name not in _ICONS or (tag.name in ("i", "span") and tag.contents):
         return ""
     labels = [*map(tag.get, ("alt", "aria-label", "title")), *map(Tag.get_text, tag("title"))]
-    label = next((str(one).strip() for one in labels if one and str(one).strip()), "")
+    label = next(filter(None, (str(text).strip() for text in labels if text)), "")
     if tag.name == "img" and " " in label:
         return f" {label} "
     around, place = tag.find_parent(["a", "button", *HEADINGS]), tag.find_parent(_AROUND)
     if not label or place is None or (around is not None and has_words(around.get_text())):
         return ""
-    beside = any(has_words(one) for one in place.strings if tag not in one.parents)
-    is_said = beside and not _UNSAID.fullmatch(label)
+    texts = (text for text in place.strings if tag not in text.parents)
+    is_said = any(map(has_words, texts)) and not _UNSAID.fullmatch(label)
     return f" {label} " if is_said or tag.find_parent(["td", "th"]) is not None else ""
 
 
-def _is_hidden(tag: Tag, opened: set[str]) -> bool:
+def _is_hidden(tag: Tag, targets: set[str]) -> bool:
     """Return whether no reader ever sees an element.
 
     What holds a page or a formula is seen, and what a link or a heading opens.
@@ -207,7 +207,7 @@ def _is_hidden(tag: Tag, opened: set[str]) -> bool:
         or _HIDDEN.search(style)
         or _CLIPPED.match(style)
     ):
-        return not _is_opened(tag, opened) and tag.find(["h1", "main", "math"]) is None
+        return not _is_opened(tag, targets) and tag.find(["h1", "main", "math"]) is None
     if (size := _SIZE.search(style)) and size[1]:
         for text in tag.find_all(string=True):  # what is within may have a size of its own
             if text.find_parent(style=_SIZE) is tag:
@@ -219,14 +219,14 @@ def _is_hidden(tag: Tag, opened: set[str]) -> bool:
 def _has_hiding_class(tag: Tag) -> bool:
     """Return whether a class of Bootstrap or Tailwind hides an element, on screens of any width."""
     classes = {*tag.get_attribute_list("class")} - {None}
-    others = classes - _HIDING
-    return others < classes and not any(":" in one or one.startswith("d-") for one in others)
+    names = classes - _HIDING
+    return names < classes and not any(":" in name or name.startswith("d-") for name in names)
 
 
-def _is_opened(tag: Tag, opened: set[str]) -> bool:
+def _is_opened(tag: Tag, targets: set[str]) -> bool:
     before = tag.find_previous_sibling()
     is_below = before is not None and before.name in _OPENERS
-    return is_below or tag.get("role") == "tabpanel" or tag.get("id") in opened
+    return is_below or tag.get("role") == "tabpanel" or tag.get("id") in targets
 
 
 def _box(tag: Tag) -> str | None:
@@ -244,8 +244,10 @@ def _is_labelled(tag: Tag) -> bool:
     """Return whether an element is a check box that has a text."""
     if tag.attrs.get("type") != "checkbox":
         return False
-    beside = (one for one in tag.next_siblings if isinstance(one, Tag) or one.get_text().strip())
-    after = next(beside, None)
+    siblings = (
+        part for part in tag.next_siblings if isinstance(part, Tag) or part.get_text().strip()
+    )
+    after = next(siblings, None)
     is_before = after is not None and (not isinstance(after, Tag) or after.name == "label")
     return is_before or tag.find_parent(_BOXES) is not None
 
@@ -254,12 +256,12 @@ def _mark(mark: Tag) -> str | None:
     """Return what is raised apart from what is before it, but not what is lowered."""
     text, before = mark.get_text(), mark.find_previous(string=True)
     is_same = before is not None and before.find_parent(_PIECES) is mark.find_parent(_PIECES)
-    last = str(before) if is_same else ""
+    text_before = str(before) if is_same else ""
     if mark.name == "sub":  # "H2O" is what people write, but 10 to the base 2 is not 102
-        return f"_{text}" if last[-1:].isdigit() and text[:1].isdigit() else text
+        return f"_{text}" if text_before[-1:].isdigit() and text[:1].isdigit() else text
     if mark.find("a") is not None or mark.find_parent("a") is not None:
         return None
-    return raised(last, text)
+    return raised(text_before, text)
 
 
 def _write_numbers(items: Tag) -> None:
