@@ -210,27 +210,31 @@ IN_WORD = regex.compile(
 """Two characters of a word, in a script that parts words."""
 
 
+def find_words(text: str, words: str, start: int = 0, end: int | None = None) -> int:
+    """Return where words begin in a part of a text, or -1; whole ones where their script has such.
+
+    Examples
+    --------
+    >>> find_words("The version of an ion", "ion"), find_words("\u8d39\u7528\u8bf4\u660e", "\u7528")
+    (18, 1)
+    """
+    while (start := text.find(words, start, end)) >= 0:
+        edges = (text[max(at - 1, 0) : at + 1] for at in (start, start + len(words)))
+        if not any(map(IN_WORD.fullmatch, edges)):
+            break
+        start += 1
+    return start
+
+
 def mentions(text: str, title: str) -> bool:
-    """Return whether a text has a title, in whole words where its script parts them.
+    """Return whether a text has a title, whatever the case.
 
     Examples
     --------
     >>> mentions("The version is 2.", "Ion"), mentions("The ion moves.", "Ion")
     (False, True)
-    >>> mentions("\u8d39\u7528\u8bf4\u660e", "\u8d39\u7528")
-    True
     """
-    said, name = text.casefold(), title.casefold()
-    if name not in said:
-        return False
-    start = said.find(name)
-    while start >= 0:
-        end = start + len(name)
-        edges = (said[max(at - 1, 0) : at + 1] for at in (start, end))
-        if not any(map(IN_WORD.fullmatch, edges)):
-            return True
-        start = said.find(name, start + 1)
-    return False
+    return find_words(text.casefold(), title.casefold()) >= 0
 
 
 def is_index(path: PurePath) -> bool:

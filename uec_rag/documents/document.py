@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
+from uec_rag.base.text import find_words
 from uec_rag.documents.plain_text import has_words, plain, split_text
 from uec_rag.stores.passage import Passage
 
@@ -122,7 +123,7 @@ class Content:
     left_out : mapping of str to int
         As of the `Document`.
     text : str
-        The text that was read, of a format that is one.
+        The text that was read, of a format that is one; its markup may be blank.
     """
 
     pages: Sequence[Page]
@@ -296,7 +297,9 @@ def _placed(sections: Iterable[Section], text: str) -> Iterator[Section]:
     for section in sections:
         places, at = list[tuple[int, int]](), 0
         for line in section.text.split("\n"):
-            place = text.find(line, end, end + len(line) + _FARTHEST) if line.strip() else end
+            place = (
+                find_words(text, line, end, end + len(line) + _FARTHEST) if line.strip() else end
+            )
             if line.strip() and (not places or _leads_to(places[-1], at) != place):
                 places.append((at, place))
             end = place + len(line) if place >= 0 else end

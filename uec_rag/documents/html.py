@@ -71,7 +71,17 @@ def read_html(data: bytes) -> Content:
     if title_tag is None and (above := soup.find("h1")) is not None:  # such as in the page's header
         root.insert(0, above.extract())
         title_tag = above
-    return Content([Page(_blocks(root, pairs=False))], "" if title_tag else title, notes=notes)
+    blocks = _blocks(root, pairs=False)
+    return Content(
+        [Page(blocks)], "" if title_tag else title, notes=notes, text=_without_tags(text)
+    )
+
+
+def _without_tags(text: str) -> str:
+    """Return HTML with blanks in place of tags, and of all above what is shown."""
+    body = re.search(r"<body\b", text, re.IGNORECASE)
+    above = body.start() if body else 0
+    return " " * above + re.sub("<[^<>]*>", lambda tag: " " * len(tag[0]), text[above:])
 
 
 def html_blocks(markup: str, *, pairs: bool = False) -> list[Block]:

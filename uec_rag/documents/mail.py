@@ -46,7 +46,12 @@ def read_email(data: bytes) -> Content:
         elif isinstance(blocks[-1], Heading):  # some calendars send the same invitation twice
             blocks.pop()
     left_out = {f"attachment ({', '.join(attached)})": len(attached)}
-    return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
+    title, text = str(message["subject"] or ""), _as_sent(data)
+    return Content([Page(blocks)], title, _said(message), left_out=left_out, text=text)
+
+
+def _as_sent(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def _in_bytes(data: bytes) -> bytes:
@@ -79,7 +84,7 @@ def read_mailbox(data: bytes) -> Content:
         box.close()
     if not blocks and data.strip():
         raise ValueError("it holds no messages")
-    return Content([Page(blocks)], left_out=left_out)
+    return Content([Page(blocks)], left_out=left_out, text=_as_sent(_in_bytes(data)))
 
 
 def _said(message: Message) -> dict[str, str]:

@@ -52,7 +52,7 @@ _TITLE = '<header id="title-block-header">'
 
 def read_markup(data: bytes, form: str) -> Content:
     """Read a file of a format that pandoc knows, such as "odt"."""
-    title, notes, left_out = "", list[str](), Counter[str]()
+    text, title, notes, left_out = "", "", list[str](), Counter[str]()
     if form == "odt":
         data, title = simplify(data, left_out)
     else:
@@ -77,7 +77,7 @@ def read_markup(data: bytes, form: str) -> Content:
     left_out["image"] += markup.count("<img ")
     left_out["equation"] -= markup.count('<span class="math')
     left_out["included file"] += warnings.count(_NOT_INCLUDED)
-    return Content([Page(blocks)], title, notes=notes, left_out=left_out)
+    return Content([Page(blocks)], title, notes=notes, left_out=left_out, text=text)
 
 
 def _put_tables(blocks: list[Block], tables: Sequence[Sequence[Block]]) -> None:

@@ -181,5 +181,5 @@ def read_content(name: str, data: bytes) -> Content:
     text, notes = (data, []) if module in _OF_BYTES else decode(data)
     content: Content = reader(text, *form)
     left_out = +Counter(content.left_out)  # what is left out no time is not told
-    source = "" if isinstance(text, bytes) else text
+    source = content.text if isinstance(text, bytes) else text
     return replace(content, notes=[*content.notes, *notes], left_out=left_out, text=source)
