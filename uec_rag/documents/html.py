@@ -21,7 +21,7 @@ from markdownify import MarkdownConverter
 from uec_rag.documents.archive import unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
 from uec_rag.documents.plain_text import decode, fenced, has_words, linked, tidy_lines, to_integer
-from uec_rag.documents.shown import HEADINGS, join_written, write, write_shown
+from uec_rag.documents.shown import HEADINGS, is_gone, join_written, tags_of, write, write_shown
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A[\s\ufeff]*---\n.*?\n---\n", re.DOTALL)  # of site generators
@@ -46,6 +46,8 @@ _SELF_CLOSED = re.compile(
 # A section of characters, in which signs are no markup.
 _CHARACTERS = re.compile(r"<!\[CDATA\[((?:[^\]<]++|\](?!\]>)|<(?!!\[CDATA\[))*+)\]\]>")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
+_OF_CONFLUENCE = [f"ac:{name}" for name in ("plain-text-body", "parameter", "task", "task-id")]
+_OF_CONFLUENCE += ["ac:task-status"]
 _KEYS = ("button", "code", "kbd", "samp")
 # Addresses that lead nowhere without their site: of other pages of it, or parts of this one.
 _WITHIN = re.compile(
@@ -101,9 +103,7 @@ def _parse(markup: str) -> BeautifulSoup:
     if "<html xmlns" in markup or "<ac:" in markup:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     soup = BeautifulSoup(markup, "lxml")
-    for tag in soup.find_all(
-        ["ac:plain-text-body", "ac:parameter", "ac:task", "ac:task-id", "ac:task-status"]
-    ):
+    for tag in soup.find_all(_OF_CONFLUENCE) if "<ac:" in markup else ():
         if tag.name == "ac:plain-text-body":
             tag.name = "pre"
         elif tag.name == "ac:task":
@@ -146,7 +146,7 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
     aside = {*map(id, root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE))}
     title, total = root.find("h1"), len(root.get_text(" ").split())
     above = {*map(id, title.find_all_previous())} if title and is_page else set()
-    for tag in root.find_all(True):
+    for tag in tags_of(root):
         if tag.name in HEADINGS or tag.find(["h1", "main"]):
             continue
         if id(tag) in aside or _leads_elsewhere(tag, total, is_above=id(tag) in above):
@@ -320,11 +320,11 @@ def move_notes(root: Tag) -> None:
     """
     by_name, references = dict[str, Tag](), list[Tag]()
     notes_found = dict[int, tuple[Tag, Tag, str]]()  # each note, the first reference and its mark
-    for tag in root.find_all(True):
+    for tag in tags_of(root):
         for name in filter(None, (tag.attrs.get("id"), tag.attrs.get("name"))):
             by_name.setdefault(str(name), tag)
     for link in root.find_all("a", href=True):
-        mark = "" if link.decomposed else link.get_text().strip("[]() \n")
+        mark = "" if is_gone(link) else link.get_text().strip("[]() \n")
         sup = link.find_parent("sup") if mark else None
         outer = link if sup is None or len(sup.get_text()) > len(mark) + 4 else sup
         is_raised = outer is sup or link.find("sup") is not None

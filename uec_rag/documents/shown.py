@@ -68,14 +68,24 @@ _OPENING = (
 )
 
 
+def tags_of(root: Tag) -> list[Tag]:
+    """Return all elements in an element, in a third of the time that `find_all` takes."""
+    return [part for part in root.descendants if isinstance(part, Tag)]
+
+
+def is_gone(tag: Tag) -> bool:
+    """Return whether an element is decomposed, as `Tag.decomposed` does in far more time."""
+    return "_decomposed" in vars(tag)
+
+
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
-    tags, changed, explained = [*soup.find_all(True)], list[Tag](), set[str]()
+    tags, changed, explained = tags_of(soup), list[Tag](), set[str]()
     targets = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
     struck_by = {*_STRUCK_CLASS.findall(styles)}
     for tag in tags:
-        if tag.decomposed:
+        if is_gone(tag):
             continue
         explained = set() if tag.name in HEADINGS else explained
         if tag.name in ("abbr", "acronym") and (meaning := str(tag.get("title") or "").strip()):
@@ -91,7 +101,7 @@ def write_shown(soup: BeautifulSoup) -> None:
             for meaning in filter(has_words, [*tag.strings]):
                 meaning.replace_with(struck(meaning))
     join_written(changed)
-    for text in soup.find_all(string=re.compile(OWN_NUMBER)):
+    for text in [text for text in soup.strings if OWN_NUMBER in text]:
         item = text.find_parent("li")
         if item is not None and next(string for string in item.strings if string.strip()) is text:
             item["data-numbered"] = ""
@@ -115,7 +125,7 @@ def join_written(tags: Iterable[Tag]) -> None:
     All children of an element are put back together: to take one of them out takes time in
     proportion to their number.
     """
-    parents = {id(tag.parent): tag.parent for tag in tags if not tag.decomposed}
+    parents = {id(tag.parent): tag.parent for tag in tags if not is_gone(tag)}
     for parent in filter(None, parents.values()):
         children = [*parent.contents]
         parent.clear()
