@@ -30,7 +30,7 @@ from benchmarks.quality.shared import Data, fit_calibrator, shipped, write_learn
 from benchmarks.tables import print_table, run_script
 from uec_rag import UEC, Retriever
 from uec_rag.base.gaussian import FloatArray
-from uec_rag.confidence.decision import needs_clarification
+from uec_rag.confidence.decision import means_several
 from uec_rag.confidence.model import ANSWER_ABOVE, Calibrator
 from uec_rag.confidence.outline import Node, features, underspecified
 from uec_rag.confidence.readings import Reading, readings
@@ -202,7 +202,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
         if name not in (*CLARIFY, *CONVERSATIONS) and one.label == "answerable"
     ]
     needless = [
-        told if needs_clarification(told, one.in_corpus, one.offered, 0.0) else 0.0
+        told if len(one.offered) > 1 and means_several(told, one.in_corpus, 0.0) else 0.0
         for one, told in zip(ordinary, probabilities(model, ordinary).tolist(), strict=True)
     ]
     return float(np.quantile(needless, 1 - NEEDLESS))
@@ -210,7 +210,7 @@ def threshold(model: Calibrator, sets: dict[str, list[Example]]) -> float:
 
 def decided(one: Example, unsaid: float, ask: float) -> str:
     """The label that a decision stands for."""
-    if needs_clarification(unsaid, one.in_corpus, one.offered, ask):
+    if len(one.offered) > 1 and means_several(unsaid, one.in_corpus, ask):
         return "underspecified"
     return "answerable" if one.confidence > ANSWER_ABOVE else "unanswerable"
 

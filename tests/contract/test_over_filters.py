@@ -4,6 +4,7 @@ The table is stores times filters; of a filter that a store cannot run, it is sa
 """
 
 import warnings
+from uuid import uuid4
 
 import faiss
 import numpy as np
@@ -192,7 +193,7 @@ def llama_postgres():
         "async_connection_string": address("asyncpg"),
     }
     return PGVectorStore.from_params(
-        **where, **options, database=url.database, table_name="nodes", perform_setup=True
+        **where, **options, database=url.database, table_name=f"n{uuid4().hex}", perform_setup=True
     )
 
 

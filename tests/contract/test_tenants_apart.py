@@ -217,7 +217,9 @@ def in_index(index, letter, rng):
         return str(error).replace(str(chosen), "")
     size = result.decision.size
     assert size <= len(passages_of(letter)[1]), size
-    return answer_record(result) | {"question": ""}, repr(result.decision), result.metadata(0)
+    # None where the store has ids of its own, and the filter other ones.
+    metadata = [result.metadata(rank) for rank in range(len(result.hits))]
+    return answer_record(result) | {"question": ""}, repr(result.decision), metadata
 
 
 def in_langchain(index, letter, rng):

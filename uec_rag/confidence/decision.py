@@ -255,21 +255,6 @@ class Decision(Record):
         return {name: value for name in names if (value := getattr(self, name))}
 
 
-def needs_clarification(
-    underspecified: float,
-    in_corpus: float,
-    readings: Sequence[Reading],
-    clarify_from: float = CLARIFY_FROM,
-) -> bool:
-    """Return whether to ask for clarification of a question.
-
-    This is the case if it `means_several`, and there is not just one reading to name.
-
-    Parameters are those of `decide_one`.
-    """
-    return means_several(underspecified, in_corpus, clarify_from) and len(readings) != 1
-
-
 def means_several(
     underspecified: float, in_corpus: float, clarify_from: float = CLARIFY_FROM
 ) -> bool:
@@ -305,10 +290,11 @@ def decide_one(
     asks: bool = True,
     caveat: str = "",
 ) -> Decision:
-    """Ask for clarification (see `needs_clarification`), else answer if confident, else abstain.
+    """Ask for clarification, else answer if confident, else abstain.
 
-    A message in which nothing asks gets no answer. A question with a name that no passage has is
-    uncertain at best, and so is one that may mean several things of which only one can be named.
+    A question that may mean several things (see `means_several`) is asked back about, if at least
+    two of them can be named; else it is uncertain. So is one with a name that no passage has, at
+    best. A message in which nothing asks gets no answer.
 
     Parameters
     ----------
@@ -318,7 +304,7 @@ def decide_one(
     asks : bool
         Whether the text asks anything.
     readings : tuple of Reading
-        The possible meanings of the question; empty if unknown, as for serialised hits.
+        The possible meanings of the question.
     threshold : float
         The confidence above which to answer, such as that of a
         `uec_rag.confidence.risk.Guarantee`.
@@ -338,7 +324,7 @@ def decide_one(
         code = "no_question"
     elif caveat:
         pass  # uncertain
-    elif needs_clarification(underspecified, in_corpus, readings, clarify_from):
+    elif is_open and len(readings) > 1:
         action, code = "clarify", "underspecified"
     elif confidence > threshold:
         # A name that no passage has, so that the nearest is another's, or one of several things.

@@ -107,7 +107,7 @@ def _are_distinct(labels: Sequence[str], count: int) -> bool:
     return len(labels) == len(folded) == count and all(map(_VALUE_OR_CODE.search, labels))
 
 
-_VALUE_OR_CODE = regex.compile(rf"\p{{L}}{{2}}|{SPACELESS}|\p{{L}}.*\p{{N}}|\p{{L}}-")
+_VALUE_OR_CODE = regex.compile(rf"\p{{L}}{{2}}|{SPACELESS}|\A\P{{L}}*\p{{L}}.*\p{{N}}|\p{{L}}-")
 
 
 def _leads(texts: Sequence[str]) -> list[str]:

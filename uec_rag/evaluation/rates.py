@@ -40,7 +40,9 @@ _SEEN = 20  # hits in which copies of what answers a question are looked for
 _SECTION = 5  # passages of a section that is about one thing
 _MOST_WORDS = 0.75  # of a question, which a passage that may answer it has
 _TRIED = 50  # values that are put in place of another
-_NUMBER = regex.compile(r"[\p{L}\p{N}]*\p{Nd}[\p{L}\p{N}]*(?:[.,:/-]\p{N}[\p{L}\p{N}]*)*")
+_NUMBER = regex.compile(
+    r"(?<![\p{L}\p{N}])[\p{L}\p{Nl}\p{No}]*+\p{Nd}[\p{L}\p{N}]*(?:[.,:/-]\p{N}[\p{L}\p{N}]*)*"
+)
 _NAME, _DIGIT = regex.compile(r"\p{Lu}\p{L}+"), regex.compile(r"\p{Nd}")
 
 

@@ -24,8 +24,10 @@ _LABEL_WORDS, _OBJECT_WORDS, _LEFT_WORDS = 8, 4, 2  # at most: of a label, point
 _ASKS, _ENDS = tuple("?？؟"), tuple(".!。！;:：,")
 _BULLET = regex.compile(r"\A\s*(?:[-*•–]|\d{1,3}[.)])\s+")  # of an item, which has "- " later
 _FIELD = regex.compile(r"[^:：]{1,60}[:：]\s*")  # "Telephone:"
-_LEADERS = regex.compile(r"(?:\.{3,}|…|(?:\. ){2,})[.\s…]*\d{1,4}\Z")  # before a page
-_DOTS = regex.compile(r"\s*\.{4,}\s*(?=\w)")  # between a label and its value
+_LEADERS = regex.compile(  # before a page
+    r"(?<![.…\s])(?=[.\s]*?(?:\.{3}|…|\. \. ))[.…\s]++\d{1,4}\Z"
+)
+_DOTS = regex.compile(r"(?<![.\s])\s*+\.{4,}+\s*+(?=\w)")  # between a label and its value
 _GAP = regex.compile(
     r"(?<!\w)(?:_{3,}|\*{3,}|…{2,})(?!\w)|\.{4,}|[?]{3,}"
     r"|\[[^\[\]\d]{3,60}\](?!\()|<[\p{L} _-]{3,40}>|\{\{[^{}]*\}\}"

@@ -414,7 +414,8 @@ def _stated(question: str, text: str, language: str) -> set[str]:
     tokens = tokens_of(text, language)
     numbers = {token.number for token in tokens} - {""}
     units = {token.behind for token in tokens if token.number} - {""}
-    short = [t.text.casefold() for t in tokens if t.text.isalpha() and len(t.text) in (2, 3)]
+    texts = (token.text.casefold() for token in tokens if token.says)
+    short = [text for text in texts if text.isalpha() and len(text) in (2, 3)]
     return {
         token.text
         for token in tokens_of(question, language)
