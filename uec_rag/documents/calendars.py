@@ -121,9 +121,8 @@ def _recurrence(event: _Event) -> str:
     with suppress(ValueError):  # of what is broken
         dates = {"also on": [moment for moment, _ in event.rdates], "not on": event.exdates}
         for before, moments in dates.items():
-            parts += [f"{before} {_listed([str(moment)[:10] for moment in moments])}"] * bool(
-                moments
-            )
+            days = [str(moment)[:10] for moment in moments]
+            parts += [f"{before} {_listed(days)}"] if days else []
     return ", ".join(parts)
 
 
@@ -140,9 +139,8 @@ def _rule(rule: Mapping[str, list[Any]], zone: Any) -> str:  # noqa: ANN401
     numbers = [int(day) for day in values.get("BYMONTHDAY", [])]
     if dates := [f"day {n}" if n > 0 else f"the {_place(n)} day" for n in numbers]:
         parts.append(f"on {_listed(dates)}")
-    if months := [
-        _MONTHS.split()[int(str(month).rstrip("L")) - 1] for month in values.get("BYMONTH", [])
-    ]:
+    in_year = (int(str(month).rstrip("L")) for month in values.get("BYMONTH", []))
+    if months := [_MONTHS.split()[place - 1] for place in in_year]:
         parts.append(f"in {_listed(months)}")
     if hours := [f"{hour}:00" for hour in values.get("BYHOUR", [])]:
         parts.append(f"at {_listed(hours)}")

@@ -82,9 +82,8 @@ class Table:
             cells[:2] = [("", ", ".join(_named(*cell) for cell in cells[:2]))]
         head = _named(*cells[0])
         if len(cells) == 1 or len(head) > _LONGEST_HEAD:
-            yield from (
-                _named(cells[0][0], part) for part in split_text(cells[0][1], _LONGEST_LINE)
-            )
+            name, value = cells[0]
+            yield from (_named(name, part) for part in split_text(value, _LONGEST_LINE))
             head = f"{head[:_LONGEST_HEAD]} …"
         for name, value in cells[1:]:
             for part in split_text(value, _LONGEST_LINE):
@@ -297,9 +296,8 @@ def _placed(sections: Iterable[Section], text: str) -> Iterator[Section]:
     for section in sections:
         places, at = list[tuple[int, int]](), 0
         for line in section.text.split("\n"):
-            place = (
-                find_words(text, line, end, end + len(line) + _FARTHEST) if line.strip() else end
-            )
+            limit = end + len(line) + _FARTHEST
+            place = find_words(text, line, end, limit) if line.strip() else end
             if line.strip() and (not places or _leads_to(places[-1], at) != place):
                 places.append((at, place))
             end = place + len(line) if place >= 0 else end

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -74,9 +74,8 @@ def read_html(data: bytes) -> Content:
         root.insert(0, above.extract())
         title_tag = above
     blocks = _blocks(root, pairs=False)
-    return Content(
-        [Page(blocks)], "" if title_tag else title, notes=notes, text=_without_tags(text)
-    )
+    title = "" if title_tag else title
+    return Content([Page(blocks)], title, notes=notes, text=_without_tags(text))
 
 
 def _without_tags(text: str) -> str:
@@ -171,11 +170,15 @@ def _leads_elsewhere(tag: Tag, total: int, *, is_above: bool) -> bool:
     if count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(HEADINGS):
         return True
     links = [tag] if tag.name == "a" else tag.find_all("a", href=True)
-    if sum(len(link.get_text().split()) for link in links) <= _LINKS * count:
+    if _count_words(links) <= _LINKS * count:
         return False
     within = len(links) > 1 and all(str(link.get("href")).startswith("#") for link in links)
     rests = total - count >= min(count, _REST)
     return is_above or is_around or (is_named and rests) or (is_list and within)
+
+
+def _count_words(tags: Iterable[Tag]) -> int:
+    return sum(len(tag.get_text().split()) for tag in tags)
 
 
 def _names(tag: Tag) -> str:
@@ -280,8 +283,7 @@ def _table(tag: Tag, *, pairs: bool) -> Table | None:
     names = [row[0].name == "th" for row in rows[header:] if row]
     is_named = bool(names) and all(names) and not header
     cells = [
-        [(_text(cell), _span(cell, "rowspan"), _span(cell, "colspan")) for cell in row]
-        for row in rows
+        [(_text(td), _span(td, "rowspan"), _span(td, "colspan")) for td in row] for row in rows
     ]
     if not header and not is_named and not pairs:
         texts = [text for row in cells for text, _, _ in row if text]
@@ -435,13 +437,8 @@ _MOST_LINKED = 0.5  # share of the words of a page of navigation that are in lin
 
 def _is_navigation(page: str) -> bool:
     """Return whether links have most of the words of a page, which may also be a chapter's."""
-    from lxml import html
-
-    body = html.document_fromstring(page.encode()).find("body")
-    if body is None:
-        return True
-    linked = sum(len(link.text_content().split()) for link in body.iter("a") if link.get("href"))
-    return linked >= _MOST_LINKED * len(body.text_content().split())
+    soup = _parse(page)
+    return _count_words(soup.find_all("a", href=True)) >= _MOST_LINKED * _count_words(soup("body"))
 
 
 def read_epub(data: bytes) -> Content:

@@ -82,9 +82,8 @@ def read_markdown(text: str) -> Content:
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
-    lines = _without_block_markers(
-        with_notes_below(with_definitions(without_myst(text))).split("\n")
-    )
+    text = with_notes_below(with_definitions(without_myst(text)))
+    lines = _without_block_markers(text.split("\n"))
     tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
     written = [*lines]
     for token in tokens:
@@ -442,10 +441,12 @@ def without_myst(text: str) -> str:
             result += shown
             is_head = match[2] is not None
         elif not _LABEL.fullmatch(line):
-            result.append(
-                _CODE_OR_ROLE.sub(lambda match: match[1] or shown_of_role(match[3].strip()), line)
-            )
+            result.append(_CODE_OR_ROLE.sub(_shown_role, line))
     return tidy_lines("\n".join(result))
+
+
+def _shown_role(code_or_role: re.Match[str]) -> str:
+    return code_or_role[1] or shown_of_role(code_or_role[3].strip())
 
 
 def _opened(

@@ -87,9 +87,8 @@ def _items(items: anydoc.List, left_out: Counter[str], depth: int = 0) -> Iterat
             if part.list is not None:
                 yield from _items(part.list, left_out, depth + 1)
             else:
-                yield from (
-                    f"{'  ' * depth}{mark} {_as_text(block)}" for block in _blocks([part], left_out)
-                )
+                texts = map(_as_text, _blocks([part], left_out))
+                yield from (f"{'  ' * depth}{mark} {text}" for text in texts)
 
 
 def _table(table: anydoc.Table, left_out: Counter[str]) -> Iterator[Block]:

@@ -42,6 +42,7 @@ _ACCENTS = dict(
         strict=True,
     )
 )
+Line = tuple[str, float]  # and the size of its letters
 _APART = re.compile(rf"([{''.join(_ACCENTS)}]) ?([^\W\d_])|(?<=\w)(`)([aeiou])|([cCsStT])(\u00b8)")
 
 
@@ -81,7 +82,7 @@ def read_pdf(data: bytes) -> Content:
     return Content(numbered, left_out={"page without text": unread})
 
 
-def _larger_sizes(pages: list[list[tuple[str, float]]]) -> list[float]:
+def _larger_sizes(pages: list[list[Line]]) -> list[float]:
     """Return the sizes of headings, the largest first."""
     sizes = Counter[float]()
     for lines in pages:
@@ -91,7 +92,7 @@ def _larger_sizes(pages: list[list[tuple[str, float]]]) -> list[float]:
     return sorted({size for size in sizes if size > _LARGER * body}, reverse=True)
 
 
-def _lines(page: Any) -> list[tuple[str, float]]:  # noqa: ANN401
+def _lines(page: Any) -> list[Line]:  # noqa: ANN401
     """Return the lines of a page, each with the size of its letters."""
     if page.formenv:
         page.flatten()  # what is filled in becomes text
@@ -109,7 +110,7 @@ def _lines(page: Any) -> list[tuple[str, float]]:  # noqa: ANN401
             line, size = before + blank + line, largest
             places = [*places_before, *places[: len(blank)], *places]
         parts.append((line, places, size))
-    whole = list[tuple[str, float]]()
+    whole = list[Line]()
     for line, places, size in parts:
         text = _accented(characters.marked(line, places))
         if whole and text and whole[-1][0].endswith(_SIGNS):
@@ -219,9 +220,7 @@ def _join(line: str, words: Counter[str], *, hyphenates: bool) -> str:
     return _PARTED.sub(word, line)
 
 
-def _by_outline(
-    lines: list[tuple[str, float]], marks: list[tuple[str, int, int]]
-) -> Iterator[Block]:
+def _by_outline(lines: list[Line], marks: list[tuple[str, int, int]]) -> Iterator[Block]:
     """Yield lines, with those of an outline's titles as headings, whatever their case and wrap."""
     texts, at = [line for line, _ in lines], 0
     spans = _spans(texts) if marks else {}
@@ -255,7 +254,7 @@ def _squeezed(text: str) -> str:
     return "".join(plain(text).casefold().split())
 
 
-def _by_size(lines: list[tuple[str, float]], larger: list[float]) -> Iterator[Block]:
+def _by_size(lines: list[Line], larger: list[float]) -> Iterator[Block]:
     """Yield lines of a larger size as headings; consecutive ones of the same size are one."""
     text, heading, size_before = list[str](), list[str](), 0.0
     for line, size in [*lines, ("", 0.0)]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TypeAlias
 
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.documents.document import body_of
@@ -16,6 +17,9 @@ from uec_rag.stores.passage import Passage
 
 MOST_PAIRS = 148
 """The number of questions that an ensemble is fitted on without labels: each is two texts."""
+
+Pair: TypeAlias = tuple[str, str]
+"""A question and what answers it."""
 
 
 def split_first_sentence(text: str) -> tuple[str, str]:
@@ -109,9 +113,7 @@ def _questions(
     return dict([item for item in pairs_of.items() if len(item[1]) <= _MOST_ANSWERS][:limit])
 
 
-def _question_of(
-    passage: Passage, telling: Collection[str], shortest: int
-) -> tuple[str, str] | None:
+def _question_of(passage: Passage, telling: Collection[str], shortest: int) -> Pair | None:
     """Generate a question and its answer from a passage; None if that is not possible.
 
     `telling`: titles that few passages share. `shortest`: characters of an answer.
@@ -153,9 +155,7 @@ def _titles(passage: Passage) -> list[str]:
     return [title.strip() for title in titles if isinstance(title, str)]
 
 
-def pairs_from_passages(
-    passages: Sequence[Passage], limit: int = MOST_PAIRS
-) -> list[tuple[str, str]]:
+def pairs_from_passages(passages: Sequence[Passage], limit: int = MOST_PAIRS) -> list[Pair]:
     """Make questions of passages, each with the text that answers it, in random order.
 
     See `make_questions`. Where passages overlap, the first sentence of

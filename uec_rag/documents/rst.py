@@ -78,9 +78,7 @@ class _Shown(Directive):
         return [*parts_shown, *within.children]
 
 
-def _role(
-    name: str, rawtext: str, text: str, *_: object, **__: object
-) -> tuple[list[Any], list[Any]]:
+def _role(name: str, rawtext: str, text: str, *_: object, **__: object) -> Any:  # noqa: ANN401
     """Show a role as Sphinx does."""
     text_shown = shown_of_role(" ".join(text.replace("\0", "").split()))
     return [nodes.inline(rawtext, text_shown)], []

@@ -19,25 +19,11 @@ OWN_NUMBER = "\ue002"
 """The mark before the text of an item of a list that has a number of its own."""
 
 _WRITTEN = "written"  # the name of an element of which only its text is shown
-_UNSEEN = (
-    *("script", "style", "noscript", "template", "svg", "iframe", "object", "title"),
-    *("audio", "video", "canvas", "datalist", "img"),
-)
+_UNSEEN = "script style noscript template svg iframe object title audio video canvas datalist img"
 _BOXES = ("li", "label", "td", "th", "p", "dd", "dt")  # what has the text of a check box
 # Classes of boxes that are drawn, as Notion and Asciidoctor write them.
 _TICKED, _UNTICKED = {"checkbox-on", "fa-check-square-o"}, {"checkbox-off", "fa-square-o"}
-_TYPED = (
-    "text",
-    "number",
-    "email",
-    "tel",
-    "url",
-    "date",
-    "time",
-    "datetime-local",
-    "month",
-    "week",
-)
+_TYPED = "text number email tel url date time datetime-local month week"
 _DAY, _MOST_OPTIONS = re.compile(r"\d{4}-\d\d"), 20
 _ZERO = r"0*\.?0*(?:[a-z%]{1,4})?\s*(?:[;!/]|$)"
 _HIDDEN = re.compile(
@@ -46,9 +32,7 @@ _HIDDEN = re.compile(
     rf"|opacity:{_ZERO}|(?:left|right|top|text-indent):-\d{{4,}}(?:px|em))(?!\w)",
     re.IGNORECASE,
 )
-_CLIPPED = re.compile(
-    rf"(?=.*overflow:hidden).*(?<![\w-])(?:max-)?(?:height|width):{_ZERO}", re.IGNORECASE
-)
+_CLIPPED = re.compile(rf"(?i)(?=.*overflow:hidden).*(?<![\w-])(?:max-)?(?:height|width):{_ZERO}")
 _SIZE = re.compile(rf"font(?:-size)?\s*:\s*({_ZERO}|[01]px\s*(?:[;!/]|$))?", re.I)
 _HIDING = {"hidden", "d-none"}
 _SPACES = re.compile(r"(?<!\s)\s*+([:,;()])\s*+")
@@ -62,10 +46,7 @@ _ICONS = ("img", "svg", "i", "span")
 _CROSSED_OUT = ("del", "s", "strike")
 _PIECES = ["p", "li", "table", "pre", "div", *HEADINGS]
 _AROUND = [*_BOXES, *_PIECES]
-_OPENING = (
-    *("aria-controls", "data-target", "data-bs-target", "href", "for"),
-    *("popovertarget", "commandfor"),
-)
+_OPENING = "aria-controls data-target data-bs-target href for popovertarget commandfor"
 
 
 def tags_of(root: Tag) -> list[Tag]:
@@ -81,7 +62,8 @@ def is_gone(tag: Tag) -> bool:
 def write_shown(soup: BeautifulSoup) -> None:
     """Remove what is not shown, and write the rest as text, but for its structure."""
     tags, changed, explained = tags_of(soup), list[Tag](), set[str]()
-    targets = {str(tag[key]).lstrip("#") for tag in tags for key in _OPENING if key in tag.attrs}
+    attributes = ((tag.attrs, key) for tag in tags for key in _OPENING.split())
+    targets = {str(values[key]).lstrip("#") for values, key in attributes if key in values}
     styles = "".join(style.get_text() for style in soup.find_all("style"))
     struck_by = {*_STRUCK_CLASS.findall(styles)}
     for tag in tags:
@@ -151,7 +133,7 @@ def _text_of(tag: Tag, targets: set[str]) -> str | None:
         return tag.get_text().strip()
     if _is_hidden(tag, targets):
         return ""
-    if (icon := _icon(tag)) or tag.name in _UNSEEN:
+    if (icon := _icon(tag)) or tag.name in _UNSEEN.split():
         return icon
     if tag.name == "ruby":
         for reading in tag.find_all(["rt", "rp", "rtc"]):
@@ -210,13 +192,8 @@ def _is_hidden(tag: Tag, targets: set[str]) -> bool:
     is_closed = (tag.name == "dialog" and not tag.has_attr("open")) or tag.has_attr("popover")
     is_marked = tag.attrs.get("hidden", "until-found") != "until-found" or is_closed
     is_panel = tag.attrs.get("aria-hidden") == "true" and tag.name in (*_PIECES, "section")
-    if (
-        is_marked
-        or is_panel
-        or _has_hiding_class(tag)
-        or _HIDDEN.search(style)
-        or _CLIPPED.match(style)
-    ):
+    is_styled = _HIDDEN.search(style) or _CLIPPED.match(style)
+    if is_marked or is_panel or is_styled or _has_hiding_class(tag):
         return not _is_opened(tag, targets) and tag.find(["h1", "main", "math"]) is None
     if (size := _SIZE.search(style)) and size[1]:
         for text in tag.find_all(string=True):  # what is within may have a size of its own
