@@ -240,8 +240,10 @@ class Words:
         places = [at for at, words in enumerate(said) if words == said[0]]
         texts = [self.hits[at].text for at in places]
         titles = [self.hits[at].about.title.casefold() for at in places]
+        if len({*titles}) > 1:  # which tell them apart
+            return []
         alike: tuple[int, ...] = ()
-        if len({*titles}) == 1 and not any(word.casefold() in titles[0] for word in wanted):
+        if not any(word.casefold() in titles[0] for word in wanted):
             alike = namesakes_of(texts, language)
         if not alike and self.content.keys() <= said[0]:
             alike = cases_of(self.asked.text, texts, language)
