@@ -405,3 +405,87 @@ def test_what_sheets_and_slides_of_opendocument_hide_is_left_out_and_counted():
     data = odf("presentation", body, hides)
     assert texts_of("a.odp", data) == ["Shown"]
     assert read_content("a.odp", data).left_out == {"hidden slide": 1}
+
+
+def test_a_hidden_column_takes_one_of_the_cells_that_are_written_as_one():
+    columns = '<table:table-column/><table:table-column table:visibility="collapse"/>'
+    same = (
+        '<table:table-cell table:number-columns-repeated="2"><text:p>5</text:p></table:table-cell>'
+    )
+    rows = sheet_row("Price", "Cost", "Size") + f"<table:table-row>{same}</table:table-row>"
+    body = f'<table:table table:name="A">{columns}<table:table-column/>{rows}</table:table>'
+    assert texts_of("a.ods", odf("spreadsheet", body)) == ["Price: 5"]
+
+
+OUTLINE = [("1", "1", ".", 1), ("2", "1", "", 2), ("3", "a", ")", 1), ("4", "", "", 1)]
+
+
+def test_headings_of_opendocument_have_the_numbers_of_its_outline():
+    levels = "".join(
+        f'<text:outline-level-style text:level="{level}" style:num-format="{shape}"'
+        f' style:num-suffix="{after}" text:display-levels="{shown}"/>'
+        for level, shape, after, shown in OUTLINE
+    )
+    headings = [(1, "Scope"), (2, "Parties"), (1, "Fees"), (2, "Amount"), (3, "Net"), (3, "Tax")]
+    headings += [(4, "Plain"), (2, "Late")]
+    body = "".join(
+        f'<text:h text:outline-level="{depth}">{text}</text:h><text:p>Five.</text:p>'
+        for depth, text in headings
+    )
+    parts = unzipped(odf("text", body))
+    styles = f"<text:outline-style>{levels}</text:outline-style></office:document-styles>"
+    parts["styles.xml"] = parts["styles.xml"].replace(b"/>", b">" + styles.encode())
+    names = [path[-1] for path, _ in sections_of("a.odt", zipped(parts))]
+    assert names == [
+        *("1. Scope", "1.1 Parties", "2. Fees", "2.1 Amount", "a) Net", "b) Tax", "Plain"),
+        "2.2 Late",
+    ]
+
+
+RTF = (
+    r"{\rtf1\ansi{\stylesheet{\s0 Normal;}{\s1\ilvl0\ls1\outlinelevel0\b heading 1;}"
+    r"{\s2\ilvl1\ls1\outlinelevel1 heading 2;}}%s}"
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        (r"\s1\ilvl0\ls1\outlinelevel0\b ", r"\s2\ilvl1\ls1 \outlinelevel1 ", ["Fees", "Kids"]),
+        (
+            r"\s1\ls1\outlinelevel0{\listtext\pard\plain 1.\tab}",
+            r"\s2\ls1\outlinelevel1\adjustright{\listtext 1.1\tab}",
+            ["1. Fees", "1.1 Kids"],
+        ),
+        (r"\s1\b ", r"\s2 ", ["Fees", "Kids"]),
+        (r"\outlinelevel0\b ", r"\ql\outlinelevel1\li0 ", ["Fees", "Kids"]),
+    ],
+)
+def test_headings_of_rtf_are_headings_though_they_are_in_a_list(first, second, names):
+    text = rf"\pard\plain {first}{{Fees}}\par\pard\plain\s0 Five.\par\pard\plain {second}Kids\par"
+    title, sections = read("a.rtf", RTF % (text + r"\pard\plain\s0 None.\par"))
+    assert [title, *(section.path[-1] for section in sections[1:])] == names
+
+
+def rtf_row(*cells):
+    """A row of RTF, of cells with the signs before them, where they end, and their texts."""
+    ends = "".join(rf"{signs}\cellx{end}000" for signs, end, _ in cells)
+    texts = "".join(rf"{text}\cell " for *_, text in cells)
+    return rf"\trowd{ends}\pard\intbl {texts}\row"
+
+
+def test_merged_cells_of_rtf_are_read_in_each_place_that_they_take():
+    rows = [
+        [("", 1, "Tarif"), ("", 2, "Dauer"), ("", 3, "Preis")],
+        [("", 1, "Pro"), ("", 2, "Monat"), ("", 3, "9")],
+        [("", 1, "Max"), ("", 3, "99")],
+        [("", 1, "Mini"), (r"\clmgf", 2, "1"), (r"\clmrg", 3, "")],
+        [(r"\clvmgf", 1, "Plus"), ("", 2, "Monat"), ("", 3, "5")],
+        [(r"\clvmrg", 1, ""), ("", 2, "Jahr"), ("", 3, r"50{\v 40}")],
+    ]
+    table = "".join(rtf_row(*row) for row in rows)
+    assert texts_of("a.rtf", RTF % rf"Alt.\par{table}\pard Neu.\par") == [
+        "Alt.\n\nTarif: Pro, Dauer: Monat, Preis: 9\nTarif: Max, Dauer: 99, Preis: 99\n"
+        "Tarif: Mini, Dauer: 1, Preis: 1\nTarif: Plus, Dauer: Monat, Preis: 5\n"
+        "Tarif: Plus, Dauer: Jahr, Preis: 50\n\nNeu."
+    ]

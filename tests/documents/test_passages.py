@@ -1,12 +1,16 @@
 """Documents become passages with stable ids, and fitting pairs that give nothing away."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import data_of
 from uec_rag.documents import fitting_pairs, passages_of, read_folder
-from uec_rag.documents.document import Document, Section
+from uec_rag.documents.document import Document, Section, cut
+from uec_rag.documents.readers import READERS, read_content
 
 BODY = "Bread wants time. " + "Let the dough rest in a cool place until it has doubled. " * 3
 
@@ -123,35 +127,84 @@ def test_blocks_of_markdown_are_completed_only_if_they_are_cut_and_read_as_markd
     assert all(len(part) <= 100 for part in plain)
 
 
-PARTS = " ".join(f"The fee of the year {year} is five euros." for year in range(1990, 2040))
+YEARS = [f"The fee of the year {year} is five euros." for year in range(1990, 2030)]
+PARTS = " ".join(YEARS)
+TOLD = "Fees of a library. The art of it.\n\n" + "\n\n".join(
+    " ".join(YEARS[n : n + 5]) for n in range(0, 40, 5)
+)
+SECTION = "<section><title>Fees</title>{}</section>".format
+IN_TAGS = "".join(f"<{{0}}>{part}</{{0}}>\n" for part in TOLD.split("\n\n")).format
+MESSAGE = f"Subject: Fees\nContent-Type: text/plain; charset=utf-8\n\n{TOLD}\n"
+API = {"openapi": "3.0.0", "info": {"title": "Fees", "description": PARTS}, "paths": {}}
+CALENDAR = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nSUMMARY:Fees\r\nDESCRIPTION:{}\r\nEND:VEVENT\r\n"
+SPOKEN = "".join(
+    f"{n}\n00:00:{n:02}.000 --> 00:00:{n:02}.900\n{year}\n\n" for n, year in enumerate(YEARS)
+)
+# Of each reader of texts, by a suffix of its files, a text, and whether passages stand in it.
 STANDING = {
-    "a.txt": f"Hello.\r\n\r\n{PARTS}\r\n\r\nBye, all.",
-    "a.md": f"---\ntitle: T\n---\n\n# Fees\n\n{PARTS}\n\n## More\n\n- one\n- two\n\nBye, all.\n",
-    "a.mdx": f"import X from 'x'\n\n# Fees\n\n{PARTS}\n\nBye, all.\n",
-    "a.qmd": f"# Fees\n\n{PARTS}\n\nBye, all.\n",
-    "a.rst": f"Fees\n====\n\n{PARTS}\n\nMore\n----\n\nBye, all.\n",
-    "a.srt": f"1\n00:00:01,000 --> 00:00:02,000\n{PARTS}\n\n"
-    "2\n00:00:03,000 --> 00:00:04,000\nBye, all.\n",
+    ".txt": (TOLD, True),
+    ".md": (f"---\ntitle: T\n---\n\n# Fees\n\n{TOLD}\n\n## More\n\n- one\n- two\n\nBye.\n", True),
+    ".mdx": (f"import X from 'x'\n\n# Fees\n\n{TOLD}\n\nBye, all.\n", True),
+    ".qmd": (f"# Fees\n\n{TOLD}\n\nBye, all.\n", True),
+    ".rst": (f"Fees\n====\n\n{TOLD}\n\nMore\n----\n\nBye, all.\n", True),
+    ".html": (f"<html><head><title>Start</title></head><body>{IN_TAGS('p')}</body></html>", True),
+    ".eml": (MESSAGE, True),
+    ".mbox": (f"From a@b.org Thu Jan  1 00:00:00 2026\n{MESSAGE}", True),
+    ".vtt": (f"WEBVTT\n\n{SPOKEN}", False),
+    ".srt": (SPOKEN.replace(".000", ",000").replace(".900", ",900"), False),
+    ".org": (f"* Fees\n{TOLD}\n", True),
+    ".tex": (rf"\section{{Fees}}{TOLD}", True),
+    ".adoc": (f"= Fees\n\n{TOLD}\n", True),
+    ".textile": (f"h1. Fees\n\n{TOLD}\n", True),
+    ".typ": (f"= Fees\n\n{TOLD}\n", True),
+    ".mediawiki": (f"== Fees ==\n{TOLD}\n", True),
+    ".dbk": (f"<article>{SECTION(IN_TAGS('para'))}</article>", True),
+    ".fb2": (f"<FictionBook><body>{SECTION(IN_TAGS('p'))}</body></FictionBook>", True),
+    ".rtf": (
+        rf"{{\rtf1 {IN_TAGS('x').replace('<x>', '').replace('</x>', chr(92) + 'par ')}}}",
+        True,
+    ),
+    ".1": (f".TH fees 1\n.SH Fees\n{TOLD}\n", True),
+    ".opml": (f'<opml><body><outline text="{PARTS}"/></body></opml>', True),
+    ".csv": ("Year,Fee\n" + "".join(f"{n},five euros\n" for n in range(40)), False),
+    ".tsv": ("Year\tFee\n" + "".join(f"{n}\tfive euros\n" for n in range(40)), False),
+    ".jsonl": ("".join(f'{{"year": {n}, "fee": 5}}\n' for n in range(40)), False),
+    ".ipynb": (json.dumps({"cells": [{"cell_type": "markdown", "source": [PARTS]}]}), True),
+    ".json": (json.dumps(API), True),
+    ".ics": (f"{CALENDAR.format(PARTS)}END:VCALENDAR\r\n", True),
+}
+# Readers of what is no text.
+BINARY = {
+    *("pdf:read_pdf", "word:read_docx", "slides:read_pptx", "workbook:read_xlsx"),
+    *("html:read_epub", "pandoc:read_markup:odt"),
 }
 
 
-@pytest.mark.parametrize("name", STANDING)
-def test_passages_of_text_say_where_they_begin(tmp_path, name):
-    (tmp_path / name).write_bytes(STANDING[name].encode())
-    passages = passages_of(read_folder(tmp_path), size=300)
-    text = STANDING[name].replace("\r\n", "\n")
+def test_each_reader_of_texts_is_asked_where_passages_stand():
+    readers = {name for name in READERS.values() if not name.startswith("office:")}
+    assert readers - {READERS[suffix] for suffix in STANDING} == BINARY
+
+
+@pytest.mark.parametrize("suffix", STANDING)
+def test_the_text_at_the_place_of_a_passage_is_its_own(suffix):
+    source, has_places = STANDING[suffix]
+    title, sections = cut(read_content(f"a{suffix}", source.encode()))
+    passages = passages_of([Document(f"a{suffix}", sections, title=title)], size=300)
+    text = source.replace("\r\n", "\n")
+    starts = [one.metadata["start_index"] for one in passages if "start_index" in one.metadata]
+    assert len({*starts}) == len(starts)
+    assert starts == sorted(starts)
+    assert (len(starts) > 2) == has_places
+    assert len(passages) > 2
     for passage in passages:
-        start = passage.metadata["start_index"]
-        own = passage.text.rpartition("\n\n")[2]
-        assert own in text[start : start + len(passage.text)]
-        assert text[start : start + 5] in passage.text
-    assert len({passage.metadata["start_index"] for passage in passages}) == len(passages) > 2
+        if (start := passage.metadata.get("start_index")) is not None:
+            lines = [0, *(mark.end() for mark in re.finditer("\n", passage.text))]
+            assert any(text.startswith(passage.text[line:], start) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("a.csv", "Item,Price\nDesk,5\n"), ("b.html", "<p>Five.</p>")]
-)
-def test_passages_whose_text_is_not_in_the_file_as_it_is_do_not(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    [passage] = passages_of(read_folder(tmp_path))
-    assert "start_index" not in passage.metadata
+def test_a_place_is_not_that_of_letters_within_another_word():
+    document = Document("a.txt", cut(read_content("a.txt", b"The start of it.\n\nart"))[1])
+    assert passages_of([document])[0].metadata["start_index"] == 0
+    html = b"<p>A start.</p><h2>Fees</h2><p>art</p>"
+    document = Document("a.html", cut(read_content("a.html", html))[1])
+    assert passages_of([document])[1].metadata["start_index"] == html.index(b"art</p>")

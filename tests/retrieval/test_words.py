@@ -170,3 +170,19 @@ def test_a_hit_lacks_the_name_of_a_folder_that_a_question_says_whole(question, l
 def test_what_an_apostrophe_joins_to_a_word_is_no_word_of_content(question, content):
     words = Words.match(Phrasing.of(question), [Passage("a", "a text")], 1)
     assert words.content.keys() == content
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "names"),
+    [
+        ("The fee in {} is {} euros.", "What is the fee in {}?", ["May", "June", "July"]),
+        ("Desk {} is {} metres long.", "How long is the desk {}?", ["Next", "Mira", "Pine"]),
+        ("The office of {} has number {}.", "Which number has the office of {}?", ["Will", "Ruth"]),
+    ],
+)
+def test_a_name_that_is_a_function_word_tells_statements_apart(uec, text, question, names):
+    texts = [text.format(name, number) for number, name in enumerate(names, start=5)]
+    index = index_of(uec, [*texts, "Dogs are not allowed."])
+    for name, right in zip(names, texts, strict=True):
+        [found] = index.search([question.format(name)])
+        assert (found.passages[0].text, found.decision.action) == (right, "answer")

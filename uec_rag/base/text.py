@@ -154,11 +154,11 @@ def skip_long_texts(otherwise: Any) -> Callable[[Callable[_P, _T]], Callable[_P,
 
     def limit(function: Callable[_P, _T]) -> Callable[_P, _T]:
         @wraps(function)
-        def skip(*texts: _P.args, **keywords: _P.kwargs) -> _T:
-            for text in (*texts, *keywords.values()):
+        def skip(*texts: _P.args, **named: _P.kwargs) -> _T:
+            for text in (*texts, *named.values()):
                 if isinstance(text, str) and len(text) > LONGEST_ASKED:
                     return cast(_T, otherwise)
-            return function(*texts, **keywords)
+            return function(*texts, **named)
 
         return skip
 
@@ -210,27 +210,31 @@ IN_WORD = regex.compile(
 """Two characters of a word, in a script that parts words."""
 
 
+def find_words(text: str, words: str, start: int = 0, end: int | None = None) -> int:
+    """Return where words begin in a part of a text, or -1; whole ones where their script has such.
+
+    Examples
+    --------
+    >>> find_words("The version of an ion", "ion"), find_words("\u8d39\u7528\u8bf4\u660e", "\u7528")
+    (18, 1)
+    """
+    while (start := text.find(words, start, end)) >= 0:
+        edges = (text[max(at - 1, 0) : at + 1] for at in (start, start + len(words)))
+        if not any(map(IN_WORD.fullmatch, edges)):
+            break
+        start += 1
+    return start
+
+
 def mentions(text: str, title: str) -> bool:
-    """Return whether a text has a title, in whole words where its script parts them.
+    """Return whether a text has a title, whatever the case.
 
     Examples
     --------
     >>> mentions("The version is 2.", "Ion"), mentions("The ion moves.", "Ion")
     (False, True)
-    >>> mentions("\u8d39\u7528\u8bf4\u660e", "\u8d39\u7528")
-    True
     """
-    body, name = text.casefold(), title.casefold()
-    if name not in body:
-        return False
-    start = body.find(name)
-    while start >= 0:
-        end = start + len(name)
-        edges = (body[max(at - 1, 0) : at + 1] for at in (start, end))
-        if not any(map(IN_WORD.fullmatch, edges)):
-            return True
-        start = body.find(name, start + 1)
-    return False
+    return find_words(text.casefold(), title.casefold()) >= 0
 
 
 def is_index(path: PurePath) -> bool:
@@ -394,8 +398,8 @@ def with_headings(metadata: Mapping[str, Any], text: str) -> str:
 def _version_in(source: str) -> str:
     """Return the last version in a path, else ""."""
     path = PurePath(source)
-    versions = [match for part in (*path.parts[:-1], path.stem) for match in _VERSION.findall(part)]
-    return "".join(versions[-1:])
+    named = [found for part in (*path.parts[:-1], path.stem) for found in _VERSION.findall(part)]
+    return "".join(named[-1:])
 
 
 def _below(headings: Sequence[str], title: str, text: str) -> str:
@@ -439,10 +443,10 @@ def own_text(metadata: Mapping[str, Any], text: str) -> str:
     >>> own_text({"file_path": "loans.md", "page_label": "4"}, "page_label: 4\n\nNo fees.")
     'No fees.'
     """
-    body = text
-    while body and (line := body.partition("\n"))[0].partition(": ")[0] in metadata:
-        body = line[2].lstrip("\n")
-    return body or text
+    left = text
+    while left and (line := left.partition("\n"))[0].partition(": ")[0] in metadata:
+        left = line[2].lstrip("\n")
+    return left or text
 
 
 def _heading_of(text: str) -> str:

@@ -37,12 +37,12 @@ def unzip(data: bytes) -> zipfile.ZipFile:
 
 def replaced(archive: zipfile.ZipFile, parts: Mapping[str, bytes]) -> io.BytesIO:
     """Return an archive with some parts in place of its own, of XML alone."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as target:
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w") as target:
         for name in archive.namelist():
             if name.endswith((".xml", ".rels")):
                 target.writestr(name, parts[name] if name in parts else archive.read(name))
-    return made
+    return copy
 
 
 def parse_xml(data: bytes) -> Element:
@@ -62,8 +62,8 @@ def unwrap(element: Element) -> None:
 
 def choose_alternatives(root: Element) -> None:
     """Replace what programs of several ages read differently by what the newest ones show."""
-    for both in list(root.iter("{*}AlternateContent")):
-        choices = [child for child in both if child.tag.endswith(("}Choice", "}Fallback"))]
-        chosen = next((one for one in choices if len(one)), None)
-        both[:] = [] if chosen is None else list(chosen)
-        unwrap(both)
+    for wrapper in list(root.iter("{*}AlternateContent")):
+        choices = [child for child in wrapper if child.tag.endswith(("}Choice", "}Fallback"))]
+        choice = next(filter(len, choices), None)
+        wrapper[:] = [] if choice is None else list(choice)
+        unwrap(wrapper)

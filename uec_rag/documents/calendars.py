@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from uec_rag.documents.document import Block, Content, Heading, Page
 
-if TYPE_CHECKING:
-    from icalendar import Component
+_Event: TypeAlias = Any  # an event, a task or an entry of a journal of icalendar
 
 SUBJECT = "Subject"
 """The name of the first line of an event."""
@@ -45,7 +44,7 @@ def events_of(text: str, method: str = "") -> list[Block]:
     from icalendar import Calendar
 
     parts = Calendar.from_ical(text, multiple=True)
-    events = [(one, part) for part in parts for one in part.walk() if one.name in _KINDS]
+    events = [(event, part) for part in parts for event in part.walk() if event.name in _KINDS]
     blocks = list[Block]()
     for event, part in events:
         subject = Heading(str(event.get("SUMMARY", "Event")), 2)
@@ -55,30 +54,31 @@ def events_of(text: str, method: str = "") -> list[Block]:
     return [*blocks, Heading("", 2)] if len(events) > 1 else blocks
 
 
-def _lines(event: Component, method: str) -> Iterator[str]:
-    lines = {said: _shown(event.get(name)) for name, said in _FIRST.items()}
+def _lines(event: _Event, method: str) -> Iterator[str]:
+    lines = {label: _shown(event.get(name)) for name, label in _FIRST.items()}
     lines["End"] = _end(event)
-    lines |= {said: _shown(event.get(name)) for name, said in _LAST.items()}
+    lines |= {label: _shown(event.get(name)) for name, label in _LAST.items()}
     lines["Repeats"] = _recurrence(event)
     status = "cancelled" if method.upper() == "CANCEL" else str(event.get("STATUS", "")).lower()
     lines["Status"] = "" if status == "confirmed" else status.replace("-", " ")
-    for name, said in _PEOPLE.items():
-        lines[said] = ", ".join(filter(None, map(_shown, _each(event.get(name)))))
-    yield from (f"{said}: {value}" for said, value in lines.items() if value)
+    for name, label in _PEOPLE.items():
+        lines[label] = ", ".join(filter(None, map(_shown, _each(event.get(name)))))
+    yield from (f"{label}: {value}" for label, value in lines.items() if value)
     yield from filter(None, [_shown(event.get("DESCRIPTION")).strip()])
 
 
-def _end(event: Component) -> str:
+def _end(event: _Event) -> str:
     """Return the end of an event, also by its duration; of days, the last one."""
-    start, end = (next(_each(event.get(name)), None) for name in ("DTSTART", "DTEND"))
-    first, last, length = _parsed(start), _parsed(end), _parsed(event.get("DURATION"))
-    is_of_days = isinstance(first, date) and not isinstance(first, datetime)
-    if last is None and end is None and isinstance(first, date) and isinstance(length, timedelta):
-        last, end = first + length, start
-    if is_of_days and isinstance(last, date) and not isinstance(last, datetime):
-        last = max(last - _DAY, first)
-        return "" if last == first and end is start else str(last)
-    return _moment(last, end.params) if isinstance(last, date) and end else _shown(end)
+    if not {"DTEND", "DURATION"} & event.keys():
+        return ""
+    try:
+        begins, ends = event.start, event.end
+    except ValueError:  # of what is broken
+        return _shown(event.get("DTEND"))
+    if type(begins) is type(ends) is date:
+        day = max(ends - _DAY, begins)
+        return "" if day == begins and "DTEND" not in event else str(day)
+    return _moment(ends, event.get("DTEND", event.get("DTSTART")).params)
 
 
 def _each(value: Any) -> Iterator[Any]:  # noqa: ANN401
@@ -98,58 +98,57 @@ def _shown(value: Any) -> str:  # noqa: ANN401
     value = next(_each(value), None)
     if value is None:
         return ""
-    known = getattr(value, "params", {})  # none if it is broken
+    parameters = getattr(value, "params", {})  # none if it is broken
     if isinstance(moment := _parsed(value), date):
-        return _moment(moment, known)
+        return _moment(moment, parameters)
     text = re.sub("(?i)mailto:", "", str(value)).strip()
-    name, reply = known.get("CN"), str(known.get("PARTSTAT", "")).lower()
+    name, reply = parameters.get("CN"), str(parameters.get("PARTSTAT", "")).lower()
     text = f"{name} <{text}>" if name else text
     return f"{text} ({reply})" if reply in ("declined", "tentative") else text
 
 
-def _moment(moment: date, known: Mapping[str, str]) -> str:
+def _moment(moment: date, parameters: Mapping[str, str]) -> str:
     text = str(moment)[:16]
-    if "TZID" in known:
-        return f"{text} ({known['TZID']})"
+    if "TZID" in parameters:
+        return f"{text} ({parameters['TZID']})"
     return f"{text} UTC" if isinstance(moment, datetime) and moment.tzinfo is not None else text
 
 
-def _recurrence(event: Component) -> str:
+def _recurrence(event: _Event) -> str:
     """Return when an event recurs, and when it does not: "weekly on Monday, not on 2026-03-09"."""
     zone = getattr(_parsed(next(_each(event.get("DTSTART")), None)), "tzinfo", None)
-    said = [_rule(rule, zone) for rule in _each(event.get("RRULE"))]
-    for name, before in (("RDATE", "also on"), ("EXDATE", "not on")):
-        dates = [
-            _parsed(one) for some in _each(event.get(name)) for one in vars(some).get("dts", ())
-        ]
-        days = [str(one[0] if isinstance(one, tuple) else one)[:10] for one in dates]
-        said += [f"{before} {_listed(days)}"] if days else []
-    return ", ".join(said)
+    parts = [_rule(rule, zone) for rule in _each(event.get("RRULE"))]
+    with suppress(ValueError):  # of what is broken
+        dates = {"also on": [moment for moment, _ in event.rdates], "not on": event.exdates}
+        for before, moments in dates.items():
+            days = [str(moment)[:10] for moment in moments]
+            parts += [f"{before} {_listed(days)}"] if days else []
+    return ", ".join(parts)
 
 
 def _rule(rule: Mapping[str, list[Any]], zone: Any) -> str:  # noqa: ANN401
     """Return a rule of recurrence in words."""
-    known = {str(name).upper(): value for name, value in rule.items()}
-    kind = str(next(iter(known.get("FREQ", [])), "")).upper()
-    every = next(iter(known.get("INTERVAL", [])), 1)
-    said = [kind.lower() if every == 1 else f"every {every} {_UNITS.get(kind, kind.lower())}"]
-    places = [int(one) for one in known.get("BYSETPOS", [])]
-    if days := [_weekday(str(one)) for one in known.get("BYDAY", [])]:
-        of = f"the {_listed([_place(one) for one in places])} of " if places else ""
-        said.append(f"on {of}{_listed(days)}")
-    if dates := [int(one) for one in known.get("BYMONTHDAY", [])]:
-        named = [f"day {one}" if one > 0 else f"the {_place(one)} day" for one in dates]
-        said.append(f"on {_listed(named)}")
-    numbers = [int(str(month).rstrip("L")) for month in known.get("BYMONTH", [])]
-    if months := [_MONTHS.split()[number - 1] for number in numbers]:
-        said.append(f"in {_listed(months)}")
-    if hours := known.get("BYHOUR"):
-        said.append(f"at {_listed([f'{one}:00' for one in hours])}")
-    for until in known.get("UNTIL", []):
+    values = {str(name).upper(): value for name, value in rule.items()}
+    kind = str(next(iter(values.get("FREQ", [])), "")).upper()
+    interval = next(iter(values.get("INTERVAL", [])), 1)
+    unit = _UNITS.get(kind, kind.lower())
+    parts = [kind.lower() if interval == 1 else f"every {interval} {unit}"]
+    places = [_place(int(number)) for number in values.get("BYSETPOS", [])]
+    if days := [_weekday(str(day)) for day in values.get("BYDAY", [])]:
+        parts.append(f"on {f'the {_listed(places)} of ' if places else ''}{_listed(days)}")
+    numbers = [int(day) for day in values.get("BYMONTHDAY", [])]
+    if dates := [f"day {n}" if n > 0 else f"the {_place(n)} day" for n in numbers]:
+        parts.append(f"on {_listed(dates)}")
+    in_year = (int(str(month).rstrip("L")) for month in values.get("BYMONTH", []))
+    if months := [_MONTHS.split()[place - 1] for place in in_year]:
+        parts.append(f"in {_listed(months)}")
+    if hours := [f"{hour}:00" for hour in values.get("BYHOUR", [])]:
+        parts.append(f"at {_listed(hours)}")
+    for until in values.get("UNTIL", []):
         is_moment = isinstance(until, datetime) and until.tzinfo is not None and zone is not None
-        said.append(f"until {str(until.astimezone(zone) if is_moment else until)[:10]}")
-    said += [f"{count} times" for count in known.get("COUNT", [])]
-    return " ".join(said)
+        parts.append(f"until {str(until.astimezone(zone) if is_moment else until)[:10]}")
+    parts += [f"{count} times" for count in values.get("COUNT", [])]
+    return " ".join(parts)
 
 
 def _weekday(day: str) -> str:

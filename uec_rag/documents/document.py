@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby, pairwise, zip_longest
 from typing import NamedTuple
 
+from uec_rag.base.text import find_words
 from uec_rag.documents.plain_text import has_words, plain, split_text
 from uec_rag.stores.passage import Passage
 
@@ -81,9 +82,8 @@ class Table:
             cells[:2] = [("", ", ".join(_named(*cell) for cell in cells[:2]))]
         head = _named(*cells[0])
         if len(cells) == 1 or len(head) > _LONGEST_HEAD:
-            yield from (
-                _named(cells[0][0], part) for part in split_text(cells[0][1], _LONGEST_LINE)
-            )
+            name, value = cells[0]
+            yield from (_named(name, part) for part in split_text(value, _LONGEST_LINE))
             head = f"{head[:_LONGEST_HEAD]} …"
         for name, value in cells[1:]:
             for part in split_text(value, _LONGEST_LINE):
@@ -122,7 +122,7 @@ class Content:
     left_out : mapping of str to int
         As of the `Document`.
     text : str
-        The text that was read, of a format that is one.
+        The text that was read, of a format that is one; its markup may be blank.
     """
 
     pages: Sequence[Page]
@@ -166,11 +166,11 @@ class Section:
 
     def place(self, start: int, end: int) -> int | None:
         """Return where a part of the text begins in the file; None if it is not there as it is."""
-        last = bisect_right(self.places, (start, sys.maxsize)) - 1
-        if last < 0 or self.places[last][1] < 0:
+        line = bisect_right(self.places, (start, sys.maxsize)) - 1
+        if line < 0 or self.places[line][1] < 0:
             return None
-        following = self.places[last + 1][0] if last + 1 < len(self.places) else end
-        return _leads_to(self.places[last], start) if following >= end else None
+        following = self.places[line + 1][0] if line + 1 < len(self.places) else end
+        return _leads_to(self.places[line], start) if following >= end else None
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,8 @@ class Document:
         >>> [bread.headings[path] for path in paths]
         ['Rye: Time', 'Oats: Time', 'Heat']
         """
-        paths = {one.path[:end] for one in self.sections for end in range(len(one.path) + 1)}
+        own = (section.path for section in self.sections)
+        paths = {path[:end] for path in own for end in range(len(path) + 1)}
         ends = Counter(path[start:] for path in paths for start in range(len(path)))
         return {
             path: ": ".join(
@@ -239,8 +240,9 @@ def body_of(passage: Passage) -> str:
     'None.'
     """
     for name in ("title", "heading", "header", "document_title"):
-        own = re.escape(str(passage.metadata.get(name, "")))
-        if own and (head := re.match(rf"(?:.+\n\n){{,{_MOST_ABOVE}}}?{own}\n\s*", passage.text)):
+        title = re.escape(str(passage.metadata.get(name, "")))
+        above = rf"(?:.+\n\n){{,{_MOST_ABOVE}}}?"
+        if title and (head := re.match(rf"{above}{title}\n\s*", passage.text)):
             return passage.text[head.end() :].strip()
     return passage.text.strip()
 
@@ -294,7 +296,8 @@ def _placed(sections: Iterable[Section], text: str) -> Iterator[Section]:
     for section in sections:
         places, at = list[tuple[int, int]](), 0
         for line in section.text.split("\n"):
-            place = text.find(line, end, end + len(line) + _FARTHEST) if line.strip() else end
+            limit = end + len(line) + _FARTHEST
+            place = find_words(text, line, end, limit) if line.strip() else end
             if line.strip() and (not places or _leads_to(places[-1], at) != place):
                 places.append((at, place))
             end = place + len(line) if place >= 0 else end
@@ -350,8 +353,8 @@ def table_of(
         return None
     if header == 0 and pairs:
         if (below := _below_groups(rows)) != rows:
-            first = titles.pop() if titles else ""  # of the first rows
-            below = [[row[0] or first, *row[1:]] for row in below]
+            group = titles.pop() if titles else ""  # of the first rows
+            below = [[row[0] or group, *row[1:]] for row in below]
             rows = [[", ".join(filter(None, row[:2])), *row[2:]] for row in below]
         return Table((*titles,), (), (*map(tuple, rows),))
     if len(rows) == 1:  # a header alone, or a single line
@@ -373,11 +376,11 @@ def _has_units(rows: Sequence[Sequence[str]]) -> bool:
 
     There are none of a column without, such as the first; or all columns have numbers.
     """
-    first, numbers = (*rows, ())[0], _digits(rows[1:_LOOKED_AT])
-    units = {n: cell for n, cell in enumerate(first) if cell not in _NO_UNIT}
-    if not units or (len(units) == len(first) and any(map(str.isdigit, "".join(first)))):
+    units_row, numbers = (*rows, ())[0], _digits(rows[1:_LOOKED_AT])
+    units = {n: cell for n, cell in enumerate(units_row) if cell not in _NO_UNIT}
+    if not units or (len(units) == len(units_row) and any(map(str.isdigit, "".join(units_row)))):
         return False
-    return (0 not in units or len(units) == len(first)) and all(
+    return (0 not in units or len(units) == len(units_row)) and all(
         len(cell) <= _LONGEST_UNIT and _UNIT.match(cell) and numbers.get(n)
         for n, cell in units.items()
     )
@@ -434,24 +437,24 @@ def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]
     a column where all rows below it have some, or all rows before and none below it.
     """
     at = next((n for n, row in enumerate(before) if not _is_alone(row)), 0)
-    last, above = before[at], before[max(at + 1, len(before) - _LOOKED_AT) :]
+    above_head, above = before[at], before[max(at + 1, len(before) - _LOOKED_AT) :]
     head, *below = dropwhile(_is_alone, rows)
-    if [*filter(None, head)] == [*filter(None, last)]:
+    if [*filter(None, head)] == [*filter(None, above_head)]:
         return True
-    names, values, earlier, known = map(_digits, ([head], below, above, [last]))
+    names, values, earlier, known = map(_digits, ([head], below, above, [above_head]))
     if not values or len(names) < 2 or any(map(_is_number, head)):
         return False
     return (values.keys() <= names.keys() != known.keys()) or any(
-        not own and (values.get(n) is True or (values.get(n), earlier.get(n)) == (False, True))
-        for n, own in names.items()
+        not has and (values.get(n) is True or (values.get(n), earlier.get(n)) == (False, True))
+        for n, has in names.items()
     )
 
 
 def _digits(rows: Iterable[Sequence[str]]) -> dict[int, bool | None]:
     """Return whether the values of each column that has some have digits; None if some have."""
     columns = enumerate(zip_longest(*rows, fillvalue=""))
-    found = {n: {any(map(str.isdigit, cell)) for cell in cells if cell} for n, cells in columns}
-    return {n: kinds == {True} if len(kinds) == 1 else None for n, kinds in found.items() if kinds}
+    kinds = {n: {any(map(str.isdigit, cell)) for cell in cells if cell} for n, cells in columns}
+    return {n: kind == {True} if len(kind) == 1 else None for n, kind in kinds.items() if kind}
 
 
 def _is_title(row: Sequence[str], following: Sequence[str]) -> bool:
@@ -466,13 +469,13 @@ def _is_first_of_two(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether columns that share a name have different ones below it, and others none."""
     if len(rows) < 3:
         return False
-    same = [n for n, (a, b) in enumerate(pairwise(rows[0])) if a == b != ""]
-    below = [(*rows[1][n : n + 2], "", "")[:2] for n in same]
+    places = [n for n, (a, b) in enumerate(pairwise(rows[0])) if a == b != ""]
+    below = [(*rows[1][n : n + 2], "", "")[:2] for n in places]
     if not all(a and b and a != b and not _is_number(a + b) for a, b in below):
         return False
-    merged = {place for n in same for place in (n, n + 1)}
+    merged = {place for n in places for place in (n, n + 1)}
     alone = [n for n in range(len(rows[0])) if n not in merged and rows[0][n]]
-    return bool(same) and all((*rows[1][n : n + 1], "")[0] in ("", rows[0][n]) for n in alone)
+    return bool(places) and all((*rows[1][n : n + 1], "")[0] in ("", rows[0][n]) for n in alone)
 
 
 def _is_number(text: str) -> bool:
@@ -495,8 +498,8 @@ def spread(rows: Sequence[Sequence[tuple[str, int, int]]]) -> list[list[str]]:
             while (r, column) in grid:
                 column += 1
             for below in range(r, min(r + down, len(rows))):
-                for beside in range(column, column + across):
-                    grid.setdefault((below, beside), text)
+                for place in range(column, column + across):
+                    grid.setdefault((below, place), text)
             column += across
             width = max(width, column)
             if max(len(grid), len(rows) * width // 4) > MOST_CELLS:

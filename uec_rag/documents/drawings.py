@@ -21,7 +21,7 @@ def drawn_text(part: Element) -> str:
     if part.tag == f"{_C}chartSpace":
         table = _chart_table(part)
         return table.text() if table else ""
-    return "\n".join(filter(None, ("".join(_texts(one)).strip() for one in part.iter(f"{A}p"))))
+    return "\n".join(filter(None, ("".join(_texts(p)).strip() for p in part.iter(f"{A}p"))))
 
 
 def _chart_table(chart: Element) -> Table | None:
@@ -49,18 +49,18 @@ def _chart_table(chart: Element) -> Table | None:
 
 def _points(series: Element, *roles: str) -> dict[int, str]:
     """Return the values that a chart keeps of a role, by their positions."""
-    found = next((one for role in roles for one in series.iterfind(f"{_C}{role}")), None)
-    if found is None:
+    values = next((element for role in roles for element in series.iterfind(f"{_C}{role}")), None)
+    if values is None:
         return {}
-    shape = found.findtext(f".//{_C}formatCode", "General")
-    levels = [*found.iter(f"{_C}lvl")] or [found]  # the innermost first
+    shape = values.findtext(f".//{_C}formatCode", "General")
+    levels = [*values.iter(f"{_C}lvl")] or [values]  # the innermost first
     texts = _level(levels[0], shape)
     for level in levels[1:]:
         outer, label = _level(level, shape), ""
         for place in sorted(texts):
             label = outer.get(place, label)
             texts[place] = f"{label}, {texts[place]}"
-    return texts or dict(enumerate(v.text or "" for v in found.iter(f"{_C}v")))  # a name as it is
+    return texts or dict(enumerate(v.text or "" for v in values.iter(f"{_C}v")))  # a name as it is
 
 
 def _level(level: Element, shape: str) -> dict[int, str]:
@@ -75,5 +75,5 @@ def _level(level: Element, shape: str) -> dict[int, str]:
 
 
 def _texts(element: Element) -> list[str]:
-    found = [] if element is None else element.iter(f"{A}t", f"{_C}v")
-    return [text.text or "" for text in found]
+    parts = [] if element is None else element.iter(f"{A}t", f"{_C}v")
+    return [text.text or "" for text in parts]

@@ -52,7 +52,7 @@ _TOLD = 20  # files of which it is told line by line what of them was left out
 # They share words with every question and answer few. Patterns tell capitals from small letters.
 _RARELY = "changelog.* changelogs/ changes.* copying.* "
 _RARELY += "licence.* licences.* licences/ license.* licenses.* licenses/"
-_RARELY_ANSWER = re.sub("[a-z]", lambda one: f"[{one[0]}{one[0].upper()}]", _RARELY).split()
+_RARELY_ANSWER = re.sub("[a-z]", lambda c: f"[{c[0]}{c[0].upper()}]", _RARELY).split()
 
 
 class _Outcome(msgspec.Struct):
@@ -158,18 +158,18 @@ class Folder:
 
     def tell_left_out(self) -> None:
         """Warn of what was not read: parts of files, a line for each of the first; other kinds."""
-        if empty := [one.source for one in self.documents if not one.sections]:
-            scan = "; is it a scan?" if any(one.lower().endswith(".pdf") for one in empty) else ""
+        if empty := [document.source for document in self.documents if not document.sections]:
+            scan = "; is it a scan?" * any(name.lower().endswith(".pdf") for name in empty)
             files = empty[0] if len(empty) == 1 else f"{len(empty):,} files{list_first(empty)}"
             warn(visible(f"left out {files}, without a text to index{scan}"))
-        partial = [one for one in self.documents if one.left_out]
+        partial = [document for document in self.documents if document.left_out]
         for document in partial[:_TOLD]:
             counts = document.left_out.items()
-            said = ", ".join(pluralize(number, noun) for noun, number in counts)
-            warn(visible(f"left out of {document.source}: {said}"))
+            parts = ", ".join(pluralize(number, noun) for noun, number in counts)
+            warn(visible(f"left out of {document.source}: {parts}"))
         if partial[_TOLD:]:
-            others = pluralize(len(partial) - _TOLD, "other file")
-            warn(f"left out parts of {others}, too, see Document.left_out")
+            rest_of_files = pluralize(len(partial) - _TOLD, "other file")
+            warn(f"left out parts of {rest_of_files}, too, see Document.left_out")
         if self.other:
             ranked = sorted(self.other.items(), key=lambda kind: (-kind[1], kind[0]))
             kinds = (f"{n:,} {kind or 'without a suffix'}" for kind, n in ranked)
@@ -184,8 +184,8 @@ class Folder:
         if outcome.missing:
             extra = "formats" if outcome.missing in LIBRARIES.values() else "documents"
             raise ImportError(missing_extra(outcome.missing, extra))
-        for said in outcome.notes:
-            warn(visible(f"{source} {said}"))
+        for note in outcome.notes:
+            warn(visible(f"{source} {note}"))
         if outcome.document is None:
             self._leave_out(source, outcome.error)
             return
@@ -238,12 +238,13 @@ def read_folder(
         which parts were not read (`Document.left_out`); and once for files without text, for
         changelogs and licences, and for files of other kinds. All other files are read.
     """
-    found = list_files(folder, exclude=exclude, include=include).read()
-    documents = [document for document in found.documents if document.sections]
+    contents = list_files(folder, exclude=exclude, include=include).read()
+    documents = [document for document in contents.documents if document.sections]
     if not documents:
-        files = pluralize(len(found.documents) + len(found.unreadable), "file")
-        raise ValueError(f"{str(found.root)!r}: expected files with text, found none among {files}")
-    found.tell_left_out()
+        files = pluralize(len(contents.documents) + len(contents.unreadable), "file")
+        root = str(contents.root)
+        raise ValueError(f"{root!r}: expected files with text, found none among {files}")
+    contents.tell_left_out()
     return documents
 
 
@@ -258,44 +259,46 @@ def list_files(
     included = _spec(include, "include")
     usual = () if included.patterns else _RARELY_ANSWER
     rare, copied = list[str](), list[str]()
-    excluded, own = _spec([*usual, *as_list(exclude, "exclude")], "exclude"), _spec(exclude, "")
-    found = Folder(root)
-    for source in _walk(found):
+    excluded = _spec([*usual, *as_list(exclude, "exclude")], "exclude")
+    by_user = _spec(exclude, "")
+    files = Folder(root)
+    for source in _walk(files):
         suffix = Path(source).suffix.lower()
         name = in_nfc(source)
         if excluded.match_file(name) or (included.patterns and not included.match_file(name)):
-            rare += [source] * (excluded.match_file(name) and not own.match_file(name))
+            rare += [source] * (excluded.match_file(name) and not by_user.match_file(name))
             continue
         is_read = suffix in READERS or os.path.isdir(root / source)
         if is_read and os.path.islink(root / source) and not _leads_inside(root, source):
-            found._leave_out(source, "is a link")
+            files._leave_out(source, "is a link")
         elif not included.patterns and _has_page(root, source):
             copied.append(source)
-        elif not _is_read(found, source, suffix):
-            found.other[suffix] += 1
+        elif not _is_read(files, source, suffix):
+            files.other[suffix] += 1
         elif source != source.encode("utf-8", "replace").decode():  # bytes that are no text
-            found._leave_out(source, "has a name that is not Unicode; rename it")
+            files._leave_out(source, "has a name that is not Unicode; rename it")
         else:
-            found.sources.append(source)
-    found.sources = _each_once(found)
+            files.sources.append(source)
+    files.sources = _each_once(files)
     rarely = "changelogs and licences rarely answer; include=['*'] (--include '*') reads them"
-    for left, why in ((rare, rarely), (copied, "their HTML beside _sources is read")):
-        if left:
-            warn(visible(f"left out {pluralize(len(left), 'file')}{list_first(left)}, as {why}"))
-    if not (found.sources or found.unreadable):
-        chosen = " that exclude and include select" if exclude or include else ""
+    for sources, why in ((rare, rarely), (copied, "their HTML beside _sources is read")):
+        if sources:
+            count = pluralize(len(sources), "file")
+            warn(visible(f"left out {count}{list_first(sources)}, as {why}"))
+    if not (files.sources or files.unreadable):
+        selection = " that exclude and include select" if exclude or include else ""
         formats = ", ".join(suffix for suffix in READERS if suffix[1:].isalpha())
-        expected = found._hint() if found.missing else f"expected some that end in {formats}"
-        raise ValueError(f"no readable files{chosen} in {str(root)!r}; {expected}")
-    return found
+        expected = files._hint() if files.missing else f"expected some that end in {formats}"
+        raise ValueError(f"no readable files{selection} in {str(root)!r}; {expected}")
+    return files
 
 
-def _is_read(found: Folder, source: str, suffix: str) -> bool:
+def _is_read(folder: Folder, source: str, suffix: str) -> bool:
     """Return whether a file is read, by its suffix or what it contains, and the libraries here."""
     reader = READERS.get(suffix)
     try:
         if reader is not None and (sign := SIGNS.get(suffix)) is not None:
-            with open_regular(Path(os.path.realpath(found.root / source))) as file:
+            with open_regular(Path(os.path.realpath(folder.root / source))) as file:
                 reader = reader if sign.search(file.read(_SEEN)) else None
     except OSError:
         pass  # which reading it will tell
@@ -303,15 +306,15 @@ def _is_read(found: Folder, source: str, suffix: str) -> bool:
         return False
     library = LIBRARIES.get(reader.partition(":")[0])
     if library is not None and find_spec(library) is None:
-        found.missing.append(source)
+        folder.missing.append(source)
         return False
     return True
 
 
 def list_first(files: Collection[str]) -> str:
     """List the first of some files in parentheses, after a blank; "" if there are none."""
-    more = ["..."] if len(files) > _NAMED else []
-    return f" ({', '.join([*islice(sorted(files), _NAMED), *more])})" if files else ""
+    ellipsis = ["..."] if len(files) > _NAMED else []
+    return f" ({', '.join([*islice(sorted(files), _NAMED), *ellipsis])})" if files else ""
 
 
 def _has_page(root: Path, source: str) -> bool:
@@ -327,22 +330,22 @@ def _leads_inside(root: Path, source: str) -> bool:
     return real != top and Path(real).is_relative_to(top) and os.path.exists(real)
 
 
-def _each_once(found: Folder) -> list[str]:
+def _each_once(folder: Folder) -> list[str]:
     """Return the sorted sources, each file once: by its own path, or else by the first link."""
-    top, chosen = os.path.realpath(found.root), dict[str, str]()
-    real = {source: os.path.realpath(found.root / source) for source in found.sources}
-    for source in sorted(real, key=lambda one: (real[one] != os.path.join(top, one), one)):
-        chosen.setdefault(real[source], source)
-    return sorted(chosen.values(), key=lambda source: Path(source).parts)
+    top, by_path = os.path.realpath(folder.root), dict[str, str]()
+    real = {source: os.path.realpath(folder.root / source) for source in folder.sources}
+    for source in sorted(real, key=lambda name: (real[name] != os.path.join(top, name), name)):
+        by_path.setdefault(real[source], source)
+    return sorted(by_path.values(), key=lambda source: Path(source).parts)
 
 
-def _walk(found: Folder) -> Iterator[str]:
+def _walk(folder: Folder) -> Iterator[str]:
     """Yield the paths of all files and links that are not hidden; each folder is entered once."""
-    tops, entered = [found.root], set[str]()
+    tops, entered = [folder.root], set[str]()
 
     def leave_out(error: OSError) -> None:
-        source = Path(error.filename).relative_to(found.root).as_posix()
-        found._leave_out(source, _reason_of(error))
+        source = Path(error.filename).relative_to(folder.root).as_posix()
+        folder._leave_out(source, _reason_of(error))
 
     for top in tops:  # to which links to folders are added, after all that have paths of their own
         for here, folders, names in os.walk(top, onerror=leave_out):
@@ -350,20 +353,20 @@ def _walk(found: Folder) -> Iterator[str]:
                 folders.clear()
                 continue
             entered.add(real)
-            below, own = Path(here).relative_to(found.root), list[str]()
+            below, subfolders = Path(here).relative_to(folder.root), list[str]()
             for name in folders:
                 path, source = Path(here, name), (below / name).as_posix()
                 if name.startswith("."):
                     continue
                 if is_saved(path):
-                    found._leave_out(source, "is an index or an ensemble that uec-rag saved")
+                    folder._leave_out(source, "is an index or an ensemble that uec-rag saved")
                 elif not os.path.islink(path):
-                    own.append(name)
-                elif _leads_inside(found.root, source):
+                    subfolders.append(name)
+                elif _leads_inside(folder.root, source):
                     tops.append(path)
                 else:
                     yield source
-            folders[:] = own
+            folders[:] = subfolders
             yield from ((below / name).as_posix() for name in names if not name.startswith("."))
 
 

@@ -40,7 +40,7 @@ def linear(element: Element) -> str:
     for note in element.iter("{*}annotation", "annotation"):
         if "tex" in note.get("encoding", "").lower():
             return " ".join("".join(note.itertext()).split())
-    text = _STYLED.sub(lambda one: unicodedata.normalize("NFKC", one[0]), _written(element))
+    text = _STYLED.sub(lambda letter: unicodedata.normalize("NFKC", letter[0]), _written(element))
     return _APPLIED.sub(" ", text).strip()
 
 
@@ -54,10 +54,10 @@ def _written(element: Element) -> str:
         text = element.text or ""
         return f" {text.strip()} " if name == "mtext" else text if name == "t" else text.strip()
     kind, roles = _OFFICE.get(name, (name, ""))
-    found = [element.find(f"{{*}}{role}") for role in roles.split()] if roles else [*element]
-    parts = ["" if one is None else _written(one) for one in found]
-    first, second = (*parts, "", "")[:2]
-    has_sign = not any(map(str.isalnum, second if kind == "mover" else first))
+    elements = [element.find(f"{{*}}{role}") for role in roles.split()] if roles else [*element]
+    parts = ["" if part is None else _written(part) for part in elements]
+    base, script = (*parts, "", "")[:2]
+    has_sign = not any(map(str.isalnum, script if kind == "mover" else base))
     if kind in _BETWEEN:
         return _BETWEEN[kind].join(filter(None, parts))
     if kind == "mfenced":
@@ -68,20 +68,20 @@ def _written(element: Element) -> str:
     if kind == "msqrt":
         return f"√({''.join(parts)})"
     if kind == "mroot":
-        return f"√{f'[{second}]' * bool(second)}({first})"
+        return f"√{f'[{script}]' * bool(script)}({base})"
     if kind == "nary":
         form, parts = "{0}_{1}^{2}", [_said(element, "chr", "∫"), *parts[1:]]
-        return f"{_EMPTY.sub('', form.format(*map(_grouped, parts)))} {first}"
+        return f"{_EMPTY.sub('', form.format(*map(_grouped, parts)))} {base}"
     if kind not in _FORMS or (kind == "mover" and has_sign):  # an accent
-        return first if kind == "mover" else "".join(parts)
-    shown = _EMPTY.sub("", _FORMS[kind].format(*map(_grouped, parts), "", "", ""))
-    return shown + " " * (has_sign and "_" in _FORMS[kind])
+        return base if kind == "mover" else "".join(parts)
+    text_line = _EMPTY.sub("", _FORMS[kind].format(*map(_grouped, parts), "", "", ""))
+    return text_line + " " * (has_sign and "_" in _FORMS[kind])
 
 
 def _said(element: Element, name: str, usual: str) -> str:
     """Return a sign that the properties of an element of Word name."""
-    found = element.find(f"{{*}}{element.tag.rpartition('}')[2]}Pr/{{*}}{name}")
-    return usual if found is None else str(next(iter(found.attrib.values()), ""))
+    sign = element.find(f"{{*}}{element.tag.rpartition('}')[2]}Pr/{{*}}{name}")
+    return usual if sign is None else str(next(iter(sign.attrib.values()), ""))
 
 
 def _grouped(text: str) -> str:

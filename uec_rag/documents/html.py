@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -21,7 +21,7 @@ from markdownify import MarkdownConverter
 from uec_rag.documents.archive import unzip
 from uec_rag.documents.document import Block, Content, Heading, Page, Table, spread, table_of
 from uec_rag.documents.plain_text import decode, fenced, has_words, linked, tidy_lines, to_integer
-from uec_rag.documents.shown import HEADINGS, join_written, write, write_shown
+from uec_rag.documents.shown import HEADINGS, is_gone, join_written, tags_of, write, write_shown
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A[\s\ufeff]*---\n.*?\n---\n", re.DOTALL)  # of site generators
@@ -46,6 +46,8 @@ _SELF_CLOSED = re.compile(
 # A section of characters, in which signs are no markup.
 _CHARACTERS = re.compile(r"<!\[CDATA\[((?:[^\]<]++|\](?!\]>)|<(?!!\[CDATA\[))*+)\]\]>")
 _DECLARATION = re.compile(r"\A\s*<\?xml[^<>]*\?>")
+_OF_CONFLUENCE = [f"ac:{name}" for name in ("plain-text-body", "parameter", "task", "task-id")]
+_OF_CONFLUENCE += ["ac:task-status"]
 _KEYS = ("button", "code", "kbd", "samp")
 # Addresses that lead nowhere without their site: of other pages of it, or parts of this one.
 _WITHIN = re.compile(
@@ -67,11 +69,20 @@ def read_html(data: bytes) -> Content:
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     _tidy(soup)
     root = _main(soup)
-    own = next((h1 for h1 in root.find_all("h1") if has_words(h1.get_text())), None)
-    if own is None and (above := soup.find("h1")) is not None:  # such as in the page's header
+    title_tag = next((h1 for h1 in root.find_all("h1") if has_words(h1.get_text())), None)
+    if title_tag is None and (above := soup.find("h1")) is not None:  # such as in the page's header
         root.insert(0, above.extract())
-        own = above
-    return Content([Page(_blocks(root, pairs=False))], "" if own else title, notes=notes)
+        title_tag = above
+    blocks = _blocks(root, pairs=False)
+    title = "" if title_tag else title
+    return Content([Page(blocks)], title, notes=notes, text=_without_tags(text))
+
+
+def _without_tags(text: str) -> str:
+    """Return HTML with blanks in place of tags, and of all above what is shown."""
+    body = re.search(r"<body\b", text, re.IGNORECASE)
+    above = body.start() if body else 0
+    return " " * above + re.sub("<[^<>]*>", lambda tag: " " * len(tag[0]), text[above:])
 
 
 def html_blocks(markup: str, *, pairs: bool = False) -> list[Block]:
@@ -91,9 +102,7 @@ def _parse(markup: str) -> BeautifulSoup:
     if "<html xmlns" in markup or "<ac:" in markup:
         markup = _SELF_CLOSED.sub(r"<\1\2></\1>", markup)
     soup = BeautifulSoup(markup, "lxml")
-    for tag in soup.find_all(
-        ["ac:plain-text-body", "ac:parameter", "ac:task", "ac:task-id", "ac:task-status"]
-    ):
+    for tag in soup.find_all(_OF_CONFLUENCE) if "<ac:" in markup else ():
         if tag.name == "ac:plain-text-body":
             tag.name = "pre"
         elif tag.name == "ac:task":
@@ -107,12 +116,12 @@ def _parse(markup: str) -> BeautifulSoup:
 
 def _tidy(soup: BeautifulSoup) -> None:
     """Remove what nests too deep for a recursive function, and write as text what is shown so."""
-    left = [(child, 1) for child in soup.find_all(True, recursive=False)]
-    while left:
-        tag, depth = left.pop()
+    pending = [(child, 1) for child in soup.find_all(True, recursive=False)]
+    while pending:
+        tag, depth = pending.pop()
         if depth > _DEEPEST:
             tag.string = tag.get_text(" ")
-        left += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
+        pending += [(child, depth + 1) for child in tag.contents if isinstance(child, Tag)]
     write_shown(soup)
     move_notes(soup)
     soup.smooth()
@@ -124,10 +133,10 @@ def _tidy(soup: BeautifulSoup) -> None:
 def _main(soup: BeautifulSoup) -> Tag:
     """Find the element with a page's content, and remove the navigation in it and around it."""
     body = root = soup.body or soup
-    found = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
-    found = [tag for tag in found if not any(other in tag.parents for other in found)]
-    if len(found) == 1:
-        root = found[0]
+    mains = [tag for tag in body.select(_MAIN) if has_words(tag.get_text())]
+    mains = [tag for tag in mains if not any(outer in tag.parents for outer in mains)]
+    if len(mains) == 1:
+        root = mains[0]
     _drop_navigation(root, is_page=root is body)
     return root
 
@@ -136,7 +145,7 @@ def _drop_navigation(root: Tag, *, is_page: bool) -> None:
     aside = {*map(id, root.select(f"{_ASIDE}, {_AROUND}" if is_page else _ASIDE))}
     title, total = root.find("h1"), len(root.get_text(" ").split())
     above = {*map(id, title.find_all_previous())} if title and is_page else set()
-    for tag in root.find_all(True):
+    for tag in tags_of(root):
         if tag.name in HEADINGS or tag.find(["h1", "main"]):
             continue
         if id(tag) in aside or _leads_elsewhere(tag, total, is_above=id(tag) in above):
@@ -161,11 +170,15 @@ def _leads_elsewhere(tag: Tag, total: int, *, is_above: bool) -> bool:
     if count <= _FOOT and _FOOTER.search(_names(tag)) and not tag.find(HEADINGS):
         return True
     links = [tag] if tag.name == "a" else tag.find_all("a", href=True)
-    if sum(len(link.get_text().split()) for link in links) <= _LINKS * count:
+    if _count_words(links) <= _LINKS * count:
         return False
     within = len(links) > 1 and all(str(link.get("href")).startswith("#") for link in links)
     rests = total - count >= min(count, _REST)
     return is_above or is_around or (is_named and rests) or (is_list and within)
+
+
+def _count_words(tags: Iterable[Tag]) -> int:
+    return sum(len(tag.get_text().split()) for tag in tags)
 
 
 def _names(tag: Tag) -> str:
@@ -182,8 +195,8 @@ class _Writer(MarkdownConverter):
         return f" {text.strip()}"  # a link of several words
 
     def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-        first = next((one for one in el.contents if has_words(one.get_text())), el)
-        if isinstance(first, Tag) and first.name in ("ul", "ol"):  # a level without a text
+        head = next((child for child in el.contents if has_words(child.get_text())), el)
+        if isinstance(head, Tag) and head.name in ("ul", "ol"):  # a level without a text
             return f"{text.strip()}\n"
         if not el.has_attr("data-numbered"):
             return str(super().convert_li(el, text, parent_tags))  # type: ignore[misc]
@@ -232,14 +245,14 @@ def _write_links(root: Tag) -> None:
     """Write the addresses of links as Markdown does, but for those within a site."""
     for link in root.find_all("a", href=True):
         address, text = str(link["href"]).strip(), link.get_text().strip()
-        shown, texts = linked(text, address), [one for one in link.strings if has_words(one)]
-        if shown == text or _WITHIN.match(address) or link.find_parent(HEADINGS):
+        markup, texts = linked(text, address), [*filter(has_words, link.strings)]
+        if markup == text or _WITHIN.match(address) or link.find_parent(HEADINGS):
             continue
         if len(texts) == 1 and not link.find(_KEYS):
             texts[0].replace_with(linked(texts[0], address))
         elif not link.find(["p", "div", "li", "table", *HEADINGS]):
             link.insert(0, "[")
-            link.append(shown[len(text) + 1 :])
+            link.append(markup[len(text) + 1 :])
 
 
 def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
@@ -250,7 +263,7 @@ def _take_tables(root: Tag, *, pairs: bool) -> Iterator[Table]:
         table = None if is_layout else _table(tag, pairs=pairs)
         if table is None:
             parts = tag.find_all(["thead", "tbody", "tfoot", "tr", "td", "th"])
-            for part in [tag, *(one for one in parts if one.find_parent("table") is tag)]:
+            for part in [tag, *(inner for inner in parts if inner.find_parent("table") is tag)]:
                 part.name = "div"
             continue
         tag.name, tag.string = "p", f"\ue0000{count}\ue001"
@@ -262,16 +275,15 @@ def _table(tag: Tag, *, pairs: bool) -> Table | None:
     """Return the table that an element holds; None if it only arranges what it holds."""
     rows = [row.find_all(["td", "th"], recursive=False) for row in tag.find_all("tr")]
     marked = [bool(row) and all(cell.name == "th" for cell in row) for row in rows]
-    several = next((n for n, row in enumerate(rows) if len(row) > 1), 0)
+    several_at = next((n for n, row in enumerate(rows) if len(row) > 1), 0)
     # Below the names, a row of a single one is the head of a group.
-    heads = (is_header and (n <= several or len(rows[n]) > 1) for n, is_header in enumerate(marked))
-    header = next((n for n, is_header in enumerate(heads) if not is_header), len(marked))
+    heads = (is_head and (n <= several_at or len(rows[n]) > 1) for n, is_head in enumerate(marked))
+    header = next((n for n, is_head in enumerate(heads) if not is_head), len(marked))
     header = header if any(len(row) > 1 for row in rows[:header]) or header == len(marked) else 0
     names = [row[0].name == "th" for row in rows[header:] if row]
     is_named = bool(names) and all(names) and not header
     cells = [
-        [(_text(cell), _span(cell, "rowspan"), _span(cell, "colspan")) for cell in row]
-        for row in rows
+        [(_text(td), _span(td, "rowspan"), _span(td, "colspan")) for td in row] for row in rows
     ]
     if not header and not is_named and not pairs:
         texts = [text for row in cells for text, _, _ in row if text]
@@ -308,35 +320,36 @@ def move_notes(root: Tag) -> None:
     A link refers to a note if its text is a short mark, and if it is raised or so named, or if the
     note has a link that leads back.
     """
-    named, references = dict[str, Tag](), list[Tag]()
-    found = dict[int, tuple[Tag, Tag, str]]()  # each note, the first reference and its mark
-    for tag in root.find_all(True):
+    by_name, references = dict[str, Tag](), list[Tag]()
+    notes_found = dict[int, tuple[Tag, Tag, str]]()  # each note, the first reference and its mark
+    for tag in tags_of(root):
         for name in filter(None, (tag.attrs.get("id"), tag.attrs.get("name"))):
-            named.setdefault(str(name), tag)
+            by_name.setdefault(str(name), tag)
     for link in root.find_all("a", href=True):
-        mark = "" if link.decomposed else link.get_text().strip("[]() \n")
+        mark = "" if is_gone(link) else link.get_text().strip("[]() \n")
         sup = link.find_parent("sup") if mark else None
         outer = link if sup is None or len(sup.get_text()) > len(mark) + 4 else sup
         is_raised = outer is sup or link.find("sup") is not None
         if not _is_mark(mark, is_raised=is_raised) or link.find_parent(HEADINGS):
             continue
-        said = str([value for key, value in link.attrs.items() if key != "href"])
-        is_marked = is_raised or bool(_REFERENCE.search(said))
-        note, names = _note(link, named), _names_of(outer)
-        back = [] if note is None else [one for one in note.find_all("a") if _leads(one, names)]
-        leads_back = any(_fragment(one) in names for one in back)
+        attributes = str([value for key, value in link.attrs.items() if key != "href"])
+        is_marked = is_raised or bool(_REFERENCE.search(attributes))
+        note, names = _note(link, by_name), _names_of(outer)
+        anchors = [] if note is None else note.find_all("a")
+        back = [anchor for anchor in anchors if _leads(anchor, names)]
+        leads_back = any(_fragment(anchor) in names for anchor in back)
         is_here = is_marked and str(link["href"]).startswith("#")
-        if _BACK.search(said) or not (is_marked or leads_back):
+        if _BACK.search(attributes) or not (is_marked or leads_back):
             continue
         if note is not None and (is_here or leads_back):
-            found.setdefault(id(note), (note, outer, mark))
-            for one in back:
-                one.decompose()
+            notes_found.setdefault(id(note), (note, outer, mark))
+            for anchor in back:
+                anchor.decompose()
         write(outer, f"[{mark}]")
         references.append(outer)
-    parents = {id(note.parent): note.parent for note, _, _ in found.values()}
+    parents = {id(note.parent): note.parent for note, _, _ in notes_found.values()}
     below = dict[int, tuple[Tag, list[Tag]]]()
-    for note, reference, mark in found.values():
+    for note, reference, mark in notes_found.values():
         block = _block(reference)
         below.setdefault(id(block), (block, []))[1].append(note)
         _take(note, mark)
@@ -355,9 +368,9 @@ def _is_mark(text: str, *, is_raised: bool) -> bool:
     return 0 < len(text) <= longest and (has_words(text) or text in "*†‡§")
 
 
-def _note(link: Tag, named: dict[str, Tag]) -> Tag | None:
+def _note(link: Tag, by_name: dict[str, Tag]) -> Tag | None:
     """Return what a link leads to, with what is around its label; None if it is no note."""
-    target = named.get(_fragment(link))
+    target = by_name.get(_fragment(link))
     if target is not None and target.name == "dt":
         target = target.find_next_sibling("dd")
     if target is not None and target.name in _INLINE:
@@ -398,12 +411,12 @@ def _take(note: Tag, mark: str) -> None:
     if note.name in ("table", "tr"):
         note.string = note.get_text(" ")
     note.name, note.attrs = "div", {}
-    own = rf"(?:{re.escape(mark)}(?=\s*(?:[\]).:]|\Z)))?"
-    label_at = re.compile(rf"[\s\[(^,]*{own}[\s\]).:^,]*")
+    mark_pattern = rf"(?:{re.escape(mark)}(?=\s*(?:[\]).:]|\Z)))?"
+    label_at = re.compile(rf"[\s\[(^,]*{mark_pattern}[\s\]).:^,]*")
     for text in [*note.find_all(string=True)]:
-        rest = label_at.sub("", str(text), count=1)
-        if has_words(rest):
-            text.replace_with(f"[{mark}] {rest}")
+        body = label_at.sub("", str(text), count=1)
+        if has_words(body):
+            text.replace_with(f"[{mark}] {body}")
             return
         text.extract()
 
@@ -424,13 +437,8 @@ _MOST_LINKED = 0.5  # share of the words of a page of navigation that are in lin
 
 def _is_navigation(page: str) -> bool:
     """Return whether links have most of the words of a page, which may also be a chapter's."""
-    from lxml import html
-
-    body = html.document_fromstring(page.encode()).find("body")
-    if body is None:
-        return True
-    linked = sum(len(link.text_content().split()) for link in body.iter("a") if link.get("href"))
-    return linked >= _MOST_LINKED * len(body.text_content().split())
+    soup = _parse(page)
+    return _count_words(soup.find_all("a", href=True)) >= _MOST_LINKED * _count_words(soup("body"))
 
 
 def read_epub(data: bytes) -> Content:
@@ -440,7 +448,7 @@ def read_epub(data: bytes) -> Content:
     path = next(container.iterfind(".//{*}rootfile")).attrib["full-path"]
     package = ElementTree.fromstring(book.read(path))
     references = package.iterfind(".//{*}reference[@type='toc']")
-    tables = {one.get("href", "").partition("#")[0] for one in references}
+    tables = {reference.get("href", "").partition("#")[0] for reference in references}
     items = {item.get("id"): item for item in package.iterfind(".//{*}item")}
     for reference in package.iterfind(".//{*}itemref"):
         if (item := items.get(reference.get("idref"))) is None:

@@ -46,7 +46,12 @@ def read_email(data: bytes) -> Content:
         elif isinstance(blocks[-1], Heading):  # some calendars send the same invitation twice
             blocks.pop()
     left_out = {f"attachment ({', '.join(attached)})": len(attached)}
-    return Content([Page(blocks)], str(message["subject"] or ""), _said(message), left_out=left_out)
+    title, text = str(message["subject"] or ""), _as_sent(data)
+    return Content([Page(blocks)], title, _said(message), left_out=left_out, text=text)
+
+
+def _as_sent(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def _in_bytes(data: bytes) -> bytes:
@@ -79,7 +84,7 @@ def read_mailbox(data: bytes) -> Content:
         box.close()
     if not blocks and data.strip():
         raise ValueError("it holds no messages")
-    return Content([Page(blocks)], left_out=left_out)
+    return Content([Page(blocks)], left_out=left_out, text=_as_sent(_in_bytes(data)))
 
 
 def _said(message: Message) -> dict[str, str]:
@@ -102,8 +107,8 @@ def _blocks(part: Any, attached: list[str]) -> Iterator[Block]:  # noqa: ANN401
     elif kind == "multipart/alternative" and part.is_multipart():
         yield from _best(part.get_payload(), attached)
     elif part.is_multipart():
-        for one in part.get_payload():
-            yield from _blocks(one, attached)
+        for child in part.get_payload():
+            yield from _blocks(child, attached)
     elif kind == "text/calendar":
         events = list[Block]()
         with suppress(ValueError):
@@ -118,13 +123,13 @@ def _blocks(part: Any, attached: list[str]) -> Iterator[Block]:  # noqa: ANN401
 
 def _best(parts: list[Any], attached: list[str]) -> Iterator[Block]:
     """Yield the plain text of alternatives, or the last one if that is a stub; and invitations."""
-    found = [([*_blocks(one, attached)], one.get_content_type()) for one in parts]
-    counts = [sum(len(str(block).split()) for block in blocks) for blocks, _ in found]
-    texts = [n for n, (_, kind) in enumerate(found) if kind != "text/calendar" and counts[n]]
-    most = max((counts[n] for n in texts), default=0)
-    full = [n for n in texts if counts[n] >= _STUB * most]
-    plain = [n for n in full if found[n][1] == "text/plain"]
-    for n, (blocks, kind) in enumerate(found):
+    alternatives = [([*_blocks(part, attached)], part.get_content_type()) for part in parts]
+    counts = [sum(len(str(block).split()) for block in blocks) for blocks, _ in alternatives]
+    texts = [n for n, (_, kind) in enumerate(alternatives) if kind != "text/calendar" and counts[n]]
+    longest = max((counts[n] for n in texts), default=0)
+    full = [n for n in texts if counts[n] >= _STUB * longest]
+    plain = [n for n in full if alternatives[n][1] == "text/plain"]
+    for n, (blocks, kind) in enumerate(alternatives):
         if kind == "text/calendar" or n in (plain or full)[-1:]:
             yield from blocks
 

@@ -82,17 +82,16 @@ def read_markdown(text: str) -> Content:
     from markdown_it import MarkdownIt
 
     values, text = _split_front_matter(text)
-    lines = _without_block_markers(
-        with_notes_below(with_definitions(without_myst(text))).split("\n")
-    )
+    text = with_notes_below(with_definitions(without_myst(text)))
+    lines = _without_block_markers(text.split("\n"))
     tokens = MarkdownIt().enable(["strikethrough", "table"]).parse("\n".join(lines))
-    shown = [*lines]
+    written = [*lines]
     for token in tokens:
         if token.map is not None and token.type in ("html_block", "inline"):
             block = "\n".join(lines[slice(*token.map)])
             block = _without_comments(block) if token.type == "html_block" else block
-            shown[slice(*token.map)] = map(_shown_line, block.split("\n"))
-    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, shown)]
+            written[slice(*token.map)] = map(_shown_line, block.split("\n"))
+    blocks = [str(values.get("description") or ""), *_blocks(tokens, lines, written)]
     title = " ".join(str(values.pop("title", None) or "").split())
     return Content([Page(blocks)], title, values)
 
@@ -102,43 +101,43 @@ def read_quarto(text: str) -> Content:
     return read_markdown(_CHUNK.sub(r"\1\2", text))
 
 
-def _blocks(tokens: Sequence[Token], lines: Sequence[str], shown: Sequence[str]) -> Iterator[Block]:
+def _blocks(tokens: Sequence[Token], lines: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
     """Yield headings, tables and the lines between them."""
     start = 0
     for position, token in enumerate(tokens):
         if token.map is None or token.level or token.map[0] < start:
             continue
-        first, end = token.map
-        found: Sequence[Block]
+        line, end = token.map
+        blocks: Sequence[Block]
         if token.type == "heading_open":
-            found = [Heading(_plain_heading(tokens[position + 1]), int(token.tag[1:]))]
+            blocks = [Heading(_plain_heading(tokens[position + 1]), int(token.tag[1:]))]
         elif token.type == "table_open":
             table = table_of(_grid(tokens[position:]), header=1)
-            found = [table] if table else []
-        elif token.type == "html_block" and (last := _last_of_table(lines, first)) is not None:
+            blocks = [table] if table else []
+        elif token.type == "html_block" and (closing := _last_of_table(lines, line)) is not None:
             from uec_rag.documents.html import html_blocks
 
-            end = last + 1
-            found = html_blocks("\n".join(lines[first:end]))
-        elif token.type == "html_block" and _HEADING.search(block := "\n".join(shown[first:end])):
-            found = [*_with_headings(block)]
+            end = closing + 1
+            blocks = html_blocks("\n".join(lines[line:end]))
+        elif token.type == "html_block" and _HEADING.search(block := "\n".join(texts[line:end])):
+            blocks = [*_with_headings(block)]
         else:
             continue
-        yield "\n".join(shown[start:first]).strip()
-        yield from found
+        yield "\n".join(texts[start:line]).strip()
+        yield from blocks
         start = end
-    yield "\n".join(shown[start:]).strip()
+    yield "\n".join(texts[start:]).strip()
 
 
 def _with_headings(block: str) -> Iterator[Block]:
     """Yield what a block of HTML shows, with its headings."""
-    last = 0
+    end = 0
     for heading in _HEADING.finditer(block):
-        yield block[last : heading.start()].strip()
+        yield block[end : heading.start()].strip()
         if text := " ".join(unescape(_TAG.sub(" ", heading[2])).split()):
             yield Heading(text, int(heading[1]))
-        last = heading.end()
-    yield block[last:].strip()
+        end = heading.end()
+    yield block[end:].strip()
 
 
 def _grid(tokens: Sequence[Token]) -> list[list[str]]:
@@ -152,11 +151,11 @@ def _grid(tokens: Sequence[Token]) -> list[list[str]]:
     return grid
 
 
-def _last_of_table(lines: Sequence[str], first: int) -> int | None:
+def _last_of_table(lines: Sequence[str], start: int) -> int | None:
     """Return the line that closes a table of HTML, None if there is none, or it holds Markdown."""
-    if not re.match(r"\s*<table\b", lines[first], re.IGNORECASE):
+    if not re.match(r"\s*<table\b", lines[start], re.IGNORECASE):
         return None
-    for number in range(first, len(lines)):
+    for number in range(start, len(lines)):
         if re.match(r"\s*(?:#|```|~~~|[-*] )", lines[number]):
             return None
         if re.search("</table", lines[number], re.IGNORECASE):
@@ -183,27 +182,27 @@ def _without_markup(text: str) -> str:
 
 def _without_block_markers(lines: Sequence[str]) -> list[str]:
     """Return the titles and the texts of admonitions and tabs, without markers and indentation."""
-    kept = list[str]()
+    result = list[str]()
     indents, fence = list[int](), ""  # of the texts of the blocks that a line is in
     for position, line in enumerate(lines):
         indent = len(line) - len(line.lstrip(" "))
         while indents and line.strip() and indent < indents[-1]:
             indents.pop()
             fence = ""
-        shown = line[4 * len(indents) :]
-        if mark := _FENCE.match(shown):
-            closes = mark[1].startswith(fence) and shown.strip() == mark[1]
+        content = line[4 * len(indents) :]
+        if mark := _FENCE.match(content):
+            closes = mark[1].startswith(fence) and content.strip() == mark[1]
             fence = mark[1] if not fence else "" if closes else fence
-        block = None if fence else _BLOCK.match(shown)
+        block = None if fence else _BLOCK.match(content)
         after = next(filter(str.strip, lines[position + 1 : position + 9]), "") if block else ""
         has_text = len(after) - len(after.lstrip(" ")) >= indent + 4
         if block is None or not (block[3] or (has_text and block[2])):
-            kept.append(shown)
+            result.append(content)
             continue
         if title := block[2].capitalize() if block[3] is None else block[3]:
-            kept += [""] * bool(kept and kept[-1].strip()) + [f"{block[1]}{title}"]
+            result += [""] * bool(result and result[-1].strip()) + [f"{block[1]}{title}"]
         indents.append(indent + 4)
-    return kept
+    return result
 
 
 def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
@@ -218,8 +217,8 @@ def _split_front_matter(text: str) -> tuple[dict[str, object], str]:
         values = dict(_PAIR.findall(matter))
     if not isinstance(values, dict) or (matter.strip() and not values):  # a text between rules
         return {}, text
-    kept = {str(key): _value(value) for key, value in values.items()}
-    return {key: value for key, value in kept.items() if value is not None}, text[front.end() :]
+    metadata = {str(key): _value(value) for key, value in values.items()}
+    return {key: value for key, value in metadata.items() if value is not None}, text[front.end() :]
 
 
 def load_yaml(text: str) -> object:
@@ -243,8 +242,8 @@ def load_yaml(text: str) -> object:
 def _value(value: object) -> object:
     """Return a scalar, or a flat list of scalars, as JSON has it; None for anything else."""
     if isinstance(value, list):
-        values = [None if isinstance(one, list) else _value(one) for one in value]
-        return [one for one in values if one is not None]
+        values = [None if isinstance(element, list) else _value(element) for element in value]
+        return [element for element in values if element is not None]
     if isinstance(value, date | time):
         return value.isoformat()
     is_kept = isinstance(value, str) or (isinstance(value, int | float) and abs(value) < _LARGEST)
@@ -258,8 +257,8 @@ def _show(tag: re.Match[str]) -> str:
 
 def _without_comments(block: str) -> str:
     """Remove comments of HTML, but keep the lines; what is never closed is no comment."""
-    closed, end, last = block.rpartition("-->")
-    return _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), closed + end) + last
+    closed, end, tail = block.rpartition("-->")
+    return _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), closed + end) + tail
 
 
 def _plain_heading(inline: Token) -> str:
@@ -327,10 +326,10 @@ def without_mdx(text: str) -> str:
     'Fees Five euros.'
     """
 
-    def shown(found: re.Match[str]) -> str:
-        titles = _TITLE.finditer(found[0]) if found[0].startswith("<") else ()
+    def shown(match: re.Match[str]) -> str:
+        titles = _TITLE.finditer(match[0]) if match[0].startswith("<") else ()
         texts = (re.sub(r"\\(.)|\$\{[^{}]*\}", r"\1", title["text"]) for title in titles)
-        return found["code"] or "".join(f"{text} " for text in texts)
+        return match["code"] or "".join(f"{text} " for text in texts)
 
     return tidy_lines(_OF_MDX.sub(shown, text))
 
@@ -347,9 +346,9 @@ def with_notes_below(text: str) -> str:
     if not notes:
         return text
 
-    def below(found: re.Match[str]) -> str:
-        own = [notes.pop(name) for name in _REFERENCE.findall(found[0]) if name in notes]
-        return "\n".join([found[0], *(f"{note}\n" for note in own)])
+    def below(paragraph: re.Match[str]) -> str:
+        notes_here = [notes.pop(name) for name in _REFERENCE.findall(paragraph[0]) if name in notes]
+        return "\n".join([paragraph[0], *(f"{note}\n" for note in notes_here)])
 
     text = _PARAGRAPH.sub(below, _NOTE.sub(lambda note: note["code"] or "", text))
     return "\n\n".join([text, *notes.values()])
@@ -382,28 +381,28 @@ def with_definitions(text: str) -> str:
     """
     addresses, meanings, explained = dict[str, str](), dict[str, str](), set[str]()
 
-    def define(found: re.Match[str]) -> str:
-        address = None if found["code"] else _ADDRESS.fullmatch(found["said"])
-        if found["code"] or not (found["star"] or address):
-            return found[0]
-        if found["star"]:
-            meanings[found["name"]] = found["said"].strip()
+    def define(definition: re.Match[str]) -> str:
+        address = None if definition["code"] else _ADDRESS.fullmatch(definition["said"])
+        if definition["code"] or not (definition["star"] or address):
+            return definition[0]
+        if definition["star"]:
+            meanings[definition["name"]] = definition["said"].strip()
         elif address:
-            addresses.setdefault(found["name"].casefold(), address[1])
+            addresses.setdefault(definition["name"].casefold(), address[1])
         return ""
 
-    def use(found: re.Match[str]) -> str:
-        if found["head"]:
+    def use(match: re.Match[str]) -> str:
+        if match["head"]:
             explained.clear()
-        word, shown = found["word"], found["text"]
+        word, text = match["word"], match["text"]
         if word in meanings and word not in explained:
             explained.add(word)
             return f"{word} ({meanings[word]})"
-        address = addresses.get((found["name"] or shown or "").casefold())
-        return found[0] if address is None else f"[{shown}]({address})"
+        address = addresses.get((match["name"] or text or "").casefold())
+        return match[0] if address is None else f"[{text}]({address})"
 
-    rest = _DEFINED.sub(define, text)
-    return _USED.sub(use, rest) if addresses or meanings else text
+    body = _DEFINED.sub(define, text)
+    return _USED.sub(use, body) if addresses or meanings else text
 
 
 class _Directive(NamedTuple):
@@ -424,43 +423,45 @@ def without_myst(text: str) -> str:
     """
     if not _MYST.search(text):
         return text
-    kept, opened, is_head = list[str](), [_Directive("\n")], False
+    result, stack, is_head = list[str](), [_Directive("\n")], False
     has_containers = re.search(r"(?m)^[ \t]*:{3,}[ \t]*$", text) is not None
     for line in text.split("\n"):
-        last, was_head, is_head = opened[-1], is_head, False
+        directive, was_head, is_head = stack[-1], is_head, False
         mark = line.strip(" \t>")
-        if mark.startswith(last.fence) and not mark.strip(mark[0]):
-            kept.append(line if last.is_code else "")
-            opened.pop()
+        if mark.startswith(directive.fence) and not mark.strip(mark[0]):
+            result.append(line if directive.is_code else "")
+            stack.pop()
         elif was_head and _OPTION.fullmatch(line):
             is_head = True
-        elif last.is_code or last.is_left_out:
-            kept += [line] * last.is_code
-        elif (found := _OPENING.fullmatch(line)) and (mark[0] != ":" or has_containers):
-            directive, shown = _opened(line, *found.groups())
-            opened.append(directive)
-            kept += shown
-            is_head = found[2] is not None
+        elif directive.is_code or directive.is_left_out:
+            result += [line] * directive.is_code
+        elif (match := _OPENING.fullmatch(line)) and (mark[0] != ":" or has_containers):
+            directive, shown = _opened(line, *match.groups())
+            stack.append(directive)
+            result += shown
+            is_head = match[2] is not None
         elif not _LABEL.fullmatch(line):
-            kept.append(
-                _CODE_OR_ROLE.sub(lambda found: found[1] or shown_of_role(found[3].strip()), line)
-            )
-    return tidy_lines("\n".join(kept))
+            result.append(_CODE_OR_ROLE.sub(_shown_role, line))
+    return tidy_lines("\n".join(result))
+
+
+def _shown_role(code_or_role: re.Match[str]) -> str:
+    return code_or_role[1] or shown_of_role(code_or_role[3].strip())
 
 
 def _opened(
-    line: str, fence: str, name: str | None, word: str | None, rest: str
+    line: str, fence: str, name: str | None, word: str | None, argument: str
 ) -> tuple[_Directive, list[str]]:
     """Return a directive that a line opens, and what is shown of the line."""
-    kind, rest = (name or word or "").lower(), rest.strip().strip("[]")
+    kind, argument = (name or word or "").lower(), argument.strip().strip("[]")
     if fence[0] != ":" and name is None:
         return _Directive(fence, is_code=True), [line]
     if kind in _CODE.split() and fence[0] != ":":
-        return _Directive(fence, is_code=True), [fence + rest * (kind != "math")]
+        return _Directive(fence, is_code=True), [fence + argument * (kind != "math")]
     if kind in _NOTHING.split():
         return _Directive(fence, is_left_out=True), []
     name = "" if kind in _CAPTIONED.split() else kind.capitalize()
-    title = "" if kind in _UNTITLED.split() else rest or name
+    title = "" if kind in _UNTITLED.split() else argument or name
     return _Directive(fence), ["", title, ""]
 
 
@@ -473,7 +474,7 @@ _OBJECT = re.compile(r"[\[(]*<[^<>]* at 0x[0-9a-f]+>")  # what Python shows of w
 
 def read_notebook(text: str) -> Content:
     """Read the texts, the code and its outputs, without images and errors."""
-    first, blocks, left_out = Content([]), list[Block](), Counter[str]()
+    head, blocks, left_out = Content([]), list[Block](), Counter[str]()
     for number, cell in enumerate(json.loads(text)["cells"]):
         source = _joined(cell["source"])
         left_out["image"] += len(cell.get("attachments", ()))
@@ -482,11 +483,11 @@ def read_notebook(text: str) -> Content:
         elif number:
             blocks += _markdown(source)
         else:
-            first = read_markdown(source)
-            blocks += first.pages[0].blocks
+            head = read_markdown(source)
+            blocks += head.pages[0].blocks
         for output in cell.get("outputs", ()):
             blocks += _output(output, left_out)
-    return replace(first, pages=[Page(blocks)], left_out=left_out)
+    return replace(head, pages=[Page(blocks)], left_out=left_out)
 
 
 def _joined(lines: object) -> str:
@@ -521,10 +522,10 @@ def _output(output: Mapping[str, Any], left_out: Counter[str]) -> Sequence[Block
 def _plain(text: str, left_out: Counter[str]) -> str:
     """Return a text as a terminal leaves it, cut to a limit."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in _COLOUR.sub("", text).split("\n")]
-    shown = "\n".join(lines).strip("\n")
-    if _OBJECT.match(shown):
+    output = "\n".join(lines).strip("\n")
+    if _OBJECT.match(output):
         return ""
-    if len(shown) > _LONGEST_OUTPUT:
+    if len(output) > _LONGEST_OUTPUT:
         left_out["part of a long output"] += 1
-        shown = f"{shown[:_LONGEST_OUTPUT].rstrip()} …"
-    return fenced(shown)
+        output = f"{output[:_LONGEST_OUTPUT].rstrip()} …"
+    return fenced(output)

@@ -81,8 +81,8 @@ def show(value: float | str, code: str, *, from_1904: bool = False) -> str:
     """
     sections = _parse(code if len(code) <= _LONGEST else "")
     if isinstance(value, str):
-        last = sections[-1]
-        return _text(value, last.tokens).strip() if len(sections) > 3 or last.has("at") else value
+        final = sections[-1]
+        return _text(value, final.tokens).strip() if len(sections) > 3 or final.has("at") else value
     if len(sections) < 4 and len(sections) > 1 and sections[-1].has("at"):
         sections = sections[:-1]  # of texts
     if not isfinite(value):
@@ -93,9 +93,9 @@ def show(value: float | str, code: str, *, from_1904: bool = False) -> str:
     if section.is_date:
         return _moment(value, section.tokens, from_1904=from_1904)
     with localcontext(prec=_PRECISION):
-        shown = _number(abs(Decimal(f"{value:.15g}")), section.tokens)
-    is_negative = signed and value < 0 and re.search("[1-9]", shown)
-    return ("-" * bool(is_negative) + shown.strip()).strip()
+        text = _number(abs(Decimal(f"{value:.15g}")), section.tokens)
+    is_negative = signed and value < 0 and re.search("[1-9]", text)
+    return ("-" * bool(is_negative) + text.strip()).strip()
 
 
 def general(value: float) -> str:
@@ -115,8 +115,8 @@ def _parse(code: str) -> Sequence[_Section]:
             sections.append(_Section(tuple(tokens), condition))
             tokens, condition = [], None
         elif kind == "condition":
-            found = _CONDITION.match(text)
-            condition = (found[1], float(found[2])) if found else None
+            comparison = _CONDITION.match(text)
+            condition = (comparison[1], float(comparison[2])) if comparison else None
         elif kind in _LITERAL:
             tokens.append(_Token("text", text))
         elif kind == "blank":
@@ -129,8 +129,8 @@ def _parse(code: str) -> Sequence[_Section]:
 def _choose(value: float, sections: Sequence[_Section]) -> tuple[_Section | None, bool]:
     """Return the section for a number, and whether it shows a minus."""
     if any(section.condition for section in sections):
-        section = next((one for one in sections if one.holds(value)), None)
-        section = section or next((one for one in sections if one.condition is None), None)
+        unconditional = (part for part in sections if part.condition is None)
+        section = next((part for part in sections if part.holds(value)), next(unconditional, None))
         sign, bound = (section and section.condition) or (">", 0.0)
         return section, not (sign in ("<", "<=", "=") and bound <= 0)
     position = 0 if value > 0 else 1 if value < 0 else 2
@@ -148,25 +148,25 @@ def _number(value: Decimal, tokens: Sequence[_Token]) -> str:
     if not digits:
         return _text(general(float(value)), tokens)
     point = kinds.index("point") if "point" in kinds else len(tokens)
-    last = max((n for n in digits if n < point), default=point)  # of the whole number
-    kept, is_grouped, power = list[_Token](), False, 2 * kinds.count("percent")
+    unit_place = max((n for n in digits if n < point), default=point)  # of the whole number
+    tokens_shown, is_grouped, power = list[_Token](), False, 2 * kinds.count("percent")
     for n, token in enumerate(tokens):
         if token.kind != "comma" or n < digits[0]:
-            kept.append(token)
-        elif last < n < point or n > digits[-1]:
+            tokens_shown.append(token)
+        elif unit_place < n < point or n > digits[-1]:
             power -= 3
         else:
             is_grouped |= n < point
     value = value.scaleb(power)
-    mark = next((n for n, token in enumerate(kept) if token.kind == "exponent"), None)
+    mark = next((n for n, token in enumerate(tokens_shown) if token.kind == "exponent"), None)
     if mark is None:
-        return _decimal(value, kept, is_grouped=is_grouped)
+        return _decimal(value, tokens_shown, is_grouped=is_grouped)
     decimals = sum(kinds[n] == "digit" for n in range(point, mark))
     mantissa, _, exponent = f"{value:.{decimals}E}".partition("E")
     power = int(exponent) if value else 0
-    sign = "-" if power < 0 else kept[mark].text[1:].replace("-", "")
-    shown = _decimal(Decimal(abs(power)), kept[mark + 1 :])
-    return f"{_decimal(Decimal(mantissa), kept[:mark])}E{sign}{shown}"
+    sign = "-" if power < 0 else tokens_shown[mark].text[1:].replace("-", "")
+    exponent_text = _decimal(Decimal(abs(power)), tokens_shown[mark + 1 :])
+    return f"{_decimal(Decimal(mantissa), tokens_shown[:mark])}E{sign}{exponent_text}"
 
 
 def _decimal(value: Decimal, tokens: Sequence[_Token], *, is_grouped: bool = False) -> str:
@@ -177,21 +177,21 @@ def _decimal(value: Decimal, tokens: Sequence[_Token], *, is_grouped: bool = Fal
     after = [n for n, kind in enumerate(kinds) if kind == "digit" and n > point]
     number = f"{value.quantize(Decimal(1).scaleb(-len(after)), ROUND_HALF_UP):f}"
     whole, _, part = number.partition(".")
-    shown = [token.text for token in tokens]
-    forced = next((len(before) - k for k, n in enumerate(before) if shown[n] == "0"), 0)
+    texts = [token.text for token in tokens]
+    forced = next((len(before) - k for k, n in enumerate(before) if texts[n] == "0"), 0)
     digits = whole.lstrip("0").zfill(forced)
     places = [
         digit + "," * (is_grouped and right > 0 and right % 3 == 0)
         for digit, right in zip(digits, range(len(digits))[::-1], strict=True)
     ]
-    least = max((k for k, n in enumerate(after, start=1) if shown[n] == "0"), default=0)
-    decimals = part.rstrip("0").ljust(least, "0")
+    fewest_decimals = max((k for k, n in enumerate(after, start=1) if texts[n] == "0"), default=0)
+    decimals = part.rstrip("0").ljust(fewest_decimals, "0")
     for n, digit in zip(after, decimals.ljust(len(after)), strict=True):
-        shown[n] = digit.strip()
+        texts[n] = digit.strip()
     for n in reversed(before):
-        shown[n] = places.pop() if places else ""
-    first = before[0] if before else point  # which takes what is left over
-    return "".join([*shown[:first], *places, *shown[first:]])
+        texts[n] = places.pop() if places else ""
+    start = before[0] if before else point  # which takes what is left over
+    return "".join([*texts[:start], *places, *texts[start:]])
 
 
 def _moment(value: float, tokens: Sequence[_Token], *, from_1904: bool) -> str:
@@ -203,9 +203,9 @@ def _moment(value: float, tokens: Sequence[_Token], *, from_1904: bool) -> str:
     seconds = abs(Decimal(f"{value:.15g}")) * 86_400
     seconds = seconds.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     # Excel takes 1900 for a leap year.
-    first = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30 + (seconds < 60 * 86_400))
-    days = min(int(seconds // 86_400), (datetime.max - first).days)
-    moment = first + timedelta(days, int(seconds % 86_400))
+    epoch = datetime(1904, 1, 1) if from_1904 else datetime(1899, 12, 30 + (seconds < 60 * 86_400))
+    days = min(int(seconds // 86_400), (datetime.max - epoch).days)
+    moment = epoch + timedelta(days, int(seconds % 86_400))
     letters = _letters(tokens)
     has_weekday = any(text[:3].lower() == "ddd" for kind, text in tokens if kind == "date")
     if {"y", "m", "d"} <= {*letters} and not has_weekday:
@@ -214,20 +214,20 @@ def _moment(value: float, tokens: Sequence[_Token], *, from_1904: bool) -> str:
     if "half" in kinds:
         letters = ["twelve" if letter == "h" else letter for letter in letters]
     parts = zip(tokens, letters, strict=True)
-    shown = "".join(_part(token, letter, moment, seconds) for token, letter in parts)
-    return "-" * (value < 0) + shown.strip()
+    text = "".join(_part(token, letter, moment, seconds) for token, letter in parts)
+    return "-" * (value < 0) + text.strip()
 
 
 def _letters(tokens: Sequence[_Token]) -> list[str]:
     """Return what each part of a date is: "y", "m", "d", "h", "M" for minutes, "s"; else ""."""
     letters = [text[0].lower() if kind in ("date", "elapsed") else "" for kind, text in tokens]
-    last, month = "", 0
+    previous, month = "", 0
     for n, letter in enumerate(letters):
-        if letter == "m" and (last == "h" or tokens[n].kind == "elapsed"):
+        if letter == "m" and (previous == "h" or tokens[n].kind == "elapsed"):
             letters[n] = "M"
-        elif letter == "s" and last == "m":
+        elif letter == "s" and previous == "m":
             letters[month] = "M"
-        last, month = letters[n] or last, n if letters[n] == "m" else month
+        previous, month = letters[n] or previous, n if letters[n] == "m" else month
     return letters
 
 
@@ -242,5 +242,5 @@ def _part(token: _Token, letter: str, moment: datetime, seconds: Decimal) -> str
         return str(int(seconds // {"h": 3600, "M": 60, "s": 1}[letter])).zfill(size)
     if not letter:
         return token.text
-    shown = moment.strftime(_CODES[letter][min(size, len(_CODES[letter])) - 1])
-    return shown.lstrip("0") or "0" if size == 1 and letter != "y" else shown
+    text = moment.strftime(_CODES[letter][min(size, len(_CODES[letter])) - 1])
+    return text.lstrip("0") or "0" if size == 1 and letter != "y" else text

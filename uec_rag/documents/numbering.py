@@ -14,6 +14,9 @@ _ROMAN = {
     "m": 1000, "cm": 900, "d": 500, "cd": 400, "c": 100, "xc": 90,
     "l": 50, "xl": 40, "x": 10, "ix": 9, "v": 5, "iv": 4, "i": 1,
 }  # fmt: skip
+SHAPES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+"""What Word calls the shapes of numbers in HTML and OpenDocument."""
+
 _MOST = 10_000  # to which letters and Roman numerals count
 _DEEPEST = 20  # styles that are based on each other
 
@@ -37,9 +40,9 @@ def write_number(number: int, shape: str) -> str:
         times, position = divmod(number - 1, len(ascii_lowercase))
         text = ascii_lowercase[position] * (times + 1)
     else:
-        text, rest = "", number
+        text, remainder = "", number
         for letters, worth in _ROMAN.items():
-            text, rest = text + letters * (rest // worth), rest % worth
+            text, remainder = text + letters * (remainder // worth), remainder % worth
     return text.upper() if shape.startswith("upper") else text
 
 
@@ -88,8 +91,8 @@ class Numbering:
         styles, name = list[str](), value_of(paragraph, f"{W}pPr/{W}pStyle")
         while not number and name in self.styles and len(styles) < _DEEPEST:
             styles.append(name)
-            number, given = _numbered(self.styles[name])
-            level = given if level is None else level
+            number, level_of_style = _numbered(self.styles[name])
+            level = level_of_style if level is None else level
             name = value_of(self.styles[name], f"{W}basedOn")
         if number not in self._numbers:
             return None
@@ -97,23 +100,24 @@ class Numbering:
             self._lists[number] = self._begin(number)
         counters, levels = self._lists[number]
         if level is None:
-            level = next((n for n, one in levels.items() if one.style in styles), 0)
+            level = next((n for n, candidate in levels.items() if candidate.style in styles), 0)
         if level not in levels:
             return None
         _count(level, counters, levels)
-        own = levels[level]
-        if own.shape == "bullet":  # pandoc's check boxes are bullets
-            return own.text if own.text in ("☐", "☒", "☑") else None
+        definition = levels[level]
+        if definition.shape == "bullet":  # pandoc's check boxes are bullets
+            return definition.text if definition.text in ("☐", "☒", "☑") else None
         return _shown(level, counters, levels)
 
     def _begin(self, number: str) -> _List:
         """Return a list when its first paragraph comes."""
-        element, own = self._numbers[number], value_of(self._numbers[number], f"{W}abstractNumId")
-        link = value_of(self._definitions.get(own), f"{W}numStyleLink")
+        element = self._numbers[number]
+        name = value_of(element, f"{W}abstractNumId")
+        link = value_of(self._definitions.get(name), f"{W}numStyleLink")
         if link in self.styles:  # its levels are those of the list of a style
             linked, _ = _numbered(self.styles[link])
-            own = value_of(self._numbers.get(linked), f"{W}abstractNumId")
-        definition, counters = self._definitions.get(own), self._counters[own]
+            name = value_of(self._numbers.get(linked), f"{W}abstractNumId")
+        definition, counters = self._definitions.get(name), self._counters[name]
         defined = [] if definition is None else definition.iterfind(f"{W}lvl")
         levels = {to_integer(level.get(f"{W}ilvl")): _level(level) for level in defined}
         for override in element.iterfind(f"{W}lvlOverride"):
@@ -131,25 +135,25 @@ def _count(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> N
         if above in levels:
             counters.setdefault(above, levels[above].start)
     counters[level] = counters[level] + 1 if level in counters else levels[level].start
-    for below in [one for one in counters if one > level]:
+    for below in [deeper for deeper in counters if deeper > level]:
         restart = levels[below].restart if below in levels else None
         if restart is None or level < restart:
             del counters[below]
 
 
 def _shown(level: int, counters: dict[int, int], levels: dict[int, _Level]) -> str:
-    own = levels[level]
+    level_shown = levels[level]
 
     def shown(mark: re.Match[str]) -> str:
         place = int(mark[1]) - 1
-        is_plain = own.is_legal or place not in levels
+        is_plain = level_shown.is_legal or place not in levels
         return write_number(counters.get(place, 1), "decimal" if is_plain else levels[place].shape)
 
-    return re.sub("%([1-9])", shown, own.text).strip()
+    return re.sub("%([1-9])", shown, level_shown.text).strip()
 
 
 def _level(element: Element) -> _Level:
-    shapes = [one.get(f"{W}val") for one in element.iter(f"{W}numFmt")]
+    shapes = [shape.get(f"{W}val") for shape in element.iter(f"{W}numFmt")]
     restart, legal = value_of(element, f"{W}lvlRestart"), element.find(f"{W}isLgl")
     return _Level(
         to_integer(value_of(element, f"{W}start")),
@@ -163,8 +167,8 @@ def _level(element: Element) -> _Level:
 
 def _by_name(root: Element, tag: str, key: str) -> dict[str, Element]:
     """Return the definitions of a part, which may be missing, by an attribute."""
-    found = [] if root is None else root.iterfind(W + tag)
-    return {element.get(W + key): element for element in found}
+    elements = [] if root is None else root.iterfind(W + tag)
+    return {element.get(W + key): element for element in elements}
 
 
 def _numbered(element: Element) -> tuple[str, int | None]:
@@ -175,5 +179,5 @@ def _numbered(element: Element) -> tuple[str, int | None]:
 
 def value_of(element: Element, path: str) -> str:
     """Return the value of an element below another one; "" if there is none."""
-    found = None if element is None else element.find(path)
-    return "" if found is None else found.get(f"{W}val", "")
+    target = None if element is None else element.find(path)
+    return "" if target is None else target.get(f"{W}val", "")

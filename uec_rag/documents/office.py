@@ -3,92 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from uec_rag.documents.archive import replaced, unzip
-from uec_rag.documents.document import Block, Content, Heading, Page, table_of, tables_of
-from uec_rag.documents.plain_text import to_integer
+from uec_rag.documents.document import Block, Content, Heading, Page, spread, table_of, tables_of
+from uec_rag.documents.opendocument import simplify
 
 if TYPE_CHECKING:
     import anydoc
 
-_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
-_SPACES = {name: f"{_OASIS}:{name}:1.0" for name in ("table", "style", "presentation")}
-_SPACES["draw"] = f"{_OASIS}:drawing:1.0"
-_VISIBILITY, _REPEATED = (
-    f"{{{_OASIS}:table:1.0}}{name}" for name in ("visibility", "number-columns-repeated")
-)
-_HIDING = (
-    "//style:style[*/@table:display='false' or */@presentation:visibility='hidden']/@style:name"
-)
-# Rows that an outline hides come and go.
-_HIDDEN_ROWS = (
-    "//table:table-row[@table:visibility='collapse'][not(ancestor::table:table-row-group)]"
-)
-_STYLED = "@table:style-name|@draw:style-name"
-_WIDEST = 16_384  # columns of a sheet
-
 
 def read_office(data: bytes, form: str) -> Content:
     """Read a file of a format of anydoc, such as "doc"."""
-    import anydoc
-
     left_out = Counter[str]()
     if form in ("ods", "odp"):
-        data = _without_hidden(data, left_out)
+        data, _ = simplify(data, left_out)
+    document = _parse(data, form)
+    parts = chain(document.blocks, *(note.blocks for note in document.notes))
+    return Content([Page([*_blocks(parts, left_out)])], left_out=left_out)
+
+
+def tables_with_spans(data: bytes, form: str) -> list[Sequence[Block]]:
+    """Return what each table of a file holds, nothing of those without merged cells."""
+    tables = [part.table for part in _parse(data, form).blocks if part.table is not None]
+    cells = [[slot.cell for row in table.grid for slot in row if slot.cell] for table in tables]
+    return [
+        [*_table(table, Counter())] if {*map(_spans, cells_of_table)} - {(1, 1)} else []
+        for table, cells_of_table in zip(tables, cells, strict=True)
+    ]
+
+
+def _parse(data: bytes, form: str) -> anydoc.Document:
+    import anydoc
+
     try:
-        document = anydoc.to_document(data, form)  # type: ignore[arg-type]
+        return anydoc.to_document(data, form)  # type: ignore[arg-type]
     except anydoc.ConvertError as error:
         raise ValueError(f"anydoc: {error}") from error
-    blocks = [*_blocks(document.blocks, left_out)]
-    for note in document.notes:
-        blocks += _blocks(note.blocks, left_out)
-    return Content([Page(blocks)], left_out=left_out)
-
-
-def _without_hidden(data: bytes, left_out: Counter[str]) -> bytes:
-    """Return a file of OpenDocument without the sheets, rows, columns and slides that it hides."""
-    from lxml import etree
-
-    archive = unzip(data)
-    tree = etree.fromstring(archive.read("content.xml"), etree.XMLParser(resolve_entities=False))
-
-    def all_of(path: str, root: Any = tree) -> list[Any]:  # noqa: ANN401
-        return [*root.xpath(path, namespaces=_SPACES)]
-
-    hidden = {*all_of(_HIDING)}
-    parts = [
-        (
-            "hidden sheet",
-            [one for one in all_of("//table:table") if {*all_of(_STYLED, one)} & hidden],
-        ),
-        (
-            "hidden slide",
-            [one for one in all_of("//draw:page") if {*all_of(_STYLED, one)} & hidden],
-        ),
-        ("hidden row", all_of(_HIDDEN_ROWS)),
-    ]
-    for table in all_of("//table:table"):
-        columns = enumerate(_repeated(all_of(".//table:table-column", table)))
-        hides = {n for n, one in columns if one.get(_VISIBILITY) == "collapse"}
-        rows = [[*_repeated([*row])] for row in all_of(".//table:table-row", table)]
-        for n in hides:
-            cells = [row[n] for row in rows if n < len(row)]
-            left_out["hidden column"] += any("".join(one.itertext()).strip() for one in cells)
-            parts.append(("", cells))
-    for noun, found in parts:
-        for part in filter(lambda one: one.getparent() is not None, found):
-            left_out[noun] += bool("".join(part.itertext()).strip())
-            part.getparent().remove(part)
-    del left_out[""]  # cells, of columns that are counted
-    return replaced(archive, {"content.xml": etree.tostring(tree)}).getvalue()
-
-
-def _repeated(elements: Iterable[Any]) -> Iterator[Any]:
-    """Yield columns or cells, each as often as it says."""
-    for one in elements:
-        yield from [one] * min(to_integer(one.get(_REPEATED), 1), _WIDEST)
 
 
 def _blocks(parts: Iterable[anydoc.Block], left_out: Counter[str]) -> Iterator[Block]:
@@ -112,20 +64,20 @@ def _blocks(parts: Iterable[anydoc.Block], left_out: Counter[str]) -> Iterator[B
 
 def _text(inlines: Iterable[anydoc.Inline] | None, left_out: Counter[str]) -> str:
     """Return the text of inlines, without what they look like."""
-    said = list[str]()
-    for one in inlines or ():
-        if one.kind == "image":
-            left_out["image"] += not one.alt
-            said.append(one.alt or "")
-        elif one.kind == "line_break":
-            said.append("\n")
-        elif one.kind == "checkbox":
-            said.append("☒ " if one.checked else "☐ ")
-        elif one.kind == "math":
-            said.append(f"${one.text}$")
+    parts = list[str]()
+    for inline in inlines or ():
+        if inline.kind == "image":
+            left_out["image"] += not inline.alt
+            parts.append(inline.alt or "")
+        elif inline.kind == "line_break":
+            parts.append("\n")
+        elif inline.kind == "checkbox":
+            parts.append("☒ " if inline.checked else "☐ ")
+        elif inline.kind == "math":
+            parts.append(f"${inline.text}$")
         else:
-            said.append(_text(one.content, left_out) if one.content else one.text or "")
-    return "".join(said).strip()
+            parts.append(_text(inline.content, left_out) if inline.content else inline.text or "")
+    return "".join(parts).strip()
 
 
 def _items(items: anydoc.List, left_out: Counter[str], depth: int = 0) -> Iterator[str]:
@@ -135,31 +87,29 @@ def _items(items: anydoc.List, left_out: Counter[str], depth: int = 0) -> Iterat
             if part.list is not None:
                 yield from _items(part.list, left_out, depth + 1)
             else:
-                yield from (
-                    f"{'  ' * depth}{mark} {_as_text(block)}" for block in _blocks([part], left_out)
-                )
+                texts = map(_as_text, _blocks([part], left_out))
+                yield from (f"{'  ' * depth}{mark} {text}" for text in texts)
 
 
 def _table(table: anydoc.Table, left_out: Counter[str]) -> Iterator[Block]:
     """Yield a table, whose merged cells repeat their value, or what a layout's cells hold."""
     cells = [[slot.cell for slot in row if slot.cell is not None] for row in table.grid]
     if table.kind == "layout":
-        for row in cells:
-            for cell in row:
-                yield from _blocks(cell.blocks, left_out)
+        for cell in chain(*cells):
+            yield from _blocks(cell.blocks, left_out)
         return
-
-    def text(slot: anydoc.CellSlot) -> str:
-        if slot.cell is None:
-            slot = table.grid[slot.origin_row or 0][slot.origin_col or 0]
-        inside = _blocks(slot.cell.blocks, left_out) if slot.cell else ()
-        return " ".join(map(_as_text, inside))
-
-    grid = [[text(slot) for slot in row] for row in table.grid]
+    texts = [
+        [(" ".join(map(_as_text, _blocks(cell.blocks, left_out))), *_spans(cell)) for cell in row]
+        for row in cells
+    ]
     if not table.header_rows:
-        yield from tables_of(grid)
-    elif (made := table_of(grid, header=table.header_rows)) is not None:
-        yield made
+        yield from tables_of(spread(texts))
+    elif (shown := table_of(spread(texts), header=table.header_rows)) is not None:
+        yield shown
+
+
+def _spans(cell: anydoc.Cell) -> tuple[int, int]:
+    return cell.row_span, cell.col_span
 
 
 def _as_text(block: Block) -> str:

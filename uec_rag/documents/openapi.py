@@ -37,12 +37,12 @@ def read_openapi(text: str) -> Content:
     for item_of in ("paths", "webhooks"):
         for path, value in _node(root.get(item_of)).items():
             item = _resolve(root, value)
-            for method in (one for one in _METHODS if isinstance(item.get(one), dict)):
+            for method in (name for name in _METHODS if isinstance(item.get(name), dict)):
                 blocks.append(Heading(f"{method.upper()} {path}", 2))
                 blocks += _operation(root, item, item[method])
     schemes = _node(root.get("components")).get("securitySchemes", root.get("securityDefinitions"))
-    known = [(name, _resolve(root, scheme)) for name, scheme in _node(schemes).items()]
-    rows = [(name, _said(one, "type"), _said(one, "description")) for name, one in known]
+    resolved = [(name, _resolve(root, scheme)) for name, scheme in _node(schemes).items()]
+    rows = [(name, _said(part, "type"), _said(part, "description")) for name, part in resolved]
     if rows:
         blocks += [Heading("Authentication", 2), *_table("", ("Name", "Type", "Description"), rows)]
     left_out = {"reference to another file": len(_ELSEWHERE.findall(text))}
@@ -53,15 +53,15 @@ def _operation(root: Node, item: Node, operation: Node) -> Iterator[Block]:
     yield "Deprecated." if operation.get("deprecated") is True else ""
     yield _said(operation, "summary")
     yield _said(operation, "description")
-    if needed := [name for one in _nodes(operation.get("security")) for name in one]:
-        yield f"Authentication: {' or '.join(map(str, needed))}"
-    both = [*_nodes(item.get("parameters")), *_nodes(operation.get("parameters"))]
-    resolved = [_resolve(root, one) for one in both]
-    found = {(_said(one, "name"), _said(one, "in")): one for one in resolved}
-    bodies = [found.pop(key) for key in [*found] if key[1] == "body"]  # of Swagger
+    if schemes := [name for parameter in _nodes(operation.get("security")) for name in parameter]:
+        yield f"Authentication: {' or '.join(map(str, schemes))}"
+    parameters = [*_nodes(item.get("parameters")), *_nodes(operation.get("parameters"))]
+    resolved = [_resolve(root, parameter) for parameter in parameters]
+    by_place = {(_said(part, "name"), _said(part, "in")): part for part in resolved}
+    bodies = [by_place.pop(key) for key in [*by_place] if key[1] == "body"]  # of Swagger
     rows = [
-        (*key, _type(root, _schema(one)), _required(one), _said(one, "description"))
-        for key, one in found.items()
+        (*key, _type(root, _schema(part)), _required(part), _said(part, "description"))
+        for key, part in by_place.items()
     ]
     yield from _table("Parameters", ("Name", "In", "Type", "Required", "Description"), rows)
     for body in [*bodies, _resolve(root, operation.get("requestBody"))]:
@@ -72,8 +72,8 @@ def _operation(root: Node, item: Node, operation: Node) -> Iterator[Block]:
 
 def _body(root: Node, title: str, body: Node) -> Iterator[Block]:
     """Yield what is said of a body, and its fields, or its type if it has none."""
-    if said := _said(body, "description"):
-        yield f"{title}: {said}"
+    if description := _said(body, "description"):
+        yield f"{title}: {description}"
     if schema := _schema(body):
         forms = ", ".join(map(str, _node(body.get("content"))))
         yield f"{title}: {' of '.join(filter(None, (forms, _type(root, schema))))}"
@@ -88,22 +88,22 @@ def _schema(owner: Node) -> Node:
 
 
 def _fields(
-    root: Node, schema: Node, above: str = "", seen: tuple[str, ...] = ()
+    root: Node, schema: Node, above: str = "", visited: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, ...]]:
     """Yield the fields of a schema and of those in it, unless it is within itself."""
     reference = str(schema.get("$ref", ""))
-    if len(seen) > _DEEPEST or (reference and reference in seen):
+    if len(visited) > _DEEPEST or (reference and reference in visited):
         return
-    seen = (*seen, reference)
+    visited = (*visited, reference)
     schema = _resolve(root, schema)
-    parts = [one for kind in _PARTS for one in _nodes(schema.get(kind))]
+    parts = [element for kind in _PARTS for element in _nodes(schema.get(kind))]
     for part in (*parts, _node(schema.get("items"))):
-        yield from _fields(root, part, above, seen)
+        yield from _fields(root, part, above, visited)
     for name, field in _node(schema.get("properties")).items():
-        own, path = _resolve(root, field), f"{above}{name}"
-        needed = "yes" if name in _list(schema.get("required")) else ""
-        yield path, _type(root, _node(field)), needed, _said(own, "description")
-        yield from _fields(root, _node(field), f"{path}.", seen)
+        target, path = _resolve(root, field), f"{above}{name}"
+        requirement = "yes" if name in _list(schema.get("required")) else ""
+        yield path, _type(root, _node(field)), requirement, _said(target, "description")
+        yield from _fields(root, _node(field), f"{path}.", visited)
 
 
 def _type(root: Node, schema: Node, depth: int = 0) -> str:
@@ -114,13 +114,13 @@ def _type(root: Node, schema: Node, depth: int = 0) -> str:
         kind = f"array of {_type(root, _node(schema.get('items')), depth + 1)}"
     options = [*_nodes(schema.get("oneOf")), *_nodes(schema.get("anyOf"))]
     if options and depth < _DEEPEST:
-        kind = " or ".join(_type(root, one, depth + 1) for one in options[:_DEEPEST])
+        kind = " or ".join(_type(root, option, depth + 1) for option in options[:_DEEPEST])
     kind = (name if kind in ("", "object") else kind) or kind or "any"
     values = ", ".join(map(str, _list(schema.get("enum"))[:_MOST_FIELDS]))
     limits = [_said(schema, "format"), f"one of {values}" if values else ""]
     limits += [f"{limit} {schema[limit]}" for limit in _LIMITS if limit in schema]
-    said = "; ".join(filter(None, limits))
-    return f"{kind} ({said})" if said else kind
+    limits_text = "; ".join(filter(None, limits))
+    return f"{kind} ({limits_text})" if limits_text else kind
 
 
 def _resolve(root: Node, value: object) -> Node:
@@ -154,7 +154,7 @@ def _node(value: object) -> Node:
 
 
 def _nodes(value: object) -> list[Node]:
-    return [one for one in _list(value) if isinstance(one, dict)]
+    return [node for node in _list(value) if isinstance(node, dict)]
 
 
 def _list(value: object) -> list[Any]:

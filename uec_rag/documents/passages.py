@@ -3,9 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 from pathlib import PurePath
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import regex
 
@@ -15,6 +16,9 @@ from uec_rag.documents.plain_text import has_words, split_text
 from uec_rag.documents.questions import pairs_from_passages
 from uec_rag.documents.readers import READERS
 from uec_rag.stores.passage import Passage
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 CHUNK_SIZE = 800
 """The default maximum length of a passage, in characters: about what small models can read."""
@@ -83,11 +87,11 @@ def passages_of(documents: Iterable[Document], *, size: int = CHUNK_SIZE) -> lis
     """
     if size < FEWEST_CHARACTERS:
         raise ValueError(f"size: expected at least {FEWEST_CHARACTERS}, got {size}")
-    taken, passages = set[str](), list[Passage]()
+    sources, passages = set[str](), list[Passage]()
     for document in documents:
-        if (source := document.source) in taken:
+        if (source := document.source) in sources:
             raise ValueError(f"documents: expected different sources, got {source!r} twice")
-        taken.add(source)
+        sources.add(source)
         passages += _passages(document, size)
     return passages
 
@@ -96,7 +100,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
     suffix = PurePath(document.source).suffix.lower()
     name = document.title or file_name(document.source)
     headings, has_text = document.headings, {section.path for section in document.sections}
-    said = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
+    of_file = {key: value for key, value in document.metadata.items() if not _OURS.fullmatch(key)}
     parts = document.sections
     chunks = [(part, *chunk) for part in parts for chunk in _split(part, suffix, size)]
     anchors = _anchors(section for section, *_ in chunks)
@@ -114,7 +118,7 @@ def _passages(document: Document, size: int) -> Iterator[Passage]:
         yield Passage(
             id=f"{document.source}#{mark}",
             text=text.strip(),
-            metadata={**said, "source": document.source, "title": title}
+            metadata={**of_file, "source": document.source, "title": title}
             | {key: value for key, value in metadata.items() if value is not None},
         )
 
@@ -134,49 +138,54 @@ def anchor(heading: str) -> str:
 
 def _anchors(sections: Iterable[Section]) -> Iterator[str]:
     """Yield the parts of ids after "#", for the sections of a document's passages in turn."""
-    taken, counts = set[str](), Counter[str]()
+    marks, counts = set[str](), Counter[str]()
     for section in sections:
         name = "/".join(filter(None, map(anchor, section.path)))
         name = name or (f"page-{section.page}" if section.page else "")
-        found = None
-        while found is None or found in taken:  # as the second "Step" after "Step 2"
+        mark = None
+        while mark is None or mark in marks:  # as the second "Step" after "Step 2"
             count = counts[name]
             counts[name] += 1
-            found = str(count) if not name else f"{name}-{count + 1}" if count else name
-        taken.add(found)
-        yield found
+            mark = str(count) if not name else f"{name}-{count + 1}" if count else name
+        marks.add(mark)
+        yield mark
 
 
 _Fence: TypeAlias = tuple[int, int, int, str, str]
 
 
-def _fences(text: str, most: int) -> Iterator[_Fence]:
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt().disable("inline")  # for speed
+
+
+def _fences(text: str, longest: int) -> Iterator[_Fence]:
     """Yield, for each block of code, the offsets of its head, code and tail, and these two lines.
 
     A head of more than `most` characters is yielded without its language.
     """
-    from markdown_it import MarkdownIt
-
     lines = text.split("\n")
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    for token in MarkdownIt().disable("inline").parse(text):  # for speed
+    for token in _parser().parse(text):
         if token.type == "fence" and token.map:
-            first, last = token.map[0], token.map[1] - 1
-            head, marks = lines[first], lines[last].strip(" \t>")
-            if last > first and marks.startswith(token.markup) and len({*marks}) == 1:
-                head = head if len(head) <= most else token.markup
-                yield starts[first], starts[first + 1], starts[last], head, lines[last]
+            top, bottom = token.map[0], token.map[1] - 1
+            head, marks = lines[top], lines[bottom].strip(" \t>")
+            if bottom > top and marks.startswith(token.markup) and len({*marks}) == 1:
+                head = head if len(head) <= longest else token.markup
+                yield starts[top], starts[top + 1], starts[bottom], head, lines[bottom]
 
 
 def _with_fences(text: str, begin: int, end: int, fences: Iterable[_Fence]) -> str:
     """Return a chunk of a Markdown text with the fences of the code that it is part of."""
     whole = text[begin:end].strip()
-    for start, code, last, head, tail in fences:
+    for start, code, end_of_code, head, tail in fences:
         if start <= begin and end <= code:
             return ""  # a head, which the next chunk repeats
-        if start < begin < last:
+        if start < begin < end_of_code:
             whole = f"{head}\n{text[max(begin, code) : end]}"
-        if start < end <= last:
+        if start < end <= end_of_code:
             whole += f"\n{tail}"
     return whole
 
@@ -263,14 +272,14 @@ def _split(section: Section, suffix: str, size: int) -> Iterator[tuple[str, int 
     fences = [*_fences(text, size // 3)] if has_code else []
     for start, end in spans:
         if whole := _with_fences(text, start, end, fences):
-            above = [lead for at, lead, last in leads if at + len(lead) < start < last]
+            above = [lead for at, lead, stop in leads if at + len(lead) < start < stop]
             yield "\n".join([*above[-1:], whole]), section.place(start, end)
 
 
 def _leads(text: str, captions: Iterable[str]) -> Iterator[tuple[int, str, int]]:
     """Yield where sentences before lists and captions of tables begin, and where these end."""
-    for found in _LEAD_IN.finditer(text):
-        yield found.start(1), found[1].strip(), found.end()
+    for list_found in _LEAD_IN.finditer(text):
+        yield list_found.start(1), list_found[1].strip(), list_found.end()
     for caption in filter(None, captions):
         if (start := text.find(f"{caption}\n")) >= 0:
             end = text.find("\n\n", start)

@@ -42,6 +42,7 @@ _ACCENTS = dict(
         strict=True,
     )
 )
+Line = tuple[str, float]  # and the size of its letters
 _APART = re.compile(rf"([{''.join(_ACCENTS)}]) ?([^\W\d_])|(?<=\w)(`)([aeiou])|([cCsStT])(\u00b8)")
 
 
@@ -64,24 +65,24 @@ def read_pdf(data: bytes) -> Content:
     for lines in pages:
         text = _PARTED.sub(" ", "\n".join(line for line, _ in lines).casefold())
         words.update(_WORD.findall(text))
-        words.update(one.replace("\u2010", "-") for one in _COMPOUND.findall(text))
-    joined = [
+        words.update(blocks.replace("\u2010", "-") for blocks in _COMPOUND.findall(text))
+    pages_joined = [
         [(_join(line, words, hyphenates=hyphenates), size) for line, size in lines]
         for lines in pages
     ]
     if outline:
-        found = [
-            [*_by_outline(lines, [one for one in outline if one[1] == number])]
-            for number, lines in enumerate(joined)
+        blocks_of = [
+            [*_by_outline(lines, [blocks for blocks in outline if blocks[1] == number])]
+            for number, lines in enumerate(pages_joined)
         ]
     else:
-        larger = _larger_sizes(joined)
-        found = [[*_by_size(lines, larger)] for lines in joined]
-    numbered = [Page(one, number) for number, one in enumerate(found, start=1)]
+        larger = _larger_sizes(pages_joined)
+        blocks_of = [[*_by_size(lines, larger)] for lines in pages_joined]
+    numbered = [Page(blocks, number) for number, blocks in enumerate(blocks_of, start=1)]
     return Content(numbered, left_out={"page without text": unread})
 
 
-def _larger_sizes(pages: list[list[tuple[str, float]]]) -> list[float]:
+def _larger_sizes(pages: list[list[Line]]) -> list[float]:
     """Return the sizes of headings, the largest first."""
     sizes = Counter[float]()
     for lines in pages:
@@ -91,27 +92,27 @@ def _larger_sizes(pages: list[list[tuple[str, float]]]) -> list[float]:
     return sorted({size for size in sizes if size > _LARGER * body}, reverse=True)
 
 
-def _lines(page: Any) -> list[tuple[str, float]]:  # noqa: ANN401
+def _lines(page: Any) -> list[Line]:  # noqa: ANN401
     """Return the lines of a page, each with the size of its letters."""
     if page.formenv:
         page.flatten()  # what is filled in becomes text
-    shown = _Shown(page.get_textpage())
-    lines = shown.text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    characters = _Shown(page.get_textpage())
+    lines = characters.text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
     starts = accumulate((len(line) + 1 for line in lines), initial=0)
-    found = list[tuple[str, list[int], float]]()
+    parts = list[tuple[str, list[int], float]]()
     for line, start in zip(map(str.rstrip, lines), starts, strict=False):
         middle = next((n for n in range(len(line) // 2, len(line)) if not line[n].isspace()), 0)
-        size, places = shown.size(start + middle), [*range(start, start + len(line))]
-        largest = max(size, found[-1][2]) if found else 0
-        blank = shown.blank_before(places, found[-1][1], largest) if found else None
+        size, places = characters.size(start + middle), [*range(start, start + len(line))]
+        largest = max(size, parts[-1][2]) if parts else 0
+        blank = characters.blank_before(places, parts[-1][1], largest) if parts else None
         if blank is not None:  # a raised part is a line to PDFium
-            before, own, _ = found.pop()
+            before, places_before, _ = parts.pop()
             line, size = before + blank + line, largest
-            places = [*own, *places[: len(blank)], *places]
-        found.append((line, places, size))
-    whole = list[tuple[str, float]]()
-    for line, places, size in found:
-        text = _accented(shown.marked(line, places))
+            places = [*places_before, *places[: len(blank)], *places]
+        parts.append((line, places, size))
+    whole = list[Line]()
+    for line, places, size in parts:
+        text = _accented(characters.marked(line, places))
         if whole and text and whole[-1][0].endswith(_SIGNS):
             text = whole.pop()[0][:-1] + _SOFT + text
         whole.append((text, round(size, 1)))
@@ -162,27 +163,27 @@ class _Shown:
     def marked(self, line: str, places: list[int]) -> str:
         """Return a line with what is raised apart from what it follows."""
 
-        def mark(found: re.Match[str]) -> str:
-            for at in range(max(found.start(), 1), found.end()):
+        def mark(match: re.Match[str]) -> str:
+            for at in range(max(match.start(), 1), match.end()):
                 before = at - 2 if at > 1 and line[at - 1] in _MINUS else at - 1
                 is_close = line[at].isalnum() and not line[before].isspace()
                 if is_close and self._is_raised(places[at], places[before]):
-                    above = line[before + 1 : found.end()]
-                    return line[found.start() : before + 1] + raised(line[: before + 1], above)
-            return found[0]
+                    above = line[before + 1 : match.end()]
+                    return line[match.start() : before + 1] + raised(line[: before + 1], above)
+            return match[0]
 
         label = _LABEL.match(line)
         if label and self._is_raised(places[0], places[label.end()], is_before=True):
             return f"[{label[0]}] {_MARK.sub(mark, line)[label.end() :]}"
         return _MARK.sub(mark, line)
 
-    def _is_raised(self, place: int, other: int, *, is_before: bool = False) -> bool:
+    def _is_raised(self, place: int, neighbour: int, *, is_before: bool = False) -> bool:
         """Return whether a character is above the line of the one before or after it."""
-        x, base = self.origin(other)
+        x, base = self.origin(neighbour)
         if (height := self._edges(place)[1] - base) < _LEAST:  # as of nearly all
             return False
-        (own, _), size = self.origin(place), self.size(other)
-        return _RAISED * size < height < size and (own < x if is_before else own > x)
+        (left, _), size = self.origin(place), self.size(neighbour)
+        return _RAISED * size < height < size and (left < x if is_before else left > x)
 
 
 def _accented(text: str) -> str:
@@ -207,41 +208,39 @@ def _join(line: str, words: Counter[str], *, hyphenates: bool) -> str:
 
     def word(parts: re.Match[str]) -> str:
         before, sign, after = parts.groups()
-        first, second = before.casefold(), after.casefold()
-        if not after[:1].islower() or not before or words[f"{first}-{second}"]:
+        head, tail = before.casefold(), after.casefold()
+        if not after[:1].islower() or not before or words[f"{head}-{tail}"]:
             hyphen = True
-        elif sign == _SOFT or words[first + second]:
+        elif sign == _SOFT or words[head + tail]:
             hyphen = False
         else:
-            hyphen = not hyphenates or (words[first] > 0 and words[second] > 0)
+            hyphen = not hyphenates or (words[head] > 0 and words[tail] > 0)
         return f"{before}{'-' * hyphen}{after}"
 
     return _PARTED.sub(word, line)
 
 
-def _by_outline(
-    lines: list[tuple[str, float]], marks: list[tuple[str, int, int]]
-) -> Iterator[Block]:
+def _by_outline(lines: list[Line], marks: list[tuple[str, int, int]]) -> Iterator[Block]:
     """Yield lines, with those of an outline's titles as headings, whatever their case and wrap."""
-    shown, at = [line for line, _ in lines], 0
-    spans = _spans(shown) if marks else {}
+    texts, at = [line for line, _ in lines], 0
+    spans = _spans(texts) if marks else {}
     for title, _, level in marks:
         places = spans.get(_squeezed(title), deque())
         while places and places[0][0] < at:
             places.popleft()
         if places:
             start, end = places.popleft()
-            yield "\n".join(shown[at:start]).strip()
+            yield "\n".join(texts[at:start]).strip()
             yield Heading(title, min(level + 2, 6))
             at = end
-    yield "\n".join(shown[at:]).strip()
+    yield "\n".join(texts[at:]).strip()
 
 
 def _spans(lines: list[str]) -> dict[str, deque[tuple[int, int]]]:
     """Return where some lines together are a text, perhaps with a number before it."""
     spans = defaultdict[str, deque[tuple[int, int]]](deque)
-    for start, first in enumerate(lines):
-        number = len(_NUMBER.match(first)[0])  # type: ignore[index]
+    for start, line in enumerate(lines):
+        number = len(_NUMBER.match(line)[0])  # type: ignore[index]
         for end in range(start + 1, min(start + _LINES_OF_HEADING, len(lines)) + 1):
             whole = "".join(lines[start:end])
             if len(whole) > _LONGEST_HEADING * 2:
@@ -255,15 +254,15 @@ def _squeezed(text: str) -> str:
     return "".join(plain(text).casefold().split())
 
 
-def _by_size(lines: list[tuple[str, float]], larger: list[float]) -> Iterator[Block]:
+def _by_size(lines: list[Line], larger: list[float]) -> Iterator[Block]:
     """Yield lines of a larger size as headings; consecutive ones of the same size are one."""
-    text, heading, last = list[str](), list[str](), 0.0
+    text, heading, size_before = list[str](), list[str](), 0.0
     for line, size in [*lines, ("", 0.0)]:
         is_heading = size in larger and 2 < len(line) <= _LONGEST_HEADING and has_words(line)
-        if heading and (not is_heading or size != last):
+        if heading and (not is_heading or size != size_before):
             yield "\n".join(text).strip()
-            yield Heading(" ".join(heading), min(larger.index(last) + 1, 6))
+            yield Heading(" ".join(heading), min(larger.index(size_before) + 1, 6))
             text, heading = [], []
         (heading if is_heading else text).append(line)
-        last = size
+        size_before = size
     yield "\n".join(text).strip()

@@ -87,8 +87,8 @@ def _guess(data: bytes) -> tuple[str, list[str]]:
     except ImportError:
         pass
     else:
-        some = b"\n".join(line for line in data.splitlines() if not line.isascii())[:_GUESSED_FROM]
-        best = from_bytes(some, cp_isolation=[*_LEGACY]).best()
+        lines = (line for line in data.splitlines() if not line.isascii())
+        best = from_bytes(b"\n".join(lines)[:_GUESSED_FROM], cp_isolation=[*_LEGACY]).best()
         is_western = best is None or best.encoding in ("cp1250", "cp1254")
         if best is not None and (not is_western or best.language in _NOT_WESTERN):
             encoding = best.encoding
@@ -135,8 +135,8 @@ def struck(text: str) -> str:
     >>> struck(" 80 euros "), struck("~~80~~")
     (' ~~80 euros~~ ', '~~80~~')
     """
-    said = text.strip()
-    return text.replace(said, f"~~{said}~~") if said and not said.startswith("~~") else text
+    words = text.strip()
+    return text.replace(words, f"~~{words}~~") if words and not words.startswith("~~") else text
 
 
 def linked(text: str, address: str) -> str:
@@ -147,10 +147,10 @@ def linked(text: str, address: str) -> str:
     >>> linked("here ", "https://example.com/b 17"), linked("a@b.org", "mailto:a@b.org")
     ('[here](https://example.com/b%2017) ', 'a@b.org')
     """
-    said, bare = text.strip(), address.removeprefix("mailto:").removeprefix("tel:")
-    if not has_words(said) or bare in said or len(address) > _LONGEST_ADDRESS:
+    label, bare = text.strip(), address.removeprefix("mailto:").removeprefix("tel:")
+    if not has_words(label) or bare in label or len(address) > _LONGEST_ADDRESS:
         return text
-    return text.replace(said, f"[{said}]({address.replace(' ', '%20')})")
+    return text.replace(label, f"[{label}]({address.replace(' ', '%20')})")
 
 
 def tidy_lines(text: str) -> str:

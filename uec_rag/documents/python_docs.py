@@ -52,40 +52,41 @@ def gather_corpus(passages: int) -> list[Document]:
 
 
 def _first(documents: Iterable[Document], passages: int) -> list[Document]:
-    taken = []
+    gathered = []
     for document in documents:
         if passages <= 0:
             break
         passages -= len(passages_of([document], size=CHUNK_SIZE))
-        taken.append(document)
-    return taken
+        gathered.append(document)
+    return gathered
 
 
 def _topics() -> Iterator[Document]:
     """Yield the topics of `help` from the language reference, shortest first."""
     from pydoc_data.topics import topics
 
-    seen = set()
+    bodies = set()
     for name, text in sorted(topics.items(), key=lambda topic: (len(topic[1]), topic[0])):
         before, *parts = _UNDERLINED.split(text)
         sections = [("", before), *zip(parts[::3], parts[2::3], strict=True)]
         # The long topics repeat the short ones.
-        new = [(heading, body.strip()) for heading, body in sections if body.strip() not in seen]
-        seen |= {body for _, body in new}
-        kept = tuple(Section((heading,) if heading else (), body) for heading, body in new if body)
-        if kept:
-            yield Document(f"topics/{name}", kept)
+        stripped = ((heading, body.strip()) for heading, body in sections)
+        texts = [(heading, body) for heading, body in stripped if body and body not in bodies]
+        bodies |= {body for _, body in texts}
+        if texts:
+            pieces = (Section((heading,) if heading else (), body) for heading, body in texts)
+            yield Document(f"topics/{name}", tuple(pieces))
 
 
 def _docstrings() -> Iterator[Document]:
     """Yield each docstring once, under the first public name that has it."""
-    names, seen = set[str](), set[str]()
+    names, texts = set[str](), set[str]()
     for module_name in _MODULES.split():
         for name, value in _members(module_name, importlib.import_module(module_name)):
             doc = None if name in names else getattr(value, "__doc__", None)
             text = inspect.cleandoc(doc) if isinstance(doc, str) else ""
-            if len(text) >= _SHORTEST_DOCSTRING and text not in seen:
-                seen.add(text)
+            if len(text) >= _SHORTEST_DOCSTRING and text not in texts:
+                texts.add(text)
                 yield Document(name, (Section((name,), text),))
             names.add(name)
 
@@ -93,11 +94,11 @@ def _docstrings() -> Iterator[Document]:
 def _members(module_name: str, module: ModuleType) -> Iterator[tuple[str, object]]:
     """Yield a module, its public functions, its classes and their methods, each with its name."""
     yield module_name, module
-    own = (module_name, f"_{module_name}")  # a C implementation has an underscore
+    homes = (module_name, f"_{module_name}")  # a C implementation has an underscore
     public = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) in own
+        if not name.startswith("_") and getattr(value, "__module__", None) in homes
     ]
     for name in public:
         value = getattr(module, name, None)

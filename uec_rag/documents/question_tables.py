@@ -38,7 +38,7 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
     """
     if not path.is_file():
         raise FileNotFoundError(f"QUESTIONS: no such file: {str(path)!r}")
-    columns, asked = ["query", *["relevant_ids"] * labelled], dict[str, set[str]]()
+    columns, questions = ["query", *["relevant_ids"] * labelled], dict[str, set[str]]()
     try:
         text, guesses = decode(path.read_bytes())
         if guesses:
@@ -56,22 +56,22 @@ def read_questions(path: Path, *, labelled: bool) -> dict[str, set[str]]:
             f"{names or 'none'}"
         )
     for row in filter(has_text, rows):
-        where = f"{path.name}, line {rows.line_num}"
-        cells, rest = row + [""] * (len(header) - len(row)), row[len(header) :]
-        if any(map(str.strip, rest)):
+        row_name = f"{path.name}, line {rows.line_num}"
+        cells, surplus = row + [""] * (len(header) - len(row)), row[len(header) :]
+        if any(map(str.strip, surplus)):
             raise ValueError(
-                f"{where}: {rest[0]!r:.60} belongs to none of the columns {names}. Quote a cell "
-                "that holds a comma; several ids go into a quoted cell, or into a row each."
+                f"{row_name}: {surplus[0]!r:.60} belongs to none of the columns {names}. Quote a "
+                "cell that holds a comma; several ids go into a quoted cell, or into a row each."
             )
         question, *ids = (cells[header.index(column)].strip() for column in columns)
         if not question:
-            raise ValueError(f"{where}: expected some text as query, got {question!r}")
-        asked.setdefault(question, set()).update(ids)
-    return {question: ids - {""} if len(ids) == 1 else ids for question, ids in asked.items()}
+            raise ValueError(f"{row_name}: expected some text as query, got {question!r}")
+        questions.setdefault(question, set()).update(ids)
+    return {question: ids - {""} if len(ids) == 1 else ids for question, ids in questions.items()}
 
 
 def find_labels(
-    asked: Mapping[str, Collection[str]], passages: Iterable[Passage], where: str
+    questions: Mapping[str, Collection[str]], passages: Iterable[Passage], table: str
 ) -> dict[str, set[str]]:
     """Find the passages that labels name by id, by file, or as "file#Heading".
 
@@ -80,11 +80,11 @@ def find_labels(
 
     Parameters
     ----------
-    asked : mapping of str to collection of str
+    questions : mapping of str to collection of str
         Labels for each question, as returned by `read_questions`.
     passages : iterable of Passage
         All passages of the index.
-    where : str
+    table : str
         Name of the table, for messages.
 
     Returns
@@ -104,35 +104,37 @@ def find_labels(
         If some names are not in the index, one of them is a word for none, or a question is said
         both to have an answer and to have none.
     """
-    labels = {label for some in asked.values() for label in some}
-    wanted = {name for label in labels for name in _names_in(label)}
+    labels = {label for cells in questions.values() for label in cells}
+    candidates = {name for label in labels for name in _names_in(label)}
     answers: dict[str, set[str]] = {}
     for passage in passages:
         source = str(passage.metadata.get("source", passage.id))
         names = {passage.id, source, f"{source}#{passage.metadata.get('title', '')}"}
-        for name in {*map(in_nfc, names)} & wanted:
+        for name in {*map(in_nfc, names)} & candidates:
             answers.setdefault(name, set()).add(passage.id)
     parts = {label: _split(label, answers) for label in labels}
-    if words := sorted({name for some in parts.values() for name in some if _is_none(name)} - {""}):
-        warn(f"{where}: {words[0]!r} is in the index, and so read as a name, not as 'no answer'")
-    if gone := sorted({name for some in parts.values() for name in some} - answers.keys() - {""}):
-        said = f"{where}: {pluralize(len(gone), 'label')} not in the index, first {gone[0]!r}"
+    names = {name for part in parts.values() for name in part} - {""}
+    if words := sorted(filter(_is_none, names)):
+        warn(f"{table}: {words[0]!r} is in the index, and so read as a name, not as 'no answer'")
+    if missing := sorted(names - answers.keys()):
+        count = pluralize(len(missing), "label")
+        message = f"{table}: {count} not in the index, first {missing[0]!r}"
         if not answers:
-            raise ValueError(f"{said}; expected {_NAMES}")
-        warn(f"{said}; questions without another answer are left out")
-    found, contradicted = dict[str, set[str]](), list[str]()
-    for question, some in asked.items():
-        named = {name for label in some for name in parts[label]}
-        contradicted += [question] * ("" in named and len(named) > 1)
-        ids = {id_ for name in named for id_ in answers.get(name, ())}
-        if ids or not named - {""}:
-            found[question] = ids
+            raise ValueError(f"{message}; expected {_NAMES}")
+        warn(f"{message}; questions without another answer are left out")
+    ids_of, contradicted = dict[str, set[str]](), list[str]()
+    for question, cells in questions.items():
+        names_of = {name for label in cells for name in parts[label]}
+        contradicted += [question] * ("" in names_of and len(names_of) > 1)
+        ids = {id_ for name in names_of for id_ in answers.get(name, ())}
+        if ids or not names_of - {""}:
+            ids_of[question] = ids
     if contradicted:
         warn(
-            f"{where}: {pluralize(len(contradicted), 'question')} both with and without an answer, "
+            f"{table}: {pluralize(len(contradicted), 'question')} both with and without an answer, "
             f"first {contradicted[0]!r:.80}; the answer counts. Correct the table"
         )
-    return found
+    return ids_of
 
 
 def _is_none(label: str) -> bool:
@@ -173,8 +175,8 @@ def _split(label: str, known: Collection[str]) -> list[str]:
         end = end or next(marks, len(texts))
         names += [_name(texts, start, end)]
         start = end + 1
-    named = [name for name in names if name]
-    return ["" if _is_none(name) and name not in known else name for name in named] or [""]
+    nonempty = [name for name in names if name]
+    return ["" if _is_none(name) and name not in known else name for name in nonempty] or [""]
 
 
 def follow_labels(labels: Mapping[str, Mapping[str, str]], store: Searched) -> dict[str, set[str]]:
@@ -197,21 +199,21 @@ def follow_labels(labels: Mapping[str, Mapping[str, str]], store: Searched) -> d
     UserWarning
         If some of the texts are gone; it says how many, and which ids they had.
     """
-    given = sorted({(id_, text) for known in labels.values() for id_, text in known.items()})
-    now = store.fingerprints([*{id_ for id_, _ in given}])
-    found = {label: label[0] for label in given if now.get(label[0]) == label[1]}
-    if len(found) < len(given):
+    old_labels = sorted({(id_, text) for hashes in labels.values() for id_, text in hashes.items()})
+    now = store.fingerprints([*{id_ for id_, _ in old_labels}])
+    new_ids = {label: label[0] for label in old_labels if now.get(label[0]) == label[1]}
+    if len(new_ids) < len(old_labels):
         by_text = {hash_text(passage.text): passage.id for passage in store.passages()}
-        moved = {label: by_text[label[1]] for label in given if label[1] in by_text}
-        found = moved | found
-    if gone := [id_ for id_, text in given if (id_, text) not in found]:
-        first = ", ".join([*gone[:_NAMED], *["..."] * (len(gone) > _NAMED)])
+        moved = {label: by_text[label[1]] for label in old_labels if label[1] in by_text}
+        new_ids = moved | new_ids
+    if missing := [id_ for id_, text in old_labels if (id_, text) not in new_ids]:
+        first_ids = ", ".join([*missing[:_NAMED], *["..."] * (len(missing) > _NAMED)])
         warn(
-            f"left out {pluralize(len(gone), 'label')} of the index, whose passages are gone or "
-            f"have other texts ({first}); label their questions again"
+            f"left out {pluralize(len(missing), 'label')} of the index, whose passages are gone or "
+            f"have other texts ({first_ids}); label their questions again"
         )
-    kept = {
-        question: {found[label] for label in known.items() if label in found}
-        for question, known in labels.items()
+    answers = {
+        question: {new_ids[label] for label in hashes.items() if label in new_ids}
+        for question, hashes in labels.items()
     }
-    return {question: ids for question, ids in kept.items() if ids or not labels[question]}
+    return {question: ids for question, ids in answers.items() if ids or not labels[question]}

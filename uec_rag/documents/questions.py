@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TypeAlias
 
 from uec_rag.base.text import SENTENCE_END
 from uec_rag.documents.document import body_of
@@ -16,6 +17,9 @@ from uec_rag.stores.passage import Passage
 
 MOST_PAIRS = 148
 """The number of questions that an ensemble is fitted on without labels: each is two texts."""
+
+Pair: TypeAlias = tuple[str, str]
+"""A question and what answers it."""
 
 
 def split_first_sentence(text: str) -> tuple[str, str]:
@@ -43,7 +47,7 @@ _SYMBOL, _SYMBOLS = re.compile(r"[^\w\s]"), 0.25  # the share of these in a draw
 _NUMBER = re.compile(r"\A(?:[A-Z]\.)?\d+(?:\.\d+)*\.?\s+")  # section number before a heading
 
 
-def make_questions(passages: Sequence[Passage], most: int) -> dict[str, list[str]]:
+def make_questions(passages: Sequence[Passage], limit: int) -> dict[str, list[str]]:
     """Generate questions from passages.
 
     A title of several words in the metadata ("title", "heading" or "header"), without its section
@@ -55,7 +59,7 @@ def make_questions(passages: Sequence[Passage], most: int) -> dict[str, list[str
     Parameters
     ----------
     passages : sequence of Passage
-    most : int
+    limit : int
         Maximum number of questions.
 
     Returns
@@ -63,11 +67,11 @@ def make_questions(passages: Sequence[Passage], most: int) -> dict[str, list[str
     dict of str to list of str
         The texts that answer each question, without their titles and the question.
     """
-    made = _questions(passages, most)
-    return {question: [answer for _, answer in pairs] for question, pairs in made.items()}
+    pairs_of = _questions(passages, limit)
+    return {question: [answer for _, answer in pairs] for question, pairs in pairs_of.items()}
 
 
-def questions_of(passages: Sequence[Passage], most: int) -> dict[str, list[str]]:
+def questions_of(passages: Sequence[Passage], limit: int) -> dict[str, list[str]]:
     """Generate questions from passages in random order, each with the ids of those that answer it.
 
     A passage of one sentence, such as a row of a price list, is asked for by that sentence.
@@ -79,12 +83,12 @@ def questions_of(passages: Sequence[Passage], most: int) -> dict[str, list[str]]
     {'Bread wants time.': ['bread']}
     """
     shuffled = random.Random(0).sample([*passages], len(passages))
-    made = {
+    ids_of = {
         question: [id_ for id_, _ in pairs]
         for question, pairs in _questions(shuffled, len(shuffled), shortest=0).items()
         if not is_code(question)
     }
-    return dict(islice(made.items(), most))
+    return dict(islice(ids_of.items(), limit))
 
 
 def is_code(question: str) -> bool:
@@ -94,7 +98,7 @@ def is_code(question: str) -> bool:
 
 
 def _questions(
-    passages: Sequence[Passage], most: int, shortest: int = _SHORTEST_ANSWER
+    passages: Sequence[Passage], limit: int, shortest: int = _SHORTEST_ANSWER
 ) -> dict[str, list[tuple[str, str]]]:
     """Generate questions, each with ids and texts of the passages that answer it.
 
@@ -102,16 +106,14 @@ def _questions(
     """
     titles = Counter(title for passage in passages for title in _titles(passage))
     telling = {title for title, count in titles.items() if count <= _MOST_ANSWERS}
-    made: dict[str, list[tuple[str, str]]] = {}
+    pairs_of: dict[str, list[tuple[str, str]]] = {}
     for passage in passages:
         if (pair := _question_of(passage, telling, shortest)) is not None:
-            made.setdefault(pair[0], []).append((passage.id, pair[1]))
-    return dict([one for one in made.items() if len(one[1]) <= _MOST_ANSWERS][:most])
+            pairs_of.setdefault(pair[0], []).append((passage.id, pair[1]))
+    return dict([item for item in pairs_of.items() if len(item[1]) <= _MOST_ANSWERS][:limit])
 
 
-def _question_of(
-    passage: Passage, telling: Collection[str], shortest: int
-) -> tuple[str, str] | None:
+def _question_of(passage: Passage, telling: Collection[str], shortest: int) -> Pair | None:
     """Generate a question and its answer from a passage; None if that is not possible.
 
     `telling`: titles that few passages share. `shortest`: characters of an answer.
@@ -122,10 +124,10 @@ def _question_of(
         is_told = title not in telling or _words(question) in _words(text)
         if " " in question and _asks_for(question, text, shortest) and not is_told:
             return question, text
-    first, rest = split_first_sentence(text)
+    sentence, answer = split_first_sentence(text)
     # A first sentence in lower case below a heading continues one of the passage before.
-    is_cut = text != passage.text and first[:1].islower()
-    return (first, rest) if _asks_for(first, rest, shortest) and not is_cut else None
+    is_cut = text != passage.text and sentence[:1].islower()
+    return (sentence, answer) if _asks_for(sentence, answer, shortest) and not is_cut else None
 
 
 def _without_metadata(passage: Passage) -> Passage:
@@ -153,25 +155,23 @@ def _titles(passage: Passage) -> list[str]:
     return [title.strip() for title in titles if isinstance(title, str)]
 
 
-def pairs_from_passages(
-    passages: Sequence[Passage], most: int = MOST_PAIRS
-) -> list[tuple[str, str]]:
+def pairs_from_passages(passages: Sequence[Passage], limit: int = MOST_PAIRS) -> list[Pair]:
     """Make questions of passages, each with the text that answers it, in random order.
 
     See `make_questions`. Where passages overlap, the first sentence of
     one stands in another, too, which would look like its answer, and is taken out there.
     """
     shuffled = random.Random(0).sample([*passages], len(passages))
-    made = make_questions(shuffled, most)
-    sentences = [question for question in made if len(question.split()) >= _SENTENCE]
-    cleaned = ((question, _without(sentences, texts[0])) for question, texts in made.items())
+    answers_of = make_questions(shuffled, limit)
+    sentences = [question for question in answers_of if len(question.split()) >= _SENTENCE]
+    cleaned = ((question, _without(sentences, texts[0])) for question, texts in answers_of.items())
     return [(question, answer) for question, answer in cleaned if answer]
 
 
 def _without(sentences: Sequence[str], text: str) -> str:
     """Return a text without some sentences; unchanged if it has none of them."""
     flat = " ".join(text.split())
-    found = [sentence for sentence in sentences if sentence in flat]
-    for sentence in found:
+    repeated = [sentence for sentence in sentences if sentence in flat]
+    for sentence in repeated:
         flat = flat.replace(sentence, " ")
-    return flat.strip() if found else text
+    return flat.strip() if repeated else text

@@ -40,7 +40,7 @@ def rows_of(text: str, **options: bool) -> Reader:
     """Return the rows of such a table; `options`: of `csv.reader`."""
     if line := _SEPARATOR.match(text):  # by which Excel knows it
         return _rows(text[line.end() :], line[1], **options)
-    return _rows(text, max(_SEPARATORS, key=lambda one: _columns(text, one)), **options)
+    return _rows(text, max(_SEPARATORS, key=lambda separator: _columns(text, separator)), **options)
 
 
 def has_text(row: Sequence[str]) -> bool:
@@ -57,10 +57,10 @@ def _columns(text: str, separator: str) -> tuple[float, int]:
     rows = [row for row in islice(_rows(text, separator), _SAMPLE) if has_text(row)]
     head = next((n for n, row in enumerate(rows) if len(row) > 1), len(rows))
     below = [len(row) for row in rows[head:]]
-    same = below.count(below[0]) if below else 0
-    if head and (same < max(2, _MOST * len(below)) or (separator == "," and below[0] < 3)):
+    like_first = below.count(below[0]) if below else 0
+    if head and (like_first < max(2, _MOST * len(below)) or (separator == "," and below[0] < 3)):
         return 0, 1
-    return same / max(len(rows), 1), below[0] if below else 1
+    return like_first / max(len(rows), 1), below[0] if below else 1
 
 
 def _rows(text: str, separator: str, *, skipinitialspace: bool = True) -> Reader:
@@ -97,7 +97,7 @@ def read_json_lines(text: str) -> Content:
 def _as_text(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
+    if isinstance(value, list) and not any(isinstance(element, list | dict) for element in value):
         return ", ".join(map(_as_text, value))
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
@@ -181,5 +181,5 @@ def read_content(name: str, data: bytes) -> Content:
     text, notes = (data, []) if module in _OF_BYTES else decode(data)
     content: Content = reader(text, *form)
     left_out = +Counter(content.left_out)  # what is left out no time is not told
-    read = "" if isinstance(text, bytes) else text
-    return replace(content, notes=[*content.notes, *notes], left_out=left_out, text=read)
+    source = content.text if isinstance(text, bytes) else text
+    return replace(content, notes=[*content.notes, *notes], left_out=left_out, text=source)

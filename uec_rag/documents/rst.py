@@ -69,21 +69,19 @@ class _Shown(Directive):
         # The arguments of a function, "*more" and "**how", are no emphasis.
         if "(" in argument and "`" not in argument:
             parts = [nodes.Text(argument)]
-        shown: list[nodes.Node] = [nodes.paragraph(argument, "", *parts)] if argument else []
+        parts_shown: list[nodes.Node] = [nodes.paragraph(argument, "", *parts)] if argument else []
         content = "\n".join(self.content)
         if name in _CODE.split():
-            return [*shown, nodes.literal_block(content, content)]
+            return [*parts_shown, nodes.literal_block(content, content)]
         within = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, within, match_titles=True)
-        return [*shown, *within.children]
+        return [*parts_shown, *within.children]
 
 
-def _role(
-    name: str, rawtext: str, text: str, *_: object, **__: object
-) -> tuple[list[Any], list[Any]]:
+def _role(name: str, rawtext: str, text: str, *_: object, **__: object) -> Any:  # noqa: ANN401
     """Show a role as Sphinx does."""
-    shown = shown_of_role(" ".join(text.replace("\0", "").split()))
-    return [nodes.inline(rawtext, shown)], []
+    text_shown = shown_of_role(" ".join(text.replace("\0", "").split()))
+    return [nodes.inline(rawtext, text_shown)], []
 
 
 def read_rst(text: str) -> Content:

@@ -74,7 +74,8 @@ def _described(picture: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa
 
 def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN401
     """Yield the texts of charts and SmartArt."""
-    ids = [one.get(f"{R}id") or one.get(f"{R}dm") for one in shape._element.iter(*_DRAWINGS)]
+    drawings = shape._element.iter(*_DRAWINGS)
+    ids = [drawing.get(f"{R}id") or drawing.get(f"{R}dm") for drawing in drawings]
     for id_ in filter(None, ids):
         text = drawn_text(parse_xml(shape.part.related_part(id_).blob))
         left_out["drawing without text"] += not text
@@ -86,7 +87,7 @@ def _drawn(shape: Any, left_out: Counter[str]) -> Iterator[Block]:  # noqa: ANN4
 def _text(frame: Any) -> str:  # noqa: ANN401
     """Return the text of a frame, with formulas and with what is raised apart."""
     links = {key: link.target_ref for key, link in frame.part.rels.items() if link.is_external}
-    return "\n".join("".join(_runs(one, links)) for one in frame._element.iter(f"{A}p"))
+    return "\n".join("".join(_runs(paragraph, links)) for paragraph in frame._element.iter(f"{A}p"))
 
 
 def _runs(paragraph: Any, links: Mapping[str, str]) -> Iterator[str]:  # noqa: ANN401

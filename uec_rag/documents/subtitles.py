@@ -23,15 +23,15 @@ def read_subtitles(text: str, form: str) -> Content:
     captions = WebVTT.from_buffer(io.StringIO(text), format=form).captions
     if not captions and text.strip().removeprefix("WEBVTT").strip():
         raise ValueError("it has no subtitles")
-    blocks, lines, last, start = list[Block](), list[str](), "", ""
+    blocks, lines, line_before, start = list[Block](), list[str](), "", ""
     for caption in captions:
         start = start or _time(caption.start)
         for line in _lines(caption.lines):
-            if line != last:  # which stays on the screen with the next one
+            if line != line_before:  # which stays on the screen with the next one
                 lines.append(line)
-            last = line
+            line_before = line
         size = sum(map(len, lines))
-        if size > _LONGEST or (size > _SECTION and _SENTENCE.search(last)):
+        if size > _LONGEST or (size > _SECTION and _SENTENCE.search(line_before)):
             blocks += [Heading(f"{start} to {_time(caption.end)}", 2), _joined(lines)]
             lines, start = [], ""
     if lines:

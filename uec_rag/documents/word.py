@@ -91,15 +91,15 @@ def _rewrite(archive: zipfile.ZipFile, left_out: Counter[str]) -> tuple[io.Bytes
             with suppress(etree.XMLSyntaxError):  # of which mammoth needs few
                 roots[name] = parse_xml(archive.read(name))
     # Word also keeps "stylesWithEffects.xml", and those of building blocks in a folder below.
-    first = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
-    parts = {roots[name].tag: roots[name] for name in first}
+    names = sorted(roots, key=lambda name: (name.count("/"), name), reverse=True)
+    parts = {roots[name].tag: roots[name] for name in names}
     numbering = Numbering(parts.get(f"{W}numbering"), parts.get(f"{W}styles"))
     rewritten, around = dict[str, bytes](), list[str]()
     for name, root in roots.items():
         if root.tag in _BODIES:
             _simplify(root, _drawn(roots, name), left_out)
             if root.tag in _AROUND:
-                around += [" ".join(_text(one).split()) for one in root.iter(f"{W}p")]
+                around += [" ".join(_text(paragraph).split()) for paragraph in root.iter(f"{W}p")]
             _write_numbers(root, numbering)
             _mark_headings(root, numbering.styles)
             rewritten[name] = etree.tostring(root, encoding="utf-8")
@@ -145,9 +145,9 @@ def _replace(root: Element) -> None:
     for listed in [*root.iter(f"{W}ddList")]:  # of which a field shows one
         entries = [*listed.iterfind(f"{W}listEntry")]
         at = listed.find(f"{W}result")
-        chosen = entries[int(at.get(f"{W}val", 0)) if at is not None else 0 :][:1]
+        choice = entries[int(at.get(f"{W}val", 0)) if at is not None else 0 :][:1]
         field = listed.getparent().getparent().getparent()
-        field.addprevious(_run("".join(entry.get(f"{W}val") for entry in chosen)))
+        field.addprevious(_run("".join(entry.get(f"{W}val") for entry in choice)))
 
 
 def _join_runs(root: Element) -> None:
@@ -157,22 +157,22 @@ def _join_runs(root: Element) -> None:
     """
     for mark in [*root.iter(*_MARKS)]:
         mark.getparent().remove(mark)
-    last, known = None, ""
+    before, known_looks = None, ""
     for run in [*root.iter(f"{W}r")]:
         if run.find(f"{W}fldChar") is not None:  # a link begins or ends there
-            last = None
+            before = None
             continue
-        looks, own = run.find(f"{W}rPr"), ""
-        for one in [] if looks is None else looks.findall("*"):
-            if one.tag in _LOOKS:
-                own += str(etree.tostring(one))
+        looks, own_looks = run.find(f"{W}rPr"), ""
+        for look in [] if looks is None else looks.findall("*"):
+            if look.tag in _LOOKS:
+                own_looks += str(etree.tostring(look))
             else:
-                looks.remove(one)
-        if last is not None and run.getprevious() is last and own == known:
-            last.extend([each for each in run if each is not looks])
+                looks.remove(look)
+        if before is not None and run.getprevious() is before and own_looks == known_looks:
+            before.extend([part for part in run if part is not looks])
             run.getparent().remove(run)
         else:
-            last, known = run, own
+            before, known_looks = run, own_looks
 
 
 def _hoist(root: Element, drawn: dict[str, str]) -> None:
@@ -215,12 +215,12 @@ def _mark_headings(root: Element, styles: dict[str, Element]) -> None:
 def _drawn(roots: dict[str, Element], name: str) -> dict[str, str]:
     """Return the texts of the charts and diagrams that a part refers to, by their ids."""
     folder, file = posixpath.split(name)
-    found = dict[str, str]()
+    texts = dict[str, str]()
     for relation in roots.get(f"{folder}/_rels/{file}.rels", ()):
         target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))[1:]
         if target in roots and relation.get("Type", "").endswith(("/chart", "/diagramData")):
-            found[relation.get("Id")] = drawn_text(roots[target])
-    return found
+            texts[relation.get("Id")] = drawn_text(roots[target])
+    return texts
 
 
 def _is_hidden(run: Element) -> bool:

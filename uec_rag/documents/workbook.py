@@ -59,8 +59,8 @@ def read_xlsx(data: bytes) -> Content:
     parts = {name: archive.read(name) for name in archive.namelist() if name.endswith(".xml")}
     struck_in = [name for name, part in parts.items() if b"strike" in part and _STRUCK.search(part)]
     marked = {name: _STRUCK.sub(rb"\1~~\2~~", parts[name]) for name in struck_in}
-    shown = replaced(archive, marked) if marked else io.BytesIO(data)
-    book = load_workbook(shown, read_only=True, data_only=True)
+    workbook = replaced(archive, marked) if marked else io.BytesIO(data)
+    book = load_workbook(workbook, read_only=True, data_only=True)
     book._date_formats, book._timedelta_formats = set(), set()  # a date stays a number of days
     on_load = any(_ON_LOAD.search(parts[name]) for name in parts if name.endswith("workbook.xml"))
     for sheet in book.worksheets:
@@ -74,10 +74,10 @@ def read_xlsx(data: bytes) -> Content:
         for row, column, address in _links(archive, sheet._worksheet_path, xml):
             if row <= len(grid) and column <= len(grid[row - 1]):
                 grid[row - 1][column - 1] = linked(grid[row - 1][column - 1], address)
-        first, merged = next((n for n, row in enumerate(grid, 1) if any(row)), 0), False
+        first_row, merged = next((n for n, row in enumerate(grid, 1) if any(row)), 0), False
         for reference in _MERGED.findall(xml):
             bounds = range_boundaries(reference.decode())
-            merged |= bounds[1] <= first <= bounds[3]
+            merged |= bounds[1] <= first_row <= bounds[3]
             _fill(grid, *bounds)
         unhidden = _without_hidden(grid, xml, left_out)
         blocks += [Heading(sheet.title, 2), *tables_of(unhidden, merged=merged)]
@@ -98,8 +98,8 @@ def _shown(cell: Any, epoch: Any) -> str:  # noqa: ANN401
         return str(value).upper()
     if isinstance(value, date | time | timedelta):
         value = to_excel(value, epoch)
-    shown = show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
-    return struck(shown) if cell.font.strike else shown
+    text = show(value, cell.number_format, from_1904=epoch == MAC_EPOCH)
+    return struck(text) if cell.font.strike else text
 
 
 def _links(archive: ZipFile, path: str, xml: bytes) -> Iterator[tuple[int, int, str]]:
@@ -108,9 +108,9 @@ def _links(archive: ZipFile, path: str, xml: bytes) -> Iterator[tuple[int, int, 
     from openpyxl.utils.cell import coordinate_to_tuple
 
     part, links = get_rels_path(path), [*map(_attributes, _LINK.findall(xml))]
-    known = get_dependents(archive, part) if part in archive.namelist() else ()
-    targets = {one.Id.encode(): one.Target for one in known}
-    places = [(own.get(b"ref"), targets.get(own.get(b"id"))) for own in links]
+    relations = get_dependents(archive, part) if part in archive.namelist() else ()
+    targets = {relation.Id.encode(): relation.Target for relation in relations}
+    places = [(link.get(b"ref"), targets.get(link.get(b"id"))) for link in links]
     for cell, address in _LINK_FORMULA.findall(xml):
         places.append((_attributes(cell).get(b"r"), unescape(address.decode())))
     for place, address in places:
@@ -130,8 +130,8 @@ def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> i
     from openpyxl.utils.cell import coordinate_to_tuple
 
     count = 0
-    for found, value in _FORMULA.findall(xml):
-        attributes = _attributes(found)
+    for head, value in _FORMULA.findall(xml):
+        attributes = _attributes(head)
         is_empty = not value.strip() and attributes.get(b"t") != b"str"
         if not is_empty and not (on_load and value.strip() in (b"", b"0")):
             continue
@@ -143,24 +143,24 @@ def _name_uncalculated(grid: list[list[str]], xml: bytes, *, on_load: bool) -> i
     return count
 
 
-def _fill(grid: list[list[str]], left: int, top: int, right: int, bottom: int) -> None:
+def _fill(grid: list[list[str]], first_column: int, top: int, right: int, bottom: int) -> None:
     """Repeat the value of a merged cell in all of its places that the grid has."""
     rows = grid[top - 1 : bottom]
-    value = rows[0][left - 1] if rows and left <= len(rows[0]) else ""
+    value = rows[0][first_column - 1] if rows and first_column <= len(rows[0]) else ""
     right = min(right, max(map(len, grid), default=0))
-    if value and len(rows) * (right - left + 1) > MOST_CELLS:
+    if value and len(rows) * (right - first_column + 1) > MOST_CELLS:
         raise ValueError(f"it has more than {MOST_CELLS:,} merged cells")
     for row in rows if value else ():
         row += [""] * (right - len(row))
-        row[left - 1 : right] = [value] * (right - left + 1)
+        row[first_column - 1 : right] = [value] * (right - first_column + 1)
 
 
 def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -> list[list[str]]:
     """Return the rows and columns of a grid that are shown, and count the others with values."""
     rows, columns, width = set[int](), set[int](), max(map(len, grid), default=0)
     is_filtered = _FILTER.search(xml) is not None
-    for kind, found in _LINE.findall(xml):
-        attributes = _attributes(found) if b"hidden" in found else {}
+    for kind, attributes_text in _LINE.findall(xml):
+        attributes = _attributes(attributes_text) if b"hidden" in attributes_text else {}
         if attributes.get(b"hidden") not in (b"1", b"true"):
             continue
         if attributes.get(b"outlineLevel", b"0") != b"0":  # LibreOffice writes 0 everywhere
@@ -169,8 +169,8 @@ def _without_hidden(grid: list[list[str]], xml: bytes, left_out: Counter[str]) -
             columns |= {*range(int(attributes[b"min"]) - 1, min(int(attributes[b"max"]), width))}
         elif not is_filtered:
             rows.add(int(attributes.get(b"r", 0)) - 1)
-    used = {n for row in grid for n, value in enumerate(row) if value} if columns else set()
-    left_out["hidden column"] += len(columns & used)
+    columns_used = {n for row in grid for n, value in enumerate(row) if value} if columns else set()
+    left_out["hidden column"] += len(columns & columns_used)
     left_out["hidden row"] += sum(n in rows and any(row) for n, row in enumerate(grid))
     return [
         [value for c, value in enumerate(row) if c not in columns] if columns else row

@@ -30,6 +30,7 @@ from uec_rag.questions import answers, grammar, messages
 from uec_rag.questions.languages import ENGLISH, is_courtesy, language_of
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.stores.base import Filter
+from uec_rag.stores.filters import all_of
 from uec_rag.stores.metadata import check_stored_text
 
 _MOST_REPLIES = 8  # to one question; each is a search
@@ -51,6 +52,43 @@ class Options(TypedDict, total=False):
     within: Within | None
     diversity: Diversity | None
     tenant: Filter | None
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A search as it is asked for, checked and parsed once.
+
+    Attributes
+    ----------
+    queries : sequence of n Query
+    k : int
+        Number of hits of each.
+    filter, tenant, within, diversity
+        As in `Retriever.search`.
+    spells : bool
+        Whether words are spelled as the passages have them that the caller may see.
+    is_read : bool
+        Whether a model reads the hits.
+    """
+
+    queries: Sequence[Query]
+    k: int
+    filter: Filter | None = None
+    tenant: Filter | None = None
+    within: Within | None = None
+    diversity: Diversity | None = None
+    spells: bool = True
+    is_read: bool = False
+
+    @property
+    def scope(self) -> Filter | None:
+        """All filters: that of the tenant, and the search's."""
+        return self.filter if self.tenant is None else all_of(self.tenant, self.filter)
+
+    @property
+    def depth(self) -> int:
+        """The number of hits among which k are chosen."""
+        return self.k if self.diversity is None else max(self.k, self.diversity.fetch_k)
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,13 @@ from uec_rag.retrieval.ask import ask_vector, search_queries, settled_result
 from uec_rag.retrieval.diversity import Diversity
 from uec_rag.retrieval.fitted_index import FittedIndex
 from uec_rag.retrieval.gate import Gate
-from uec_rag.retrieval.hits import Result, SearchResult
+from uec_rag.retrieval.hits import Result, SearchResult, is_read_by_model
 from uec_rag.retrieval.pending import Pending, pending_on_results
 from uec_rag.retrieval.policy import Stamp
-from uec_rag.retrieval.query import Options, Query, parse_queries
+from uec_rag.retrieval.query import Options, Query, Request, parse_queries
 from uec_rag.retrieval.search import Method, method_of
 from uec_rag.stores.base import Filter
-from uec_rag.stores.filters import all_of, check_tenant, parse
+from uec_rag.stores.filters import check_tenant, parse
 
 LOG = logging.getLogger("uec_rag.decisions")
 """Gets a line of JSON for each question at the level INFO, which is off unless you set it."""
@@ -220,40 +220,40 @@ class Retriever(FittedIndex):
             return self.snapshot()._begin(queries, k, options)  # no passage of it is deleted
         self._follow()
         self._remove_deleted()
-        scope = options.get("filter")
-        if (tenant := options.get("tenant")) is not None:
-            scope = all_of(check_tenant(tenant), scope)
-        if scope is not None:
-            parse(scope)  # so that a wrong one costs no encoding
-        gate, k = self._active_gate(scope), check_k(k)
-        questions = parse_queries(queries, options.get("history"), options.get("within"))
-        depth = k if gate is None else gate.depth(k)
-        result = self._run(questions, depth, options, scope)
+        tenant = options.get("tenant")
+        request = Request(
+            (),
+            check_k(k),
+            options.get("filter"),
+            None if tenant is None else check_tenant(tenant),
+            options.get("within"),
+            diversity,
+            is_read=is_read_by_model(),
+        )
+        if request.scope is not None:
+            parse(request.scope)  # so that a wrong one costs no encoding
+        gate = self._active_gate(request.scope)
+        questions = parse_queries(queries, options.get("history"), request.within)
+        depth = request.k if gate is None else gate.depth(request.k)
+        request = replace(request, queries=questions, k=depth)
+        result = self._run(request)
         if gate is None:
             return result, None
 
         def again(rewrites: Sequence[str]) -> SearchResult:
             # A rewrite needs no turns before it, and is spelled correctly.
-            return self._run([*map(Query, rewrites)], depth, options, scope, spells=False)
+            return self._run(replace(request, queries=[*map(Query, rewrites)], spells=False))
 
         # A rewrite may lead away from a reading that was chosen.
         search = None if any(query.replies for query in questions) else again
         lines = [query.lines for query in questions]
         return result, pending_on_results(gate, result, lines, search)
 
-    def _run(
-        self,
-        queries: Sequence[Query],
-        k: int,
-        options: Options,
-        scope: Filter | None,
-        *,
-        spells: bool = True,
-    ) -> SearchResult:
+    def _run(self, request: Request) -> SearchResult:
         """Search for questions; see `search_queries`.
 
         Encoders that fail are left out, if others are left. It is repeated if another process has
-        saved another ensemble meanwhile. `scope`: all filters of the options.
+        saved another ensemble meanwhile.
         """
         home, failed = self._home, list[str]()
         while True:
@@ -268,12 +268,14 @@ class Retriever(FittedIndex):
             caveat: tuple[str, str] | tuple[()] = ("fitting", "") if self._is_being_fitted else ()
             if failed:
                 caveat = "failed", ", ".join(failed)
-            asks_from = CLARIFY_FROM if self.gate is None else self.gate.clarify_from
             method = replace(
-                self._method(scope), caveat=caveat, rarity=uec.rarity, clarify_from=asks_from
+                self._method(request.scope),
+                caveat=caveat,
+                rarity=uec.rarity,
+                clarify_from=CLARIFY_FROM if self.gate is None else self.gate.clarify_from,
             )
             try:
-                result = search_queries(uec, store, method, queries, k, options, spells=spells)
+                result = search_queries(uec, store, method, request)
             except EncoderFailed as error:
                 if uec.without(error.encoder) is None:
                     raise
@@ -321,10 +323,10 @@ class Retriever(FittedIndex):
         """
         self._follow()
         self._remove_deleted()
-        k, language = check_k(k), check_language(self.language) or ENGLISH
+        request = Request((), check_k(k), filter, diversity=diversity)
         store = self.store if diversity is None else self.store.snapshot()
-        options = Options(filter=filter, diversity=diversity)
-        return ask_vector(self.uec, store, embedding, k, options, language)
+        language = check_language(self.language) or ENGLISH
+        return ask_vector(self.uec, store, embedding, request, language)
 
     def snapshot(self) -> Self:
         """Return a read-only view of the current index, unaffected by later changes."""

@@ -229,15 +229,21 @@ class Words:
         """
         if self.family is not None or not self.content:
             return []
-        said = [known & self.content.keys() for known, _ in self.known]
         wanted, language = self.names or self.content.keys(), self.asked.language
+        # "May" and "Will" tell hits apart, too.
+        telling = self.content.keys() | names_in(
+            self.asked.text, self.idf, english=language == ENGLISH
+        )
+        said = [known & telling for known, _ in self.known]
         if not wanted <= said[0]:
             return []
         places = [at for at, words in enumerate(said) if words == said[0]]
         texts = [self.hits[at].text for at in places]
         titles = [self.hits[at].about.title.casefold() for at in places]
+        if len({*titles}) > 1:  # which tell them apart
+            return []
         alike: tuple[int, ...] = ()
-        if len({*titles}) == 1 and not any(word.casefold() in titles[0] for word in wanted):
+        if not any(word.casefold() in titles[0] for word in wanted):
             alike = namesakes_of(texts, language)
         if not alike and self.content.keys() <= said[0]:
             alike = cases_of(self.asked.text, texts, language)
@@ -459,4 +465,4 @@ def names_in(question: str, words: Collection[str], *, english: bool = True) -> 
         if before[-1] not in _ENDS or before in _TITLES:
             capital |= {part for part in WORD.findall(word.lstrip(_MARKS)) if part[0].isupper()}
     is_title = question.split(None, 1)[0] in content and all(w[0].isupper() for w in content)
-    return chosen if is_title else chosen | capital.intersection(content)
+    return chosen if is_title else chosen | {w for w in capital.intersection(words) if len(w) > 1}

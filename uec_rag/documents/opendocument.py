@@ -1,0 +1,166 @@
+"""OpenDocument as it is shown: without what it hides, and as text what no library reads."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from lxml import etree
+
+from uec_rag.documents.archive import Element, parse_xml, replaced, unzip
+from uec_rag.documents.numbering import SHAPES, write_number
+from uec_rag.documents.plain_text import to_integer
+
+_OASIS = "urn:oasis:names:tc:opendocument:xmlns"
+_SPACES = {name: f"{_OASIS}:{name}:1.0" for name in ("table", "style", "text", "presentation")}
+_SPACES["draw"] = f"{_OASIS}:drawing:1.0"
+_TABLE, _STYLE, _TEXT, _, _DRAW = (f"{{{space}}}" for space in _SPACES.values())
+_NAME, _REPEATED = f"{_STYLE}name", f"{_TABLE}number-columns-repeated"
+_STYLES = [f"{{{space}}}style-name" for space in _SPACES.values()]
+_DISPLAY = "*/@text:display | */@table:display | */@presentation:visibility"
+# What is hidden by itself. Rows that an outline hides come and go.
+_HIDDEN = (
+    "//*[@text:display='none']"
+    "|//table:table-row[@table:visibility='collapse'][not(ancestor::table:table-row-group)]"
+)
+_NOUNS = {"table": "hidden sheet", "page": "hidden slide", "table-row": "hidden row"}
+_BASED = "//style:style[@style:parent-style-name='Title']/@style:name"
+_TITLE = f"//text:p[@text:style-name='Title' or @text:style-name={_BASED}]"
+_BLOCKS = tuple(f"{_TEXT}{name}" for name in ("p", "h", "list"))
+_INLINE = tuple(f"{_TEXT}{name}" for name in ("p", "h", "span", "a"))
+# What has a text that pandoc reads itself, or is of a note; of the others, fields have one.
+_READ = (*_INLINE, *(f"{_TEXT}{name}" for name in ("note-citation", "bookmark-ref")))
+_READ += (f"{_TEXT}linenumbering-separator",)
+_GONE, _FIELD = "gone", "field"  # elements that go, and those of which the text stays
+_DEEPEST = 20  # styles that are based on each other
+_WIDEST = 16_384  # columns of a sheet
+_OBJECT = re.compile(r"(?:\./)?(?:Object|Formula)[^/]*/content\.xml")
+
+
+def simplify(data: bytes, left_out: Counter[str]) -> tuple[bytes, str]:
+    """Return a file of OpenDocument for libraries that know less of it, and its title.
+
+    What it hides is left out; sheets, rows, columns and slides are counted, as are formulas and
+    charts of a text. Fields are texts, boxes stand below their paragraphs, headings have numbers.
+    """
+    archive = unzip(data)
+    content = parse_xml(archive.read("content.xml"))
+    styles = [parse_xml(archive.read(name)) for name in archive.namelist() if name == "styles.xml"]
+    _leave_out(content, _hiding_styles([*styles, content]), left_out)
+    _show_fields(content)
+    title = ""
+    if content.find("{*}body/{*}text") is not None:
+        _show_boxes(content)
+        _write_numbers(content, styles)
+        title = "".join(next((part.itertext() for part in _all(content, _TITLE)), ()))
+        objects = [archive.read(name) for name in archive.namelist() if _OBJECT.fullmatch(name)]
+        left_out["equation"] += sum(b"Math/MathML" in part for part in objects)
+        left_out["chart"] += sum(b"<chart:chart" in part for part in objects)
+    shown = replaced(archive, {"content.xml": etree.tostring(content)})
+    return shown.getvalue(), " ".join(title.split())
+
+
+def _all(element: Element, path: str) -> list[Element]:
+    return [*element.xpath(path, namespaces=_SPACES)]
+
+
+def _hiding_styles(roots: Iterable[Element]) -> set[str]:
+    """Return the names of styles that hide, by themselves or by what they are based on."""
+    styles = {style.get(_NAME): style for root in roots for style in root.iter(f"{_STYLE}style")}
+
+    def hides(name: str, depth: int = _DEEPEST) -> bool:
+        if name not in styles or not depth:
+            return False
+        if display := _all(styles[name], _DISPLAY):
+            return display[0] in ("none", "false", "hidden")
+        return hides(styles[name].get(f"{_STYLE}parent-style-name"), depth - 1)
+
+    return {name for name in styles if name and hides(name)}
+
+
+def _leave_out(content: Element, hiding: set[str], left_out: Counter[str]) -> None:
+    """Remove what is hidden by its style or by itself, and columns of sheets, and count them."""
+    styled = [part for part in content.iter("*") if not hiding.isdisjoint(map(part.get, _STYLES))]
+    for element in [*styled, *_all(content, _HIDDEN)]:
+        if next(element.iterancestors(_GONE), None) is None:
+            if noun := _NOUNS.get(element.tag.rpartition("}")[2]):
+                left_out[noun] += _has_text([element])
+            element.tag = _GONE
+    for table in content.iter(f"{_TABLE}table"):
+        rows = [_repeated(row) for row in table.iter(f"{_TABLE}table-row")]
+        for place, column in enumerate(_repeated(table.iter(f"{_TABLE}table-column"))):
+            if column.get(f"{_TABLE}visibility") == "collapse":
+                cells = [row[place] for row in rows if place < len(row)]
+                left_out["hidden column"] += _has_text(cells)
+                for cell in cells:
+                    _drop(cell)
+    etree.strip_elements(content, _GONE, with_tail=False)
+
+
+def _has_text(elements: Iterable[Element]) -> bool:
+    return any("".join(element.itertext()).strip() for element in elements)
+
+
+def _repeated(elements: Iterable[Element]) -> list[Element]:
+    """Return columns or cells, each as often as it says."""
+    return [element for element in elements for _ in range(min(_count(element), _WIDEST))]
+
+
+def _count(element: Element) -> int:
+    return to_integer(element.get(_REPEATED), 1)
+
+
+def _drop(cell: Element) -> None:
+    """Take a cell away once, of those for which it stands."""
+    if (count := _count(cell)) > 1:
+        cell.set(_REPEATED, str(count - 1))
+    else:
+        cell.tag = _GONE
+
+
+def _show_fields(content: Element) -> None:
+    """Make fields texts, which libraries would leave out, and drop readings above a text."""
+    etree.strip_elements(content, f"{_TEXT}ruby-text", with_tail=False)
+    for element in content.iter(f"{_TEXT}*"):
+        if element.tag not in _READ and not len(element) and (element.text or "").strip():
+            element.tag = _FIELD
+    etree.strip_tags(content, _FIELD, f"{_TEXT}ruby", f"{_TEXT}ruby-base")
+
+
+def _show_boxes(content: Element) -> None:
+    """Put the paragraphs of boxes and shapes below the one that they are in."""
+    for box in reversed([*content.iter(f"{_DRAW}*")]):
+        place = box
+        while (above := place.getparent()).tag.startswith(_DRAW) or above.tag in _INLINE:
+            place = above
+        for part in reversed([part for part in box if part.tag in _BLOCKS]):
+            place.addnext(part)
+
+
+def _write_numbers(content: Element, styles: Iterable[Element]) -> None:
+    """Write the numbers of headings into them, as the outline of the styles says."""
+    levels = {
+        to_integer(level.get(f"{_TEXT}level")): level
+        for root in styles
+        for level in root.iter(f"{_TEXT}outline-level-style")
+        if level.get(f"{_STYLE}num-format")
+    }
+    counts = dict[int, int]()
+    for heading in content.iter(f"{_TEXT}h"):
+        depth = to_integer(heading.get(f"{_TEXT}outline-level"), 1)
+        if depth not in levels or heading.get(f"{_TEXT}is-list-header") == "true":
+            continue
+        level = levels[depth]
+        starts = {n: to_integer(levels[n].get(f"{_TEXT}start-value"), 1) for n in levels}
+        counts = {n: counts.get(n, starts[n]) for n in levels if n < depth} | {
+            depth: counts.get(depth, starts[depth] - 1) + 1
+        }
+        above = depth - to_integer(level.get(f"{_TEXT}display-levels"), 1)
+        numbers = (
+            write_number(count, SHAPES.get(levels[n].get(f"{_STYLE}num-format"), "decimal"))
+            for n, count in counts.items()
+            if n > above
+        )
+        before, after = (level.get(f"{_STYLE}num-{side}", "") for side in ("prefix", "suffix"))
+        heading.text = f"{before}{'.'.join(numbers)}{after} {heading.text or ''}"
