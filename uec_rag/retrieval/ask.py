@@ -208,7 +208,7 @@ def choose(query: Query, candidates: Sequence[Found]) -> Found:
             continue
         # What is near for sure is compared by how near, whatever else it may mean.
         unsaid = found.ambiguity[0] * (1.0 if phrasing.turns else found.unsure)
-        is_clear = found.ambiguity[0] < found.method.clarify_from
+        is_clear = found.ambiguity[0] < found.block.method.clarify_from
         if phrasing.role == "alone" and found.nearness > least and is_clear:
             return found
         tells = goes_on is None or _tells(found, query, goes_on)

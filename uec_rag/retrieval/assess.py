@@ -43,7 +43,7 @@ def decide(found: Found, query: Query, k: int, size: int, *, is_read: bool = Fal
     """
     (unsaid, node), sure = found.ambiguity, found.confidence
     meanings = readings.readings(node) if unsaid >= UNLIKELY else []
-    method, phrasing, probabilities = found.method, found.phrasing, found.probabilities
+    method, phrasing, probabilities = found.block.method, found.phrasing, found.probabilities
     # What lacks a name of the question, such as "France", is close to it by chance.
     lacks_name = found.features.in_corpus[0, 3 + WORDS.index("names")] == 0
     may_abstain = sure < 1 - UNLIKELY and not lacks_name  # to look for them takes time
@@ -166,8 +166,10 @@ def hits_at(found: Found, places: NDArray[np.intp], relevance: FloatArray) -> tu
 
 def shares_of(found: Found, places: NDArray[np.intp]) -> Shares:
     """Return what the encoders say of some of one question's hits."""
-    fitted, similarities = found.method.fitted, found.similarities[:, places]
-    amounts = np.maximum((found.coefficients * fitted.weights)[:, None] * similarities, 0)
+    fitted, similarities = found.block.method.fitted, found.block.similarities[found.row][:, places]
+    amounts = np.maximum(
+        (found.block.coefficients[found.row] * fitted.weights)[:, None] * similarities, 0
+    )
     ranks = [
         (leading[found.row][:RANKED, None] > similar).sum(axis=0) + 1
         for leading, similar in zip(found.block.leading, similarities, strict=True)
@@ -178,7 +180,7 @@ def shares_of(found: Found, places: NDArray[np.intp]) -> Shares:
 
 def evidence_of(found: Found) -> Evidence:
     """Return the parts of the log odds that the documents answer a question."""
-    model, features = found.method.model.in_corpus, found.features
+    model, features = found.block.method.model.in_corpus, found.features
     numbers = features.in_corpus[0].tolist()
     against = model.slope * float(features.against[0])
     meant = float(features.meant[0])
