@@ -2,9 +2,12 @@
 
 import pytest
 
+from tests.helpers import found_by
 from uec_rag import UEC, Retriever
 from uec_rag.retrieval.family import family_of
 from uec_rag.retrieval.words import as_written
+from uec_rag.stores import Passage
+from uec_rag.stores.source import Source, SourceStore
 
 WARDS = [
     "Ward 3 is open to visitors from 2 pm to 4 pm.",
@@ -38,6 +41,24 @@ def test_a_name_or_number_that_no_passage_has_ends_an_answer(wards, question, la
     decision = wards.search([question])[0].decision
     assert (decision.action, decision.code) == ("abstain", "uncertain")
     assert {*lacking} <= {*decision.lacking}
+
+
+@pytest.mark.parametrize(
+    ("question", "is_meant"),
+    [
+        ("Where is the pharmacy?", True),
+        ("Where is the pharmacy in Zorbex?", False),
+        ("What does version 3.1.0 add?", True),
+        ("What does version 3.1.0 add in Quillon?", False),
+    ],
+)
+def test_a_name_that_no_candidate_of_a_store_elsewhere_has_is_not_meant(question, is_meant):
+    passages = [Passage(str(place), text) for place, text in enumerate(WARDS)]
+    uec = UEC()
+    index = Retriever(uec, SourceStore(uec, Source("a store", lambda *_: passages)))
+    [ranking] = found_by(index, [question])
+    assert (ranking.features.meant[0] == 1) == is_meant
+    assert (index.search([question])[0].decision.action == "answer") == is_meant
 
 
 @pytest.mark.parametrize(

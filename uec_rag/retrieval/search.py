@@ -181,6 +181,8 @@ class Block:
         Those of the phrasings in each block of the ensemble (`Fitted.blocks`).
     size : int
         The number of passages that were compared.
+    is_elsewhere : bool
+        Whether others may have the words of the questions, as in a store of someone else.
     top : Top
         The m best columns of each.
     texts : array, shape (n, m)
@@ -213,6 +215,7 @@ class Block:
     phrasings: Sequence[Phrasing]
     parts: Sequence[Gaussian]
     size: int
+    is_elsewhere: bool
     top: Top
     texts: NDArray[np.uint64]
     similarities: FloatArray
@@ -372,6 +375,7 @@ def find_block(
         phrasings,
         parts,
         len(view),
+        store.is_elsewhere,
         top,
         texts,
         similarities,
@@ -533,7 +537,8 @@ def features_of(block: Block) -> Features:
         variance.append(slope**2 * block.top.sigma2[row][distinct])
         words.append(block.words[row].evidence())
         against.append(counterevidence(logits[row] / model.temperature, block.words[row].lacks()))
-        chances.append(meant_by(block.method, block.words[row], mu))
+        is_named = not (block.is_elsewhere and block.words[row].unmentioned)
+        chances.append(meant_by(block.method, block.words[row], mu, is_named=is_named))
     stacked = stack_rows(logits, -np.inf)
     return features(
         stacked,
@@ -564,7 +569,7 @@ def gap_of(mu: FloatArray) -> float:
     return float((mu[0] - mu[1]) / max(float(mu[0]), 1e-7)) if len(mu) > 1 else 1.0
 
 
-def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
+def meant_by(method: Method, words: Words, mu: FloatArray, *, is_named: bool = True) -> float:
     """Compute P(the first hits are those that a question means, if they are near).
 
     It is 1 but of a family that the question does not tell apart, unless the first of it stands
@@ -572,14 +577,16 @@ def meant_by(method: Method, words: Words, mu: FloatArray) -> float:
     it, such as a heading, a pointer, or the step before the one that is asked for; and of one
     without half of the question's words, while nothing was learned.
 
-    `mu`: similarities of the different hits, best first.
+    `mu`: similarities of the different hits, best first. `is_named`: whether a candidate of a store
+    of someone else has each name of the question, since no other passage can be asked.
     """
     is_told, family = not method.is_unlike(words), words.family
     if family is not None:
         stands_out = is_first_meant(gap_of(mu), resembles=family.resembles)
         is_told = is_told and stands_out and not family.operates
     is_stated = not (words.states_nothing or words.leaves_order)
-    is_meant = is_told and not words.misnames(method.rarity) and is_stated
+    is_named = is_named and not words.misnames(method.rarity)
+    is_meant = is_told and is_named and is_stated
     return 1.0 if is_meant else learned_ratios()["untold"]
 
 
