@@ -66,7 +66,7 @@ class Words:
 
     Attributes
     ----------
-    asked : Phrasing
+    phrasing : Phrasing
     hits : sequence of m Passage
         Different passages, best first.
     matched : sequence of m mappings of str to float
@@ -81,7 +81,7 @@ class Words:
         The hits like the first one, if the question does not say which of these it means.
     """
 
-    asked: Phrasing
+    phrasing: Phrasing
     hits: Sequence[Passage]
     matched: Sequence[Mapping[str, float]]
     idf: Mapping[str, float]
@@ -104,14 +104,14 @@ class Words:
     @cached_property
     def content(self) -> dict[str, float]:
         """The content words of the question with their idf; without those of its turns."""
-        without, asked = function_words(self.asked.language), self.asked
+        without, asked = function_words(self.phrasing.language), self.phrasing
         said = telling_words(self.idf, without | contracted(asked.lines))
         return {w: self.idf[w] for w in said if not asked.turns or w in asked.text}
 
     @cached_property
     def names(self) -> set[str]:
         """The content words that are names, numbers and identifiers."""
-        return names_in(self.asked.text, self.content, english=self.asked.language == ENGLISH)
+        return names_in(self.phrasing.text, self.content, english=self.phrasing.language == ENGLISH)
 
     @cached_property
     def known(self) -> list[tuple[set[str], set[str]]]:
@@ -119,7 +119,7 @@ class Words:
 
         "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
         """
-        found, compounds = [], lexical.compounds(self.asked.text) if self.content else []
+        found, compounds = [], lexical.compounds(self.phrasing.text) if self.content else []
         for matched in self.matched[:JUDGED]:
             known, implied = {*matched}, set[str]()
             for word, parts in compounds:
@@ -148,7 +148,7 @@ class Words:
         They are NaN, not known, if no encoder counts words, if the question is in another script
         than the first hit and not in Latin letters, or if it has no content word.
         """
-        script, rarity = letters_in(self.asked.text), self.content
+        script, rarity = letters_in(self.phrasing.text), self.content
         is_foreign = script not in (LATIN, letters_in(self.hits[0].with_source))
         if not self.are_counted or not rarity or is_foreign:
             return np.nan, np.nan
@@ -229,10 +229,10 @@ class Words:
         """
         if self.family is not None or not self.content:
             return []
-        wanted, language = self.names or self.content.keys(), self.asked.language
+        wanted, language = self.names or self.content.keys(), self.phrasing.language
         # "May" and "Will" tell hits apart, too.
         telling = self.content.keys() | names_in(
-            self.asked.text, self.idf, english=language == ENGLISH
+            self.phrasing.text, self.idf, english=language == ENGLISH
         )
         said = [known & telling for known, _ in self.known]
         if not wanted <= said[0]:
@@ -246,7 +246,7 @@ class Words:
         if not any(word.casefold() in titles[0] for word in wanted):
             alike = namesakes_of(texts, language)
         if not alike and self.content.keys() <= said[0]:
-            alike = cases_of(self.asked.text, texts, language)
+            alike = cases_of(self.phrasing.text, texts, language)
         return [places[at] for at in alike]
 
     @property
@@ -255,7 +255,7 @@ class Words:
 
         A step does not say which one follows: that is a hit behind it.
         """
-        language, asked = self.asked.language, self.asked.text
+        language, asked = self.phrasing.language, self.phrasing.text
         if not matcher("follows", language, "cases").search(asked):
             return False
         return not matcher("order", language, "cases").search(self.hits[0].text)
@@ -263,13 +263,13 @@ class Words:
     @property
     def states_nothing(self) -> bool:
         """True if the first hit has its words where it states nothing, and no other states them."""
-        language = self.asked.language
+        language = self.phrasing.language
         said = self.content.keys() & self.matched[0].keys()
-        if not states_nothing(self.asked.text, self.hits[0].text, language):
+        if not states_nothing(self.phrasing.text, self.hits[0].text, language):
             return False
         behind = zip(self.hits[1:JUDGED], self.matched[1:JUDGED], strict=False)
         rivals = [hit.text for hit, matched in behind if said <= matched.keys()]
-        return all(states_nothing(self.asked.text, text, language) for text in rivals)
+        return all(states_nothing(self.phrasing.text, text, language) for text in rivals)
 
     @cached_property
     def _new(self) -> list[str]:
@@ -287,10 +287,10 @@ class Words:
         asks, see `asking_part`: who has an iPhone may change any password. A number with the unit
         of one in the first hit is none: that a pass costs 25 euros is what somebody heard.
         """
-        asked = self.asked  # a language without a table is taken for English, and "Vad" for a name
+        asked = self.phrasing  # a language without a table is taken for English, and "Vad" for a name
         if asked.language == ENGLISH and writing_of(asked.text) == NOT_ENGLISH:
             return ()
-        some = self.names if self.family is None else {*self.family.lacking}
+        some = self.names if self.family is None else {*self.family.missing}
         lacking = {
             word
             for word in self._new
@@ -310,9 +310,9 @@ class Words:
 
         `rarity`: see `UEC.rarity`.
         """
-        if not self.are_counted or self.asked.language != ENGLISH:
+        if not self.are_counted or self.phrasing.language != ENGLISH:
             return False
-        asked = {word for word in WORD.findall(self.asked.text) if word.isalpha()}
+        asked = {word for word in WORD.findall(self.phrasing.text) if word.isalpha()}
         new = [word.casefold() for word in self._new if word in asked]
         if rare := [] if rarity is None else [name for name in new if rarity(name) >= _NAMES_FROM]:
             first = {word.casefold() for word in WORD.findall(self.hits[0].with_source)}
@@ -334,7 +334,7 @@ class Words:
 
     def share_of(self, half: Words) -> list[float]:
         """Return the share of the content of half of the question that each first hit has."""
-        without = function_words(self.asked.language)
+        without = function_words(self.phrasing.language)
         said = telling_words(half.idf, without)
         total = max(sum(self.idf.get(word, 0.0) for word in said), 1e-9)
         judged = self.matched[:JUDGED]
