@@ -1,6 +1,6 @@
-"""Searching a store for questions: arrays over a block of them, then a `Found` for each.
+"""Searching a store for questions: arrays over a block of them, then a `Ranking` for each.
 
-find          finds the hits of phrasings, in a `Block` of them; yields a `Found` for each
+find          finds the hits of phrasings, in a `Block` of them; yields a `Ranking` for each
 view_for      looks at the passages; in a remote store, at the candidates of its question
 compare       computes the similarity of every encoder to every column
 top_k         finds the columns with the highest s_hat, and which of them have the same text
@@ -198,9 +198,9 @@ class Block:
     slope, offset : number; array, shape (n,)
         Of the ensemble's logit as a function of mu_s.
     copies : sequence of n pairs of arrays
-        See `Found.numbers` and `Found.distinct`.
+        See `Ranking.numbers` and `Ranking.distinct`.
     passages : sequence of n mappings of int to Passage
-        See `Found.passages`.
+        See `Ranking.passages`.
     words : sequence of n Words
     unfamiliar : sequence of n pairs of str and bool
         How each question differs from those of the fit, "" if it does not; and whether it is in a
@@ -230,7 +230,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Ranking:
     """The m hits of one phrasing of a question, best first: a row of a block of them.
 
     Attributes
@@ -298,8 +298,8 @@ class Found:
         if self.features.meant[0] < 1:  # to ask which is meant would be in vain, but of some
             is_vague = family is not None and family.is_vague
             unsaid *= is_vague and not self.block.method.is_unlike(self.words)
-        elif several := self.words.namesakes:
-            unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(several)
+        elif rows := self.words.namesakes:
+            unsaid, node = max(unsaid, CLARIFY_FROM), node.outline.among(rows)
         elif unsaid >= UNLIKELY and says_which(node):
             unsaid = 0.0
         return unsaid, node
@@ -312,7 +312,7 @@ def find(
     parts: Sequence[Gaussian],
     k: int,
     rivals: Rivals | None = None,
-) -> Iterator[Found | None]:
+) -> Iterator[Ranking | None]:
     """Find the hits of questions and their features, from which `calibrate` learns, too.
 
     Yields what was found for each, None if there are no passages. A block has as many questions as
@@ -349,8 +349,8 @@ def find_block(
     pi = fitted.weigh(parts, compared.leading, best)
     query = fitted.combine(parts, pi)
     top, texts = top_k(fitted, view, query, compared, pi * fitted.weights, max(k, NEAREST))
-    near = [np.take_along_axis(columns, top.columns, axis=1) for columns in compared.similarities]
-    similarities = np.stack(near, axis=1).astype(np.float32, copy=False)
+    to_hits = [np.take_along_axis(block, top.columns, axis=1) for block in compared.similarities]
+    similarities = np.stack(to_hits, axis=1).astype(np.float32, copy=False)
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
     copies, depth = [*map(_copies, texts)], max(k, READ)
@@ -359,10 +359,12 @@ def find_block(
     amounts = view.contributions(compared, [*map(np.take, top.columns, firsts)])
     of_queries = [terms for part in parts for terms in part.terms]
     terms = [*zip(of_queries, compared.looked_up, amounts, strict=True)]
-    words = [
-        _words_of(phrasing, row, [*map(hits.__getitem__, first.tolist())], terms, view.corpus_size)
-        for row, (phrasing, hits, first) in enumerate(zip(phrasings, passages, firsts, strict=True))
+    near_hits = [
+        [*map(hits.__getitem__, places.tolist())]
+        for hits, places in zip(passages, firsts, strict=True)
     ]
+    size = repeat(view.corpus_size)
+    words = [*map(_words_of, phrasings, range(len(phrasings)), near_hits, repeat(terms), size)]
     return Block(
         method,
         phrasings,
@@ -385,14 +387,14 @@ def find_block(
     )
 
 
-def judge(block: Block) -> list[Found]:
+def judge(block: Block) -> list[Ranking]:
     """Compute the confidence in the hits of each question of a block."""
     features = features_of(block)
     doubts = _doubts(block, features)
     features = replace(features, against=features.against + doubts)
     probabilities = block.method.model.probabilities(features)
     return [
-        Found(
+        Ranking(
             block=block,
             row=row,
             phrasing=phrasing,
@@ -432,7 +434,7 @@ def _read(view: View, top: Top, places: Sequence[NDArray[np.intp]]) -> list[dict
 
 
 def _copies(texts: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return `numbers` and `distinct` of the numbers of hits' texts; see `Found`."""
+    """Return `numbers` and `distinct` of the numbers of hits' texts; see `Ranking`."""
     number: dict[int, int] = {}
     numbers = np.array([number.setdefault(t, len(number)) for t in texts.tolist()], dtype=np.intp)
     return numbers, np.unique(numbers, return_index=True)[1]
@@ -479,8 +481,8 @@ def top_k(
         beta = fitted.options.beta
         top = view.top_k(query, count, beta=beta, compared=compared, weights=weights)
         texts = view.text_keys(top.columns)
-        fewest = min(len({*of_query}) for of_query in texts.tolist())
-        if fewest >= different or count == size or count >= max(different, _DEEPEST):
+        distinct = min(len({*of_query}) for of_query in texts.tolist())
+        if distinct >= different or count == size or count >= max(different, _DEEPEST):
             return top, texts
         count = min(size, 2 * count)
 
@@ -519,7 +521,7 @@ def _words_of(
 def features_of(block: Block) -> Features:
     """Compute the features of the first different texts of each question, but for the doubts."""
     model, fitted, slope = block.method.model, block.method.fitted, block.slope
-    logits, variance, words, against, meant = list[FloatArray](), list[FloatArray](), [], [], []
+    logits, variance, words, against, chances = list[FloatArray](), list[FloatArray](), [], [], []
     similarities = np.zeros((len(block.phrasings), len(block.parts)), dtype=np.float32)
     for row, (phrasing, (_, distinct)) in enumerate(
         zip(block.phrasings, block.copies, strict=True)
@@ -536,7 +538,7 @@ def features_of(block: Block) -> Features:
         variance.append(slope**2 * block.top.sigma2[row][distinct])
         words.append(block.words[row].evidence())
         against.append(counterevidence(logits[row] / model.temperature, block.words[row].lacks()))
-        meant.append(meant_by(block.method, block.words[row], mu))
+        chances.append(meant_by(block.method, block.words[row], mu))
     stacked = stack_rows(logits, -np.inf)
     return features(
         stacked,
@@ -546,7 +548,7 @@ def features_of(block: Block) -> Features:
         np.array(words, dtype=np.float32),
         _competing(block, logits),
         np.array(against, dtype=np.float32),
-        np.array(meant, dtype=np.float32),
+        np.array(chances, dtype=np.float32),
     )
 
 
@@ -596,15 +598,15 @@ def _competing(block: Block, logits: Sequence[FloatArray]) -> FloatArray | None:
     model, competing = block.method.model, list[FloatArray]()
     usual = np.array(model.profile, dtype=np.float32) * np.float32(model.temperature)
     for row, of_hits in enumerate(logits):
-        near = of_hits[:0]
+        extra = of_hits[:0]
         if rivals.store is not None:
             mu = _beyond(block, row, rivals.store)
-            near = (block.slope * mu + block.offset[row]).astype(np.float32)
-        count = len(of_hits) + len(near)
+            extra = (block.slope * mu + block.offset[row]).astype(np.float32)
+        count = len(of_hits) + len(extra)
         if rivals.profile and count < len(usual):
             start = of_hits[0] - usual[0] if rivals.profile == "relative" else 0
-            near = np.append(near, usual[count:] + start)
-        competing.append(near)
+            extra = np.append(extra, usual[count:] + start)
+        competing.append(extra)
     return stack_rows(competing, -np.inf)
 
 
@@ -684,16 +686,16 @@ def unfitted_logit_line(
     return np.float32(1 / deviation), offset
 
 
-def outline_of(found: Found) -> Outline:
+def outline_of(ranking: Ranking) -> Outline:
     """Return the outline of the first texts of a question, in which its readings are found."""
-    hits, phrasing, words = found.words.hits[:READ], found.phrasing, found.words
+    hits, phrasing, words = ranking.words.hits[:READ], ranking.phrasing, ranking.words
     bodies = [own_text(hit.metadata, hit.text) for hit in hits]
     # Metadata tell apart what is otherwise the same.
     pairs = zip(hits, bodies, strict=True)
     texts = [hit.text if bodies.count(body) > 1 else body for hit, body in pairs]
     # On the scale of confidence, since the raw similarities of an ensemble that was not fitted
     # would be nearly equal.
-    logits = found.features.relevance[0, : len(hits), 1].copy()
+    logits = ranking.features.relevance[0, : len(hits), 1].copy()
     empty = [states_nothing(phrasing.text, hit.text, phrasing.language) for hit in hits]
     if not all(empty):
         logits[empty] -= _OF_NOTHING
