@@ -153,7 +153,7 @@ def hits_at(ranking: Ranking, places: NDArray[np.intp], relevance: FloatArray) -
     arrays = (*rows, block.disagreement[row], relevance)
     columns = zip(places.tolist(), *(array[places].tolist() for array in arrays), strict=True)
     words, without = ranking.words, function_words(ranking.phrasing.language)
-    amounts_at = dict(zip(ranking.distinct.tolist(), words.matched, strict=False))
+    amounts_at = dict(zip(ranking.distinct.tolist(), words.tables, strict=False))
     shares, hits = shares_of(ranking, places), list[Hit]()
     for column, (at, score, mu, variance, disagreement, relevant) in enumerate(columns):
         terms = None

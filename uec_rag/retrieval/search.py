@@ -652,7 +652,7 @@ def member_evidence(block: Block, similarities: FloatArray) -> FloatArray:
     if not by_words.any():
         return fitted.member_logits(parts, similarities)
     for row, words in enumerate(block.words):
-        if amounts := words.matched[0]:
+        if amounts := words.tables[0]:
             content = [amounts[word] for word in telling_words(amounts, FUNCTION_WORDS)]
             similarities[row, by_words] *= np.float32(sum(content) / sum(amounts.values()))
     logits = fitted.member_logits(parts, similarities)
@@ -704,7 +704,7 @@ def outline_of(ranking: Ranking) -> Outline:
         texts,
         [*map(attrgetter("about"), hits)],
         logits,
-        words.matched[:READ],
+        words.tables[:READ],
         words.idf,
         words.size,
         function_words(phrasing.language),
