@@ -191,7 +191,7 @@ def evidence_of(ranking: Ranking) -> Evidence:
     against = model.slope * float(features.against[0])
     return Evidence(
         tuple(numbers),
-        tuple(model.added(numbers)),
+        tuple(model.contributions(numbers)),
         against,
         float(features.meant[0]),
         ranking.words.missing,
