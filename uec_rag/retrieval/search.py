@@ -354,7 +354,9 @@ def find_block(
     line = unfitted_logit_line(store, parts) if method.model.standardised else None
     slope, offset = line or fitted.logit_line(parts, pi)
     copies, depth = [*map(_copies, texts)], max(k, READ)
-    passages = _read(view, top, [np.flatnonzero(numbers < depth) for numbers, _ in copies])
+    places = [np.flatnonzero(numbers < depth) for numbers, _ in copies]
+    gathered = zip(places, view.gather(map(np.take, top.columns, places)), strict=True)
+    passages = [dict(zip(at.tolist(), hits, strict=True)) for at, hits in gathered]
     firsts = [distinct[:depth] for _, distinct in copies]
     amounts = view.contributions(compared, [*map(np.take, top.columns, firsts)])
     of_queries = [terms for part in parts for terms in part.terms]
@@ -424,13 +426,6 @@ def _unfamiliar(
     if profile is None:
         return "", False
     return profile.unfamiliar(phrasing.text, hits[0].text, method.language or phrasing.language)
-
-
-def _read(view: View, top: Top, places: Sequence[NDArray[np.intp]]) -> list[dict[int, Passage]]:
-    """Read the passages of some of the hits of each question, by their places among these."""
-    gathered = view.gather(map(np.take, top.columns, places))
-    rows = zip(places, gathered, strict=True)
-    return [dict(zip(place.tolist(), hits, strict=True)) for place, hits in rows]
 
 
 def _copies(texts: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
