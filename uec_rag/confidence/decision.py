@@ -341,7 +341,7 @@ def decide_one(
         titles = TRANSLATIONS[language]["comma"].join(reading.title for reading in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:
-        reason = _searched(reason, searched_as, language)
+        reason = _add_search(reason, searched_as, language)
     details: dict[str, Any] = {"code": code, "language": language, "closest": closest}
     details |= {"lacking": lacking, "searched_as": searched_as, "caveat": caveat}
     details["clarify_from"] = clarify_from
@@ -355,16 +355,16 @@ def decide_one(
 def _why_not(code: Code, language: str, words: Sequence[str], *, is_open: bool) -> str:
     """Return the reason for which nothing is answered: what is lacking, or what is left open."""
     if words:
-        values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in words)
+        values = TRANSLATIONS[language]["comma"].join(_quote(word, language) for word in words)
         return sentence("absent", language, values=values)
     return sentence("several" if is_open and code == "uncertain" else code, language)
 
 
-def _searched(reason: str, question: str, language: str) -> str:
-    return sentence("searched_as", language, reason=reason, question=_quoted(question, language))
+def _add_search(reason: str, question: str, language: str) -> str:
+    return sentence("searched_as", language, reason=reason, question=_quote(question, language))
 
 
-def _quoted(text: str, language: str) -> str:
+def _quote(text: str, language: str) -> str:
     return sentence("quoted", language, text=visible(text))
 
 

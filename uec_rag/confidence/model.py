@@ -379,7 +379,7 @@ class Examples:
         """Concatenate examples of several corpora; if one has fewer texts, repeat its last one."""
         width = max(part.relevant.shape[1] for part in parts)
 
-        def padded(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+        def pad(arrays: list[NDArray[Any]]) -> NDArray[Any]:
             columns = np.arange(width)
             return np.concatenate([a[:, np.minimum(columns, a.shape[1] - 1)] for a in arrays])
 
@@ -387,12 +387,12 @@ class Examples:
         return cls(
             Features(
                 np.concatenate([block.in_corpus for block in blocks]),
-                padded([block.found for block in blocks]),
-                padded([block.relevance for block in blocks]),
+                pad([block.found for block in blocks]),
+                pad([block.relevance for block in blocks]),
                 np.concatenate([block.against for block in blocks]),
                 np.concatenate([block.meant for block in blocks]),
             ),
-            padded([part.relevant for part in parts]),
+            pad([part.relevant for part in parts]),
             np.concatenate([part.answerable for part in parts]),
             np.concatenate([part.weight for part in parts]),
         )
@@ -625,7 +625,7 @@ def doubt_of_statement(score: float, lacks: Sequence[float], gap: float) -> floa
     score : float
         The log odds of an answer by nearness and words, before any Platt scaling.
     lacks : sequence of 3 floats
-        What it lacks of the question, see `uec_rag.retrieval.words.Words.unstated`.
+        What it lacks of the question, see `uec_rag.retrieval.words.Words.gaps`.
     gap : float
         By how much it is nearer than the second hit, as a share of its similarity.
     """

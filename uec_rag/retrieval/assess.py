@@ -66,7 +66,7 @@ def decide(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         tuple(meanings),
         clarify_from=method.clarify_from,
         closest=tuple(closest),
-        lacking=ranking.words.unmentioned if is_counted else (),
+        lacking=ranking.words.absentees if is_counted else (),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.block.unfamiliar[ranking.row][0],
         language=language,

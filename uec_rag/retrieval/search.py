@@ -554,7 +554,7 @@ def _doubts(block: Block, features: Features) -> FloatArray:
     for row, (words, score, (_, distinct)) in enumerate(
         zip(block.words, scores, block.copies, strict=True)
     ):
-        if lacks := words.unstated():
+        if lacks := words.gaps():
             doubts[row] = doubt_of_statement(score, lacks, gap_of(block.top.mu[row][distinct]))
     return doubts
 

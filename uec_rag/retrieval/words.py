@@ -105,7 +105,7 @@ class Words:
     def content(self) -> dict[str, float]:
         """The content words of the question with their idf; without those of its turns."""
         neutral, phrasing = function_words(self.phrasing.language), self.phrasing
-        words = telling_words(self.idf, neutral | contracted(phrasing.lines))
+        words = telling_words(self.idf, neutral | contractions(phrasing.lines))
         return {w: self.idf[w] for w in words if not phrasing.turns or w in phrasing.text}
 
     @cached_property
@@ -190,7 +190,7 @@ class Words:
             ratios.append(min((costs[word] for word in lacks), default=remainder))
         return ratios
 
-    def unstated(self) -> tuple[bool, bool, bool] | None:
+    def gaps(self) -> tuple[bool, bool, bool] | None:
         """Return what the first of some statements lacks of the question; None of other texts.
 
         It is whether it lacks a word, whether it lacks a name or number, and whether another of the
@@ -282,7 +282,7 @@ class Words:
         return [word for word, rarity in self.content.items() if rarity >= limit]
 
     @cached_property
-    def unmentioned(self) -> tuple[str, ...]:
+    def absentees(self) -> tuple[str, ...]:
         """The names of the question, or what none of a family has, that no passage at all has.
 
         They are spelled as in the question, see `as_written`, and stand in the part of it that
@@ -301,7 +301,7 @@ class Words:
             and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
         }
         if absent:
-            absent -= _stated(phrasing.text, self.hits[0].text, phrasing.language)
+            absent -= _equivalents(phrasing.text, self.hits[0].text, phrasing.language)
         return as_written(asking_part(phrasing.text, phrasing.language), absent) if absent else ()
 
     def misnames(self, rarity: Rarity | None) -> bool:
@@ -355,12 +355,12 @@ def _is_like(name: str, rival: str) -> bool:
     return overlap >= max(_ALIKE, min(len(name), len(rival)) / 2)
 
 
-def contracted(text: str) -> set[str]:
+def contractions(text: str) -> set[str]:
     """Return the parts of contractions in a text, in lower case, that are not there as words.
 
     Examples
     --------
-    >>> sorted(contracted("Doesn't Anna's vitamin D help?")), contracted("Vitamin D's use of D")
+    >>> sorted(contractions("Doesn't Anna's vitamin D help?")), contractions("Vitamin D's use of D")
     (['doesn', 's', 't'], {'s'})
     """
     if "'" not in text and "’" not in text:
@@ -413,7 +413,7 @@ def asking_part(question: str, language: str = ENGLISH) -> str:
     return " ".join(map(str.strip, asking)) if asking else question
 
 
-def _stated(question: str, text: str, language: str) -> set[str]:
+def _equivalents(question: str, text: str, language: str) -> set[str]:
     """Return the words of a question that a text has otherwise.
 
     They are numbers in words, numbers before a word that is behind another number, and words of
