@@ -67,7 +67,7 @@ def cases(folder: Path) -> Iterator[Case]:
                     continue
                 gap = (hits[0].mu - hits[1].mu) / max(hits[0].mu, 1e-7)
                 fits = [hit.passage.text in [texts[at] for at in one["passages"]] for hit in hits]
-                names = bool(family.lacking) and not family.operates
+                names = bool(family.missing) and not family.operates
                 yield Case(name, gap, family.resembles, names, fits[0], any(fits[:JUDGED]))
 
 

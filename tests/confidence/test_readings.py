@@ -24,7 +24,7 @@ def labels(*given, **options):
 
 @pytest.mark.parametrize(("titles", "sources", "places"), data_of("places_of_hits.json"))
 def test_hits_of_one_title_in_one_document_are_at_one_place(titles, sources, places):
-    found = closest_sections(outline(titles, sources=sources).split(), most=len(titles))
+    found = closest_sections(outline(titles, sources=sources).split(), len(titles))
     assert [[f"p{row}" for row in rows] for rows in places] == [[*one.ids] for one in found]
 
 

@@ -75,7 +75,7 @@ CABAÑAS = [
 def test_a_question_that_names_no_member_is_of_the_family(question, texts, language, lacking):
     family = family_of(question, texts, language)
     assert family is not None
-    assert ({*family.members}, family.lacking) == ({*range(len(texts))}, lacking)
+    assert ({*family.members}, family.missing) == ({*range(len(texts))}, lacking)
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,8 @@ class Decision(Record):
         reason = sentence(code, language)
         if caveat:
             reason = sentence("note", language, reason=reason, note=caveat)
-        told: dict[str, Any] = {"code": code, "language": language, "caveat": caveat}
-        return cls("abstain", reason, basis=basis, in_corpus=0.0, **told)
+        fields: dict[str, Any] = {"code": code, "language": language, "caveat": caveat}
+        return cls("abstain", reason, basis=basis, in_corpus=0.0, **fields)
 
     def __post_init__(self) -> None:
         # Comparisons with NaN are all false: a gate would abstain, while user code such as
@@ -186,8 +186,8 @@ class Decision(Record):
         if self.action != "clarify":
             return ""
         # A decision restored from serialised hits has the sentence, but not the readings.
-        written = not self.readings and is_clarifying_question(self.reason)
-        return self.reason if written else clarifying_list(self.readings, self.language)
+        is_written = not self.readings and is_clarifying_question(self.reason)
+        return self.reason if is_written else clarifying_list(self.readings, self.language)
 
     @property
     def suggestions(self) -> tuple[Reading, ...]:
@@ -221,33 +221,33 @@ class Decision(Record):
 
     def _json(self) -> dict[str, Any]:
         fields = super().metadata() | {"suggestions": self.suggested()}
-        return {name: fields.pop(own) for own, name in _NAMES.items()} | fields
+        return {name: fields.pop(key) for key, name in _NAMES.items()} | fields
 
     @classmethod
     def restore(cls, metadata: Mapping[str, object]) -> Self:
         """Rebuild from `findings`; ValueError if something is missing, unknown or invalid."""
-        told = {name: value for name, value in metadata.items() if name != "suggestions"}
-        search = told.pop("search", {})
-        known = told | cast(dict[str, Any], search if isinstance(search, Mapping) else {})
-        known = {own: known.pop(name) for own, name in _NAMES.items() if name in known} | known
-        is_never = known.get("threshold", ANSWER_ABOVE) is None  # JSON has no infinity
+        findings = {name: value for name, value in metadata.items() if name != "suggestions"}
+        search = findings.pop("search", {})
+        values = findings | cast(dict[str, Any], search if isinstance(search, Mapping) else {})
+        values = {key: values.pop(name) for key, name in _NAMES.items() if name in values} | values
+        is_never = values.get("threshold", ANSWER_ABOVE) is None  # JSON has no infinity
         if is_never:
-            del known["threshold"]
-        made = super().restore(known)
+            del values["threshold"]
+        decision = super().restore(values)
         lines = {
-            name: one_line(getattr(made, name)) for name in ("reason", "advice", "searched_as")
+            name: one_line(getattr(decision, name)) for name in ("reason", "advice", "searched_as")
         }
-        titled = (replace(one, title=one_line(one.title)) for one in made.readings)
-        language = made.language if "language" in known else language_of(made.reason)
+        titled = (replace(reading, title=one_line(reading.title)) for reading in decision.readings)
+        language = decision.language if "language" in values else language_of(decision.reason)
         fields: dict[str, Any] = lines | {"readings": tuple(titled)}
         fields["language"] = check_language(language) or ENGLISH
         if is_never:
             fields["threshold"] = math.inf
-        return replace(made, **fields)
+        return replace(decision, **fields)
 
     def suggested(self) -> list[dict[str, Any]]:
         """Return title and ids of each of `suggestions`, as JSON values."""
-        return [{"title": one.title, "ids": [*one.ids]} for one in self.suggestions]
+        return [{"title": reading.title, "ids": [*reading.ids]} for reading in self.suggestions]
 
     def advice_metadata(self) -> dict[str, Any]:
         """Return the fields of an advisor; empty if none was asked."""
@@ -341,7 +341,7 @@ def decide_one(
         titles = TRANSLATIONS[language]["comma"].join(reading.title for reading in closest)
         reason = sentence("closest", language, reason=reason, titles=titles)
     if searched_as and not asks_back:
-        reason = _searched(reason, searched_as, language)
+        reason = _add_search(reason, searched_as, language)
     details: dict[str, Any] = {"code": code, "language": language, "closest": closest}
     details |= {"lacking": lacking, "searched_as": searched_as, "caveat": caveat}
     details["clarify_from"] = clarify_from
@@ -352,19 +352,19 @@ def decide_one(
     return with_note(decision, unfamiliar) if unfamiliar else decision
 
 
-def _why_not(code: Code, language: str, lacking: Sequence[str], *, is_open: bool) -> str:
+def _why_not(code: Code, language: str, words: Sequence[str], *, is_open: bool) -> str:
     """Return the reason for which nothing is answered: what is lacking, or what is left open."""
-    if lacking:
-        values = TRANSLATIONS[language]["comma"].join(_quoted(word, language) for word in lacking)
+    if words:
+        values = TRANSLATIONS[language]["comma"].join(_quote(word, language) for word in words)
         return sentence("absent", language, values=values)
     return sentence("several" if is_open and code == "uncertain" else code, language)
 
 
-def _searched(reason: str, question: str, language: str) -> str:
-    return sentence("searched_as", language, reason=reason, question=_quoted(question, language))
+def _add_search(reason: str, question: str, language: str) -> str:
+    return sentence("searched_as", language, reason=reason, question=_quote(question, language))
 
 
-def _quoted(text: str, language: str) -> str:
+def _quote(text: str, language: str) -> str:
     return sentence("quoted", language, text=visible(text))
 
 
@@ -382,8 +382,8 @@ def decide_again(decision: Decision, threshold: float) -> Decision:
     names = ["confidence", "underspecified", "readings", "in_corpus"]
     names += ["unfamiliar", "language", "closest", "lacking", "searched_as", "caveat"]
     names += ["clarify_from"]
-    told = {name: getattr(decision, name) for name in names}
-    again = decide_one(**told, threshold=threshold)
+    fields = {name: getattr(decision, name) for name in names}
+    again = decide_one(**fields, threshold=threshold)
     of_search = {name: getattr(decision, name) for name in ("basis", "hits", "size", "shown")}
     return replace(again, **of_search)
 
@@ -416,8 +416,8 @@ def decide_on_left(
     best = sorted(relevance, reverse=True)[: decision.hits or None]
     sure = min(decision.confidence, sum(best))
     share = sure / max(decision.confidence, 1e-7)
-    readings = tuple(one for one in decision.readings if one.title in titles)
-    known = replace(
+    readings = tuple(reading for reading in decision.readings if reading.title in titles)
+    subset = replace(
         decision,
         confidence=sure,
         # What was dropped was on the subject.
@@ -425,7 +425,7 @@ def decide_on_left(
         readings=readings if decision.action == "clarify" else decision.readings,
         shown=len(relevance),
     )
-    return decide_again(known, decision.threshold)
+    return decide_again(subset, decision.threshold)
 
 
 @dataclass(frozen=True)
@@ -436,8 +436,8 @@ class Evidence:
     ----------
     features : tuple of 3 + W floats
         `uec_rag.confidence.model.Features.in_corpus`.
-    added : tuple of 4 + W floats
-        What the mean and each feature add, see `uec_rag.confidence.model.Calibrator.added`.
+    contributions : tuple of 4 + W floats
+        What the mean and each feature add, see `uec_rag.confidence.model.Calibrator.contributions`.
     against : float
         What the first hits add that lack what the question names.
     meant : float
@@ -447,7 +447,7 @@ class Evidence:
     """
 
     features: tuple[float, ...]
-    added: tuple[float, ...]
+    contributions: tuple[float, ...]
     against: float
     meant: float
     missing: tuple[str, ...]
@@ -455,18 +455,18 @@ class Evidence:
     @property
     def lines(self) -> tuple[str, ...]:
         """The parts in words, a line for each."""
-        (coverage, names), (base, *added) = self.features[-2:], self.added
+        (coverage, names), (base, *parts) = self.features[-2:], self.contributions
         lacked = " and ".join(self.missing) or "a name"
         verb = "are" if len(self.missing) > 1 else "is"
-        named = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
-        said = [
+        naming = f"names: {lacked} {verb} in no hit" if names == 0 else "names: none is missing"
+        rows = [
             "first hit: how far it stands out from the others",
             "nearness: of the first hit, by the model that finds it nearest",
             "agreement: nearness of the first hit by all models",
             f"words: one hit has {coverage:.0%} of the question's" if coverage >= 0 else "",
-            named if names >= 0 else "",
+            naming if names >= 0 else "",
         ]
-        lines = [f"{text}: {value:+z.1f}" for text, value in zip(said, added, strict=True) if text]
+        lines = [f"{text}: {value:+z.1f}" for text, value in zip(rows, parts, strict=True) if text]
         if against := round(self.against, 1):
             lines.append(f"against it: the first hit lacks what the question names: {against:+.1f}")
         if self.meant < 1:

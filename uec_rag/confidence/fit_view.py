@@ -38,27 +38,27 @@ class FitView:
         """Compute the features of `in_corpus` of the queries, shape (n, F)."""
         best = np.argsort(-self.logits, axis=1, kind="stable")[:, :NEAREST]
         logits = np.take_along_axis(self.logits, best, axis=1)
-        first = self.members[np.arange(len(best)), best[:, 0]]
-        return features(logits, np.zeros_like(logits), first, temperature).in_corpus
+        members = self.members[np.arange(len(best)), best[:, 0]]
+        return features(logits, np.zeros_like(logits), members, temperature).in_corpus
 
 
 def fit_profile(views: Sequence[FitView], temperature: float) -> tuple[float, ...]:
     """Compute the mean logits of the first hits of fit queries; see `ConfidenceModel.profile`."""
-    first = [
+    rows = [
         -np.sort(-view.logits, axis=1)[:, :NEAREST]
         for view in views
         if view.logits.shape[1] >= NEAREST
     ]
-    if not first:
+    if not rows:
         return ()
-    mean = np.concatenate(first).mean(axis=0) / temperature
+    mean = np.concatenate(rows).mean(axis=0) / temperature
     return tuple(mean.round(3).tolist())
 
 
 def level_of(model: ConfidenceModel, views: Sequence[FitView]) -> tuple[float, float]:
     """Compute mean and deviation of the log odds of an answer in the corpus over fit queries."""
-    found = np.concatenate([view.in_corpus(model.temperature) for view in views])
-    odds = model.in_corpus.logits(found)
+    inputs = np.concatenate([view.in_corpus(model.temperature) for view in views])
+    odds = model.in_corpus.logits(inputs)
     return float(odds.mean()), float(odds.std())
 
 

@@ -118,8 +118,8 @@ def _leads(texts: Sequence[str]) -> list[str]:
 
 def _headings(texts: Sequence[str]) -> list[str]:
     """Return the first heading in Markdown within each."""
-    found = [_HEADING.search(text) for text in texts]
-    return [without_markup(one[1]) for one in found if one is not None]
+    matches = [_HEADING.search(text) for text in texts]
+    return [without_markup(match[1]) for match in matches if match is not None]
 
 
 def _files(names: Sequence[str]) -> list[str]:
@@ -132,7 +132,9 @@ def _values(metadatas: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the values of the first key of metadata whose values are words that differ."""
     for key in metadatas[0] if metadatas else ():
         values = [str(of.get(key) or "") for of in metadatas]
-        is_told = all(_VALUE.search(one) and len(one) <= 60 and "/" not in one for one in values)
+        is_told = all(
+            _VALUE.search(text) and len(text) <= 60 and "/" not in text for text in values
+        )
         if is_told and not any(map(_has_code, values)) and _are_distinct(values, len(values)):
             return values
     return []
@@ -146,11 +148,11 @@ def _has_code(value: str) -> bool:
 def _quotes(texts: Sequence[str]) -> list[str]:
     """Return how passages begin, in quotes; those that begin alike, from where they differ."""
     lines = [text.split() for text in texts]
-    same = 0
+    offset = 0
     if len(lines) > 1 and len({" ".join(line)[:_QUOTED] for line in lines}) < len(lines):
         columns = zip(*lines, strict=False)
-        same = next((at for at, words in enumerate(columns) if len({*words}) > 1), 0)
-    return [f"“{_cut(line[same:] or line, '…' if same else '')}”" for line in lines]
+        offset = next((at for at, words in enumerate(columns) if len({*words}) > 1), 0)
+    return [f"“{_cut(line[offset:] or line, '…' if offset else '')}”" for line in lines]
 
 
 _QUOTED = 54  # characters of a passage in quotes
@@ -169,22 +171,22 @@ def _cut(words: Sequence[str], before: str) -> str:
 
 def _phrases(texts: Sequence[str], question: Collection[str], language: str) -> list[str]:
     """Return the phrases in the first place where all passages have one; [] if there is none."""
-    asked = {word.casefold() for word in question}
+    terms = {word.casefold() for word in question}
     lines = [_words_of(text, language) for text in texts]
-    shared = set.intersection(*({word.key for word in line} for line in lines)) | asked
+    shared = set.intersection(*({word.key for word in line} for line in lines)) | terms
     spans = [_spans(line, shared) for line in lines]
     places = [*dict.fromkeys(span.behind for span in spans[0])]
-    found = list[list[str]]()
+    lists = list[list[str]]()
     for place in places:
         labels = [_label_at(line, of, place) for line, of in zip(lines, spans, strict=True)]
         if all(labels) and _are_of_a_kind(labels, language):
             if len({label.casefold() for label in labels}) == len(labels):
                 return labels
-            found.append(labels)
-    for one, other in combinations(found, 2):
-        both = [", ".join(dict.fromkeys(pair)) for pair in zip(one, other, strict=True)]
-        if len({label.casefold() for label in both}) == len(both):
-            return both
+            lists.append(labels)
+    for pair in combinations(lists, 2):
+        labels = [", ".join(dict.fromkeys(parts)) for parts in zip(*pair, strict=True)]
+        if len({label.casefold() for label in labels}) == len(labels):
+            return labels
     return []
 
 
@@ -232,15 +234,15 @@ def _spans(line: Sequence[_Word], shared: Collection[str]) -> list[_Span]:
             continue
         end = at + 1
         while end < len(line):
-            joined = end
-            while joined < len(line) and joined < end + 2 and line[joined].kind == "j":
-                joined += 1
-            whole = line[end : joined + 1]
-            if joined == len(line) or any(not _is_space(one.gap) for one in whole):
+            stop = end
+            while stop < len(line) and stop < end + 2 and line[stop].kind == "j":
+                stop += 1
+            whole = line[end : stop + 1]
+            if stop == len(line) or any(not _is_space(token.gap) for token in whole):
                 break
-            if line[joined].kind in "ljs" or line[joined].key in shared:
+            if line[stop].kind in "ljs" or line[stop].key in shared:
                 break
-            end = joined + 1
+            end = stop + 1
         spans.append(_Span(behind, at, end))
         at = end
     return spans
@@ -252,7 +254,7 @@ def _is_space(gap: str) -> bool:
 
 def _label_at(line: Sequence[_Word], spans: Sequence[_Span], place: str) -> str:
     """Return the label of the first span in a place; "" if nobody could choose by it."""
-    span = next((one for one in spans if one.behind == place), None)
+    span = next((run for run in spans if run.behind == place), None)
     if span is None:
         return ""
     begin, end = _whole_name(line, span.begin, span.end)
@@ -301,12 +303,12 @@ def _before_number(line: Sequence[_Word], begin: int, end: int) -> int:
     at = begin
     while at > 0 and line[at - 1].kind == "j" and begin - at < 2 and _is_space(line[at].gap):
         at -= 1
-    first = at
-    while first > 0 and at - first < _MOST_BEFORE and line[first - 1].kind in "co":
-        if not _is_space(line[first].gap):
+    start = at
+    while start > 0 and at - start < _MOST_BEFORE and line[start - 1].kind in "co":
+        if not _is_space(line[start].gap):
             break
-        first -= 1
-    return first if first < at else begin
+        start -= 1
+    return start if start < at else begin
 
 
 def _end_of_phrase(line: Sequence[_Word], begin: int) -> int:

@@ -87,11 +87,9 @@ class Features:
 
     def of_question(self, row: int, k: int) -> Features:
         """Return the features of one question and its first k hits."""
-        some = slice(row, row + 1)
-        found, relevance = self.found[some, :k], self.relevance[some, :k]
-        return Features(
-            self.in_corpus[some], found, relevance, self.against[some], self.meant[some]
-        )
+        rows = slice(row, row + 1)
+        of_hits = self.found[rows, :k], self.relevance[rows, :k]
+        return Features(self.in_corpus[rows], *of_hits, self.against[rows], self.meant[rows])
 
     def first(self, k: int) -> Features:
         """Return the features of the first k hits, with unchanged shares of the softmax."""
@@ -104,7 +102,7 @@ def features(
     members: FloatArray,
     temperature: float = 1.0,
     words: FloatArray | None = None,
-    others: FloatArray | None = None,
+    rivals: FloatArray | None = None,
     against: FloatArray | None = None,
     meant: FloatArray | None = None,
 ) -> Features:
@@ -126,7 +124,7 @@ def features(
         T > 0 of the softmax over ``logits / T``.
     words : array, shape (n, W), optional
         Evidence of the question's words (`WORDS`); not known by default.
-    others : array, shape (n, m), optional
+    rivals : array, shape (n, m), optional
         Logits of what competes with the few passages of a filter, padded with -inf: they are
         evidence that what it selects has no answer, and none of where an answer is.
     against, meant : array, shape (n,), optional
@@ -140,16 +138,16 @@ def features(
     """
     scaled = logits.astype(np.float64) / temperature
     highest = scaled[:, :1]
-    near = scaled[:, :NEAREST] - highest
-    normaliser, soft, softest = np.exp(near / _SOFTER).sum(axis=2, keepdims=True)
-    if others is not None:
-        apart = (others / temperature - highest) / _SOFTER[-1, 0]
+    offsets = scaled[:, :NEAREST] - highest
+    normaliser, soft, softest = np.exp(offsets / _SOFTER).sum(axis=2, keepdims=True)
+    if rivals is not None:
+        apart = (rivals / temperature - highest) / _SOFTER[-1, 0]
         softest = softest + np.exp(apart).sum(axis=1, keepdims=True)
     among = (np.exp((scaled - highest) / 2) / soft).cumsum(axis=1)
     among = np.clip(among, LEAST_SHARE, 1 - LEAST_SHARE)
     counts = np.isfinite(scaled).cumsum(axis=1)
-    each = np.stack([probit(logits, variance), scaled - highest - np.log(normaliser)], axis=-1)
-    each = np.take_along_axis(each, counts[..., None] - 1, axis=1)
+    of_hits = np.stack([probit(logits, variance), scaled - highest - np.log(normaliser)], axis=-1)
+    of_hits = np.take_along_axis(of_hits, counts[..., None] - 1, axis=1)
     best, mean = members.max(axis=1) / temperature, members.mean(axis=1) / temperature
     single = np.float32
     if words is None:
@@ -158,7 +156,7 @@ def features(
     return Features(
         in_corpus=in_corpus.astype(single),
         found=np.stack([np.log(among) - np.log1p(-among), np.log(counts)], axis=-1).astype(single),
-        relevance=each.astype(single),
+        relevance=of_hits.astype(single),
         against=np.zeros(len(logits), single) if against is None else against.astype(single),
         meant=np.ones(len(logits), single) if meant is None else meant.astype(single),
     )
@@ -194,18 +192,18 @@ class Calibrator(Record):
     def _numbers(self) -> FloatArray:
         return np.array([self.weights, self.location, self.spread], np.float32)
 
-    def logits(self, features: FloatArray, more: FloatArray | None = None) -> FloatArray:
+    def logits(self, features: FloatArray, extra: FloatArray | None = None) -> FloatArray:
         """Compute log odds, shape (...), from features (..., F); NaN counts as the mean.
 
-        `more`: array, shape (...), further evidence in log odds, before the Platt scaling.
+        `extra`: array, shape (...), further evidence in log odds, before the Platt scaling.
         """
         weights, location, spread = self._numbers
         standard = np.minimum(np.maximum((features - location) / spread, -RANGE), RANGE)
         standard[np.isnan(standard)] = 0
         # Not a matrix product, whose rounding depends on how many rows there are.
         score = (standard * weights).sum(axis=-1)
-        if more is not None:
-            score = score + more
+        if extra is not None:
+            score = score + extra
         logits: FloatArray = np.float32(self.slope) * (score + np.float32(self.bias))
         return logits + np.float32(self.offset)
 
@@ -215,18 +213,18 @@ class Calibrator(Record):
         scores: FloatArray = (logits - np.float32(self.offset)) / np.float32(self.slope)
         return scores
 
-    def added(self, features: Sequence[float]) -> list[float]:
+    def contributions(self, features: Sequence[float]) -> list[float]:
         """Compute what the mean and each of F features add to the log odds, 1 + F numbers."""
-        added = [self.slope * self.bias + self.offset]
+        parts = [self.slope * self.bias + self.offset]
         rows = zip(features, self.weights, self.location, self.spread, strict=True)
         for value, weight, location, spread in rows:
             standard = 0.0 if math.isnan(value) else (value - location) / spread
-            added.append(self.slope * weight * min(max(standard, -RANGE), RANGE))
-        return added
+            parts.append(self.slope * weight * min(max(standard, -RANGE), RANGE))
+        return parts
 
     def probability(self, features: Sequence[float]) -> float:
         """Compute the probability of one event from F features, as `predict` does."""
-        odds = sum(self.added(features))
+        odds = sum(self.contributions(features))
         small = math.exp(-abs(odds))
         return (1.0 if odds >= 0 else small) / (1 + small)
 
@@ -243,7 +241,7 @@ class Calibrator(Record):
         features: FloatArray,
         labels: ArrayLike,
         weights: ArrayLike | None = None,
-        more: FloatArray | None = None,
+        extra: FloatArray | None = None,
     ) -> Self:
         """Fit the probabilities to labels without changing their order (Platt scaling).
 
@@ -256,10 +254,10 @@ class Calibrator(Record):
         labels : array_like of bool, shape (...)
         weights : array_like, shape (...), optional
             Weight of each example; 1 by default.
-        more : array, shape (...), optional
+        extra : array, shape (...), optional
             See `logits`.
         """
-        slope, offset = _line(self.logits(features, more)[..., None], labels, weights)
+        slope, offset = _line(self.logits(features, extra)[..., None], labels, weights)
         return self.with_line(float(slope[0]), offset)
 
 
@@ -379,22 +377,22 @@ class Examples:
     @classmethod
     def concatenate(cls, parts: Sequence[Examples]) -> Examples:
         """Concatenate examples of several corpora; if one has fewer texts, repeat its last one."""
-        most = max(part.relevant.shape[1] for part in parts)
+        width = max(part.relevant.shape[1] for part in parts)
 
-        def padded(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-            columns = np.arange(most)
+        def pad(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+            columns = np.arange(width)
             return np.concatenate([a[:, np.minimum(columns, a.shape[1] - 1)] for a in arrays])
 
-        own = [part.features for part in parts]
+        blocks = [part.features for part in parts]
         return cls(
             Features(
-                np.concatenate([one.in_corpus for one in own]),
-                padded([one.found for one in own]),
-                padded([one.relevance for one in own]),
-                np.concatenate([one.against for one in own]),
-                np.concatenate([one.meant for one in own]),
+                np.concatenate([block.in_corpus for block in blocks]),
+                pad([block.found for block in blocks]),
+                pad([block.relevance for block in blocks]),
+                np.concatenate([block.against for block in blocks]),
+                np.concatenate([block.meant for block in blocks]),
             ),
-            padded([part.relevant for part in parts]),
+            pad([part.relevant for part in parts]),
             np.concatenate([part.answerable for part in parts]),
             np.concatenate([part.weight for part in parts]),
         )
@@ -410,8 +408,8 @@ class Examples:
         Numbers of hits, and for each question features (n, c, F), whether one of so many hits is
         relevant (n, c), and weights (n, c).
         """
-        last, there = self.relevant.shape[1], self.answerable
-        counts = sorted({min(cutoff, last) for cutoff in (*CUTOFFS, last)})
+        width, there = self.relevant.shape[1], self.answerable
+        counts = sorted({min(cutoff, width) for cutoff in (*CUTOFFS, width)})
         columns = np.array(counts) - 1
         right = np.logical_or.accumulate(self.relevant, axis=1)
         weight = np.repeat(self.weight[there, None], len(counts), axis=1) / np.float32(len(counts))
@@ -478,15 +476,15 @@ class ConfidenceModel(Record):
         odds = self.found.logits(features.found) + np.float32(self.per_count) * logs
         among = sigmoid(odds).astype(np.float64)
         # No hit may add more than the one before, or it would be more relevant than the first.
-        added = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
-        added = np.maximum(added, 0)
-        alone = np.maximum(self.relevance.predict(features.relevance), added)
-        alone[:, 0] = added[:, 0]
+        gains = np.minimum.accumulate(np.diff(among, axis=1, prepend=0), axis=1)
+        gains = np.maximum(gains, 0)
+        alone = np.maximum(self.relevance.predict(features.relevance), gains)
+        alone[:, 0] = gains[:, 0]
         sure = (in_any * features.meant)[:, None]
-        at_k = sure * np.minimum(np.cumsum(added, axis=1), 1)
-        each = sure * np.minimum.accumulate(alone, axis=1)
+        at_k = sure * np.minimum(np.cumsum(gains, axis=1), 1)
+        of_hits = sure * np.minimum.accumulate(alone, axis=1)
         single = np.float32
-        return Probabilities(in_any.astype(single), at_k.astype(single), each.astype(single))
+        return Probabilities(in_any.astype(single), at_k.astype(single), of_hits.astype(single))
 
     def recalibrate(self, examples: Examples) -> Self:
         """Return this model recalibrated on the examples of a user's corpus.
@@ -501,9 +499,9 @@ class ConfidenceModel(Record):
                 "calibration: none of the hits is relevant, expected at least one; check that "
                 "relevant ids are those of the index."
             )
-        counts, found, right, weight = examples.at_cutoffs()
+        counts, inputs, right, weight = examples.at_cutoffs()
         there, log = examples.answerable, np.log(np.asarray(counts, dtype=np.float32))
-        odds = self.found.logits(found) + np.float32(self.per_count) * log
+        odds = self.found.logits(inputs) + np.float32(self.per_count) * log
         scores = np.stack([odds, np.broadcast_to(log, odds.shape)], axis=-1)
         (slope, per_count), offset = _line(scores, right, weight)
         relevance, behind = self.relevance, examples.relevant[there, 1:]
@@ -531,18 +529,18 @@ def log_odds(probability: NDArray[_Float]) -> NDArray[_Float]:
     return odds
 
 
-def shift_prior(probability: FloatArray, learned: float, told: float) -> FloatArray:
+def shift_prior(probability: FloatArray, learned: float, share: float) -> FloatArray:
     """Adapt probabilities of an answer to another share of questions without one.
 
-    `learned`, `told`: the share that `probability` was learned with and the new one, both from
+    `learned`, `share`: the share that `probability` was learned with and the new one, both from
     `LEAST_SHARE` to what is left of 1.
 
     Examples
     --------
-    >>> shift_prior(np.float32([0.5]), learned=0.5, told=0.2)
+    >>> shift_prior(np.float32([0.5]), learned=0.5, share=0.2)
     array([0.8], dtype=float32)
     """
-    before, after = np.clip((learned, told), LEAST_SHARE, 1 - LEAST_SHARE)
+    before, after = np.clip((learned, share), LEAST_SHARE, 1 - LEAST_SHARE)
     factor = np.float32(float((1 - after) / after * before / (1 - before)))
     moved = factor * probability / (1 - probability + factor * probability)
     return moved.astype(np.float32)
@@ -613,7 +611,7 @@ def counterevidence(logits: FloatArray, lacks: Sequence[float]) -> float:
     """
     if not lacks[0]:  # as nearly always
         return 0.0
-    return max(float(logits[at] - logits[0]) + one for at, one in enumerate(lacks))
+    return max(float(logits[at] - logits[0]) + lack for at, lack in enumerate(lacks))
 
 
 def doubt_of_statement(score: float, lacks: Sequence[float], gap: float) -> float:
@@ -627,7 +625,7 @@ def doubt_of_statement(score: float, lacks: Sequence[float], gap: float) -> floa
     score : float
         The log odds of an answer by nearness and words, before any Platt scaling.
     lacks : sequence of 3 floats
-        What it lacks of the question, see `uec_rag.retrieval.words.Words.unstated`.
+        What it lacks of the question, see `uec_rag.retrieval.words.Words.gaps`.
     gap : float
         By how much it is nearer than the second hit, as a share of its similarity.
     """

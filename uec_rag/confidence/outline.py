@@ -113,7 +113,7 @@ class Outline:
         word. The corpus size cancels.
     in_text : bool array, shape (m, w)
         True where a hit has a word.
-    said : dict of str to bool array, shape (w,)
+    in_name : dict of str to bool array, shape (w,)
         True where a name or title has a word, in any inflection.
     mass : array, shape (m,)
         The posterior of each hit, times the exponentials of the rarity of the words in its text and
@@ -140,17 +140,17 @@ class Outline:
         self.paths, self.titles = _paths(self.described)
         self.keys = [tuple(map(attrgetter("key"), path)) for path in self.paths]
         names = {name.text for path in self.paths for name in path}
-        self.said = _say([*self.idf], {*names, *self.titles})
+        self.in_name = _say([*self.idf], {*names, *self.titles})
         has = [[word in words for word in self.idf] for words in self.words]
         self.in_text = np.array(has, bool).reshape(len(self.ids), len(self.idf))
-        in_head = np.array([self.said[title] for title in self.titles])
+        in_head = np.array([self.in_name[title] for title in self.titles])
         begins = [f" {word}" for word in folded]
-        for of_head, of_text, one in zip(in_head, has, self.described, strict=True):
+        for of_head, of_text, about in zip(in_head, has, self.described, strict=True):
             for at, is_there in enumerate(of_text):
-                if is_there and begins[at] in one.opening:
+                if is_there and begins[at] in about.opening:
                     of_head[at] = True
-        said = (self.in_text + 1.0 * in_head) @ self.rarity
-        logits = np.asarray(self.logits, np.float64) + said
+        scores = (self.in_text + 1.0 * in_head) @ self.rarity
+        logits = np.asarray(self.logits, np.float64) + scores
         self.mass = np.exp(logits - logits.max())
 
     def below(self, rows: Sequence[int], depth: int = 0) -> Node:
@@ -169,12 +169,12 @@ class Outline:
                 break
             depth += 1
         tells = tells or bool({self.titles[row] for row in rows} - {""})
-        every = [*groups.values()]
-        if len(every) == 1 or not tells:
-            every = self.without_names(every)
-        mass = _reduce(np.add, self.mass, every).tolist()
+        children = [*groups.values()]
+        if len(children) == 1 or not tells:
+            children = self.without_names(children)
+        mass = _reduce(np.add, self.mass, children).tolist()
         order = sorted(range(len(mass)), key=mass.__getitem__, reverse=True)
-        children = [every[at] for at in order]
+        children = [children[at] for at in order]
         return Node(self, children, [mass[at] / sum(mass) for at in order], depth, tells)
 
     def without_names(self, groups: Sequence[list[int]]) -> list[list[int]]:
@@ -184,7 +184,7 @@ class Outline:
         title with a word of the question tells what they are about.
         """
         apart = list[list[int]]()
-        is_only = len({one.source for one in self.described}) == 1 and not any(self.titles)
+        is_only = len({about.source for about in self.described}) == 1 and not any(self.titles)
         for rows in groups:
             is_apart = is_only or (self.are_statements(rows) and not self._is_asked(rows))
             apart += [[row] for row in rows] if is_apart else [rows]
@@ -193,7 +193,7 @@ class Outline:
     def _is_asked(self, rows: Sequence[int]) -> bool:
         """Return whether the question has a word of the only title of some hits."""
         titles = {self.titles[row] for row in rows}
-        words = zip(self.idf, self.said[titles.pop()].tolist(), strict=True)
+        words = zip(self.idf, self.in_name[titles.pop()].tolist(), strict=True)
         return not titles and any(has for word, has in words if word in self.content)
 
     def are_statements(self, rows: Sequence[int]) -> bool:
@@ -211,16 +211,16 @@ class Outline:
         if any(titles) or len(names) < len(groups):
             return all(titles)
         of = [stems(name.text.replace("_", " ")) for name in names]
-        shared = Counter([stem for one in of for stem in one])
-        owned = [[f" {s}" for s in one if shared[s] == 1 and not s.isdigit()] for one in of]
-        own, other, count = 0, 0, 0
+        shared = Counter([stem for words in of for stem in words])
+        owned = [[f" {s}" for s in words if shared[s] == 1 and not s.isdigit()] for words in of]
+        right, wrong, count = 0, 0, 0
         for number, rows in enumerate(groups):
             for row in rows:
                 text = f" {' '.join(split_words(self.texts[row].casefold()))}"
-                told = [any(map(text.__contains__, one)) for one in owned]
-                own, other = own + told[number], other + (sum(told) > told[number])
+                tells = [any(map(text.__contains__, words)) for words in owned]
+                right, wrong = right + tells[number], wrong + (sum(tells) > tells[number])
             count += len(rows)
-        return 2 * (own - other) >= count
+        return 2 * (right - wrong) >= count
 
     def split(self) -> Node:
         """Return the first node whose heaviest child has not nearly all of its mass."""
@@ -262,51 +262,51 @@ class Node:
     tells: bool = True
 
     @cached_property
-    def said(self) -> NDArray[np.bool_]:
+    def in_names(self) -> NDArray[np.bool_]:
         """True where the names below a child have a word of the question; shape (c, w).
 
         They are those on the paths to its hits below the node, and their titles.
         """
         outline = self.outline
         table = np.zeros((len(self.children), len(outline.idf)), bool)
-        says = {name for name, words in outline.said.items() if words.any()}
+        says = {name for name, words in outline.in_name.items() if words.any()}
         for row_of_table, rows in zip(table, self.children if says else (), strict=False):
             for row in rows:
                 path = outline.paths[row][self.depth :] or outline.paths[row][-1:]
-                for name in says.intersection([outline.titles[row], *(one.text for one in path)]):
-                    row_of_table |= outline.said[name]
+                for name in says.intersection([outline.titles[row], *(part.text for part in path)]):
+                    row_of_table |= outline.in_name[name]
         return table
 
 
 def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
     """Compute `Outline.paths` and `Outline.titles`."""
-    subjects = [" ".join(one.subject.split()) for one in described]
+    subjects = [" ".join(hit.subject.split()) for hit in described]
     split = [_SITE.fullmatch(subject) for subject in subjects]
     bearers = Counter(
         [s for s, _ in {(s[2], d.source) for s, d in zip(split, described, strict=True) if s}]
     )
     split = [s if s and (s[3] or bearers[s[2]] > 1) else None for s in split]
-    documents = Counter([bare(d) for d, _ in {(one.document, one.source) for one in described}])
+    documents = Counter([bare(d) for d, _ in {(hit.document, hit.source) for hit in described}])
     paths, titles = list[list[Name]](), list[str]()
-    for one, subject, site in zip(described, subjects, split, strict=True):
-        if not (one.source or one.document or subject):
+    for hit, subject, site in zip(described, subjects, split, strict=True):
+        if not (hit.source or hit.document or subject):
             paths.append([])
             titles.append("")
             continue
-        folders, file = path_names(one.source)
-        document, title = without_number(one.document), without_number(site[1] if site else subject)
-        called = document if document and documents[bare(one.document)] == 1 else file or document
+        folders, file = path_names(hit.source)
+        document, title = without_number(hit.document), without_number(site[1] if site else subject)
+        label = document if document and documents[bare(hit.document)] == 1 else file or document
         is_named = bool(document) and bare(document) != bare(file)
-        is_file = bool(folders) or file != one.source
-        if (is_file and one.subject in (one.source, *path_parts(one.source)[-1:])) or (
+        is_file = bool(folders) or file != hit.source
+        if (is_file and hit.subject in (hit.source, *path_parts(hit.source)[-1:])) or (
             document and not is_named and bare(title) == bare(document)
         ):
             title = ""  # nothing but the name of the file
         names = [Name(site[2], site[2])] if site and all(split) else []
         names += [Name(folder, folder, False) for folder in folders]
-        if called:
-            names.append(Name(one.source or document, called, is_named))
-        names += [Name(one.above, one.above)] if one.above else []
+        if label:
+            names.append(Name(hit.source or document, label, is_named))
+        names += [Name(hit.above, hit.above)] if hit.above else []
         if title and not PAGE.fullmatch(title):
             is_same = bool(names) and bare(names[-1].text) == bare(title)
             names.append(Name(names.pop().key if is_same else title, title))
@@ -324,25 +324,25 @@ def _paths(described: Sequence[About]) -> tuple[list[list[Name]], list[str]]:
 
 
 def _say(words: Sequence[str], names: Collection[str]) -> dict[str, NDArray[np.bool_]]:
-    """Compute `Outline.said`."""
+    """Compute `Outline.in_name`."""
     folded = [word.casefold() for word in words]
     of = [stems(word) for word in folded]
     parts = [bool(HAS_SPACELESS.search(word)) for word in folded]
-    said = {}
+    tables = {}
     for name in names:
-        plain, known = _known(name)
-        said[name] = np.array(
+        plain, bag = _words_of(name)
+        tables[name] = np.array(
             [
-                word in known or bool(one and one <= known) or (is_part and word in plain)
-                for word, one, is_part in zip(folded, of, parts, strict=True)
+                word in bag or bool(forms and forms <= bag) or (is_part and word in plain)
+                for word, forms, is_part in zip(folded, of, parts, strict=True)
             ],
             bool,
         )
-    return said
+    return tables
 
 
 @lru_cache(4096)
-def _known(name: str) -> tuple[str, frozenset[str]]:
+def _words_of(name: str) -> tuple[str, frozenset[str]]:
     """Return a name in small letters, and its words and their stems."""
     plain = name.replace("_", " ").casefold()
     return plain, stems(plain).union(split_words(plain))
@@ -371,16 +371,16 @@ def features(question: str, node: Node, turns: Sequence[str] = ()) -> list[float
     """
     outline, context = node.outline, "\n".join([*turns, question])
     texts = _reduce(np.logical_or, outline.in_text, node.children)
-    said, square = node.said, outline.rarity**2
-    lacks = (said[0] & ~said) * 1.0 + (texts[0] & ~texts)
-    shared = ((said[0] & said) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)
+    says, square = node.in_names, outline.rarity**2
+    lacks = (says[0] & ~says) * 1.0 + (texts[0] & ~texts)
+    shared = ((says[0] & says) - lacks)[1:] @ square / max(float(square.sum()), 1e-12)
     length = sum(_PAIR if HAS_SPACELESS.search(word) else 1.0 for word in outline.content)
     best = min(max(node.shares[0], LEAST_SHARE), 1 - LEAST_SHARE)
-    refers, named = float(lacks_referent(context)), float(bool(extract_concept(question)))
-    if not named and not (refers and refers_back(context)):
-        named = _names_one(node)
-    most = max(float(shared.max(initial=0.0)), 0.0)
-    return [-math.log(max(length, 1)), math.log1p(-best) - math.log(best), refers, most, named]
+    refers, naming = float(lacks_referent(context)), float(bool(extract_concept(question)))
+    if not naming and not (refers and refers_back(context)):
+        naming = _names_one(node)
+    overlap = max(float(shared.max(initial=0.0)), 0.0)
+    return [-math.log(max(length, 1)), math.log1p(-best) - math.log(best), refers, overlap, naming]
 
 
 def _names_one(node: Node) -> float:
@@ -390,9 +390,9 @@ def _names_one(node: Node) -> float:
     and a tenth of the mass or more is below. These words have as much idf as the others (0), to
     twice as much or more (1): "the name variable" is not "Variables".
     """
-    outline, asked = node.outline, frozenset[str]().union(*map(stems, node.outline.content))
-    files = {path_names(one.source)[1].replace("_", " ") for one in outline.described}
-    if not any(name and name <= asked for name in map(stems, files.union(outline.said))):
+    outline, bag = node.outline, frozenset[str]().union(*map(stems, node.outline.content))
+    files = {path_names(hit.source)[1].replace("_", " ") for hit in outline.described}
+    if not any(name and name <= bag for name in map(stems, files.union(outline.in_name))):
         return 0.0
     mass: dict[tuple[bool, frozenset[str]], dict[tuple[str, ...], float]] = {}
     rows = [row for child in node.children for row in child]
@@ -411,16 +411,16 @@ def _names_one(node: Node) -> float:
         source = outline.described[row].source
         names.append((False, path_names(source)[1].replace("_", " "), (source,)))
         for is_title, text, place in names:
-            if (stemmed := stems(text)) and stemmed <= asked:
+            if (stemmed := stems(text)) and stemmed <= bag:
                 of = mass.setdefault((is_title, stemmed), {})
                 of[place] = of.get(place, 0.0) + float(outline.mass[row])
-    least, most = (1 - NEARLY) * float(outline.mass[rows].sum()), 0.0
+    threshold, share = (1 - NEARLY) * float(outline.mass[rows].sum()), 0.0
     words = [*zip(map(stems, outline.idf), outline.rarity.tolist(), strict=True)]
     for (_, stemmed), places in mass.items():
-        if len(places) == 1 and max(places.values()) >= least:
-            most = max(most, sum(rarity for one, rarity in words if one and one <= stemmed))
-    others = float(outline.rarity.sum()) - most
-    return min(max(most / max(others, 1e-12) - 1, 0.0), 1.0)
+        if len(places) == 1 and max(places.values()) >= threshold:
+            share = max(share, sum(rarity for forms, rarity in words if forms and forms <= stemmed))
+    remainder = float(outline.rarity.sum()) - share
+    return min(max(share / max(remainder, 1e-12) - 1, 0.0), 1.0)
 
 
 @cache
@@ -444,9 +444,9 @@ def underspecified(numbers: Sequence[float], model: Calibrator | None = None) ->
         Model of the first three features; the shipped one by default. "shared" is used as a
         probability.
     """
-    *vague, shared, named = numbers
-    said = 1 - (model or shipped_underspecified()).probability(vague)
-    return (1 - said * (1 - shared)) * (1 - named)
+    *vague, shared, naming = numbers
+    clear = 1 - (model or shipped_underspecified()).probability(vague)
+    return (1 - clear * (1 - shared)) * (1 - naming)
 
 
 def ambiguity(question: str, outline: Outline, turns: Sequence[str] = ()) -> tuple[float, Node]:

@@ -52,23 +52,23 @@ def readings(node: Node) -> list[Reading]:
     that several of them share, it means one of these; else one whose first hit has half as much of
     the question, by idf, as any.
     """
-    node, chosen = _chosen(node)
-    return _named(node, chosen[:MOST_READINGS])
+    node, places = _choose(node)
+    return _readings_of(node, places[:MOST_READINGS])
 
 
-def _chosen(node: Node) -> tuple[Node, list[int]]:
+def _choose(node: Node) -> tuple[Node, list[int]]:
     """Return a node with the children of a document as one, and which of them are readings."""
     node, outline = _by_document(node) if node.tells else node, node.outline
-    chosen = [at for at, share in enumerate(node.shares) if share >= _OFFERED]
-    said = (2 * node.said[chosen] - 1) @ outline.rarity >= 0  # half of it or more
-    if np.count_nonzero(said) < 2:
-        first = [node.children[at][0] for at in chosen]
-        titles = np.array([outline.said[outline.titles[row]] for row in first])
-        has = (outline.in_text[first] | titles) @ outline.rarity
-        said = has >= has.max() / 2
-    if np.count_nonzero(said) > 1:
-        chosen = [at for at, of in zip(chosen, said.tolist(), strict=True) if of]
-    return node, chosen
+    places = [at for at, share in enumerate(node.shares) if share >= _OFFERED]
+    mask = (2 * node.in_names[places] - 1) @ outline.rarity >= 0  # half of it or more
+    if np.count_nonzero(mask) < 2:
+        rows = [node.children[at][0] for at in places]
+        titles = np.array([outline.in_name[outline.titles[row]] for row in rows])
+        has = (outline.in_text[rows] | titles) @ outline.rarity
+        mask = has >= has.max() / 2
+    if np.count_nonzero(mask) > 1:
+        places = [at for at, of in zip(places, mask.tolist(), strict=True) if of]
+    return node, places
 
 
 def says_which(node: Node) -> bool:
@@ -94,8 +94,8 @@ def says_which(node: Node) -> bool:
 
 def _compares(node: Node) -> bool:
     """Return whether each of some statements alone has a word of the question, which compares."""
-    node, chosen = _chosen(node)
-    outline, rows = node.outline, [node.children[at][0] for at in chosen]
+    node, places = _choose(node)
+    outline, rows = node.outline, [node.children[at][0] for at in places]
     is_content = np.array([word in outline.content for word in outline.idf], bool)
     has = outline.in_text[rows] & is_content
     alone = has & (has.sum(axis=0) == 1)
@@ -108,11 +108,11 @@ def _compares(node: Node) -> bool:
 
 def _repeats(node: Node) -> bool:
     """Return whether all readings are statements without a title that say no more than one."""
-    node, chosen = _chosen(node)
-    outline, rows = node.outline, [node.children[at][0] for at in chosen]
-    said = [stems(outline.texts[row]) for row in rows]
+    node, places = _choose(node)
+    outline, rows = node.outline, [node.children[at][0] for at in places]
+    bags = [stems(outline.texts[row]) for row in rows]
     are_plain = outline.are_statements(rows) and not any(outline.titles[row] for row in rows)
-    return are_plain and len(rows) > 1 and any(all(one <= most for one in said) for most in said)
+    return are_plain and len(rows) > 1 and any(all(bag <= whole for bag in bags) for whole in bags)
 
 
 def _by_document(node: Node) -> Node:
@@ -123,7 +123,7 @@ def _by_document(node: Node) -> Node:
     outline, mass, of = node.outline, node.outline.mass.tolist(), dict[object, list[int]]()
     for child in node.children:
         about = [outline.described[row] for row in child]
-        sources = {one.source or one.document for one in about}
+        sources = {hit.source or hit.document for hit in about}
         is_one = len(sources) == 1 and "" not in sources
         of.setdefault(min(sources) if is_one else child[0], []).extend(child)
     whole = sum(map(mass.__getitem__, chain(*node.children)))
@@ -135,74 +135,74 @@ def _by_document(node: Node) -> Node:
     return Node(outline, children, shares, node.depth, node.tells)
 
 
-def closest_sections(node: Node, most: int = MOST_CLOSEST) -> list[Reading]:
+def closest_sections(node: Node, count: int = MOST_CLOSEST) -> list[Reading]:
     """Name the first different sections of the hits, for a question that none answers."""
     outline, groups = node.outline, dict[object, list[int]]()
     for row, keys in enumerate(outline.keys):
         groups.setdefault(keys or row, []).append(row)
-    every, has_titles = [*groups.values()], any(outline.titles)
+    sections, has_titles = [*groups.values()], any(outline.titles)
     if not has_titles:
-        every = outline.without_names(every)
-    chosen = every[:most]
+        sections = outline.without_names(sections)
+    sections = sections[:count]
     total = float(outline.mass.sum())
-    shares = [float(outline.mass[group].sum()) / total for group in chosen]
+    shares = [float(outline.mass[group].sum()) / total for group in sections]
     depth = max(map(len, outline.paths))
-    return _named(Node(outline, chosen, shares, depth, has_titles), range(len(chosen)))
+    return _readings_of(Node(outline, sections, shares, depth, has_titles), range(len(sections)))
 
 
-def _named(node: Node, chosen: Sequence[int]) -> list[Reading]:
+def _readings_of(node: Node, places: Sequence[int]) -> list[Reading]:
     """Make readings of some children: by their names, and the sections that alone matter.
 
     A folder gives way to the title of its first hit, if that says more of the question. A name
     without a word of the question has its document's in front.
     """
-    outline, made = node.outline, dict[str, Reading]()
-    groups, shares = [node.children[at] for at in chosen], [node.shares[at] for at in chosen]
+    outline, readings = node.outline, dict[str, Reading]()
+    groups, shares = [node.children[at] for at in places], [node.shares[at] for at in places]
     depth = node.depth + 1
     paths = [_common([outline.paths[row][:depth] for row in rows]) for rows in groups]
     if len(groups) > 1 and paths.count(paths[0]) == len(paths):  # which names no part alone
         paths = [[] for _ in groups]
-    own = [_name_of(outline, *of, depth) for of in zip(groups, paths, strict=True)]
-    labels = _labels(node, groups, own)
+    names = [_name_of(outline, *of, depth) for of in zip(groups, paths, strict=True)]
+    labels = _labels(node, groups, names)
     if not node.tells:
-        own = [""] * len(groups)
-    plain = [*map(bare, own)]
+        names = [""] * len(groups)
+    plain = [*map(bare, names)]
     documents = [_document(outline, rows[0]) for rows in groups]
     for rows, path, name, document, share, label in zip(
-        groups, paths, own, documents, shares, labels, strict=True
+        groups, paths, names, documents, shares, labels, strict=True
     ):
-        alike = [p for p, one in zip(paths, plain, strict=True) if one == bare(name)]
+        alike = [p for p, label in zip(paths, plain, strict=True) if label == bare(name)]
         apart = [
             up.text
             for at, up in enumerate(path)
             if [p[at : at + 1] for p in alike].count([up]) == 1 and len(alike) > 1
         ]
-        if name != outline.titles[rows[0]] or not _asked_in(outline, name):
+        if name != outline.titles[rows[0]] or not _weight_in(outline, name):
             apart += [up.text for up in path[node.depth :] or path[-1:]]
-        if len({*documents}) > 1 and not _asked_in(outline, name):
+        if len({*documents}) > 1 and not _weight_in(outline, name):
             apart.append(document)
         above = next((up for up in apart if name and up and not _is_said(up, name)), "")
         name = f"{shorten(above, LONGEST_LABEL // 2)}: {name}" if above else name
         title = (shorten(name) if name else label) or outline.ids[rows[0]]
         ids = tuple([outline.ids[row] for row in rows])
-        if title in made and name:  # nobody could choose between the two
-            ids, share = (*made[title].ids, *ids), made[title].probability + share
-        elif title in made:
+        if title in readings and name:  # nobody could choose between the two
+            ids, share = (*readings[title].ids, *ids), readings[title].probability + share
+        elif title in readings:
             title = f"{title} ({rows[0] + 1})"
-        made[title] = Reading(title, ids, share)
-    return [*made.values()]
+        readings[title] = Reading(title, ids, share)
+    return [*readings.values()]
 
 
 def _labels(node: Node, groups: Sequence[Sequence[int]], names: Sequence[str]) -> list[str]:
     """Return the labels of the groups that have no name, or but the name of a file; else ""."""
-    outline, first = node.outline, [rows[0] for rows in groups]
-    chosen = [at for at, name in enumerate(names) if not (name and node.tells)]
-    rows = [first[at] for at in chosen]
-    files = [names[at] for at in chosen] if all(names) else []
+    outline, best = node.outline, [rows[0] for rows in groups]
+    places = [at for at, name in enumerate(names) if not (name and node.tells)]
+    rows = [best[at] for at in places]
+    files = [names[at] for at in places] if all(names) else []
     metadatas = [outline.metadatas[row] for row in rows] if outline.metadatas else []
     texts = [outline.texts[row] for row in rows]
-    told = iter(labels_of(texts, [*outline.idf], outline.language, files, metadatas))
-    return [next(told) if at in chosen else "" for at in range(len(groups))]
+    labels = iter(labels_of(texts, [*outline.idf], outline.language, files, metadatas))
+    return [next(labels) if at in places else "" for at in range(len(groups))]
 
 
 def _common(paths: Sequence[Sequence[Name]]) -> list[Name]:
@@ -217,32 +217,32 @@ def _name_of(outline: Outline, rows: Sequence[int], path: Sequence[Name], depth:
         return name if path else ""
     name, title = path[-1].text, outline.titles[rows[0]]
     is_wide = not path[-1].is_title or name == _document(outline, rows[0])  # a folder, a document
-    return title if is_wide and _asked_in(outline, title) > _asked_in(outline, name) else name
+    return title if is_wide and _weight_in(outline, title) > _weight_in(outline, name) else name
 
 
-def _asked_in(outline: Outline, name: str) -> float:
+def _weight_in(outline: Outline, name: str) -> float:
     """Return how much of the content of the question, by rarity, a name or title says."""
-    said = zip(outline.idf, outline.rarity.tolist(), outline.said.get(name, ()), strict=False)
-    return sum(float(rarity) for word, rarity, has in said if has and word in outline.content)
+    words = zip(outline.idf, outline.rarity.tolist(), outline.in_name.get(name, ()), strict=False)
+    return sum(float(rarity) for word, rarity, has in words if has and word in outline.content)
 
 
 def _document(outline: Outline, row: int) -> str:
     """Return the title of a hit's document; "" if it has none but the name of its file."""
-    one = outline.described[row]
-    key = one.source or one.document
+    about = outline.described[row]
+    key = about.source or about.document
     return next((up.text for up in outline.paths[row] if up.is_title and up.key == key), "")
 
 
 def _section(outline: Outline, rows: Sequence[int], depth: int) -> str:
     """Return the title of nearly all of the mass of some hits, else a name; "" if none."""
-    least = NEARLY * float(outline.mass[rows].sum())
+    threshold = NEARLY * float(outline.mass[rows].sum())
     for at in (None, *range(max(len(outline.paths[row]) for row in rows), depth, -1)):
         mass = Counter[str]()
         for row in rows:
             names = outline.paths[row][at - 1 : at] if at else ()
             mass[names[0].text if names else "" if at else outline.titles[row]] += outline.mass[row]
-        (title, most), *_ = mass.most_common(1)
-        if title and most >= least:
+        (title, weight), *_ = mass.most_common(1)
+        if title and weight >= threshold:
             return title
     return ""
 
@@ -252,15 +252,15 @@ def _is_said(name: str, title: str) -> bool:
     return {*split_words(name.casefold())} <= {*split_words(title.casefold())}
 
 
-def shorten(label: str, most: int = LONGEST_LABEL) -> str:
-    """Return a label on one line of at most `most` characters, cut between words.
+def shorten(label: str, length: int = LONGEST_LABEL) -> str:
+    """Return a label on one line of at most `length` characters, cut between words.
 
     Only a single word that is longer is cut, and scripts without spaces anywhere.
     """
     line = " ".join(label.split()).rstrip(ENDS)
-    if len(line) <= most:
+    if len(line) <= length:
         return line
-    head = line[: most - 1]
-    if not HAS_SPACELESS.match(line[most - 1]):
-        head = line[:most].rpartition(" ")[0].rstrip(ENDS) or head
+    head = line[: length - 1]
+    if not HAS_SPACELESS.match(line[length - 1]):
+        head = line[:length].rpartition(" ")[0].rstrip(ENDS) or head
     return f"{head}…"

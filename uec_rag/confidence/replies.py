@@ -59,12 +59,12 @@ def clarifying_question(readings: Sequence[Reading], language: str = languages.E
     if len(readings) < 2:
         return languages.sentence("unclear", language)
     before, between, after, comma = languages.template(language)
-    *others, last = [
+    *titles, end = [
         # A label that would be misread in a list.
         f"“{label}”" if comma in label or between in label or label.endswith("…") else label
         for label in (reading.title for reading in readings)
     ]
-    return f"{before}{comma.join(others)}{between}{last}{after}"
+    return f"{before}{comma.join(titles)}{between}{end}{after}"
 
 
 def clarifying_list(readings: Sequence[Reading], language: str = languages.ENGLISH) -> str:
@@ -78,24 +78,24 @@ def clarifying_list(readings: Sequence[Reading], language: str = languages.ENGLI
     1. How a lost card is replaced abroad
     2. How a card that was found is returned to us
     """
-    asked = clarifying_question(readings, language)
-    if len(asked) <= _LINE:
-        return asked
+    question = clarifying_question(readings, language)
+    if len(question) <= _LINE:
+        return question
     rows = (f"{place}. {reading.title}" for place, reading in enumerate(readings, start=1))
     return "\n".join([languages.sentence("unclear", language), *rows])
 
 
 def is_clarifying_question(text: str) -> bool:
     """Return whether a text is a question of `clarifying_list`, or begins with one."""
-    befores = (languages.template(one)[0] for one in languages.TRANSLATIONS)
+    befores = (languages.template(code)[0] for code in languages.TRANSLATIONS)
     return text.lstrip().startswith((*befores, *_unclear()))
 
 
 def _unclear() -> tuple[str, ...]:
     """Return the question that names no readings, or has them as a list, in each language."""
     # Not remembered, since users may phrase sentences anew.
-    asked = [texts["unclear"] for texts in languages.TRANSLATIONS.values()]
-    return (*asked, *(one.replace("\u00a0", " ") for one in asked))  # as models copy it
+    questions = [texts["unclear"] for texts in languages.TRANSLATIONS.values()]
+    return (*questions, *(text.replace("\u00a0", " ") for text in questions))  # as models copy it
 
 
 @skip_long_texts(None)
@@ -121,14 +121,14 @@ def extract_clarifying_question(answer: str) -> str | None:
         ):
             return before + repeated[0].partition(before)[2]
     for unclear in _unclear():
-        before, found, rest = answer.partition(unclear)
-        if found and len(before) <= 200 and "?" not in before and len(_rows(rest)) > 1:
-            return unclear + rest.rstrip('*"”» \n')
+        before, question, tail = answer.partition(unclear)
+        if question and len(before) <= 200 and "?" not in before and len(_rows(tail)) > 1:
+            return unclear + tail.rstrip('*"”» \n')
     asks = _ONE_QUESTION.fullmatch(answer.strip()) and not _OFFER.search(answer)
     return f"{languages.SENTENCES['unclear']} {answer.strip()}" if asks else None
 
 
-def extract_labels(asked: str) -> list[str]:
+def extract_labels(question: str) -> list[str]:
     """List the labels in a clarifying question; [] if it offers none.
 
     Examples
@@ -136,18 +136,18 @@ def extract_labels(asked: str) -> list[str]:
     >>> extract_labels("Do you mean “Forms, files”, git add or tar?")
     ['Forms, files', 'git add', 'tar']
     """
-    text = asked.lstrip()
+    text = question.lstrip()
     if len(text) > LONGEST_ASKED:  # which is asked for its labels at each turn behind it
         return []
     if text.startswith(_unclear()):
         return _rows(text)
     for before, between, after, comma in map(languages.template, languages.TRANSLATIONS):
         if text.startswith(before):
-            rest = text.removeprefix(before)
-            named = " ".join((rest.rpartition(after.strip())[0] if after else rest).split())
-            if 0 < len(named) <= _LONGEST_LIST:
+            tail = text.removeprefix(before)
+            listing = " ".join((tail.rpartition(after.strip())[0] if after else tail).split())
+            if 0 < len(listing) <= _LONGEST_LIST:
                 apart = rf"(?:{regex.escape(between)}|{regex.escape(comma)})(?![^“]*”)"
-                return [label.strip("“”") for label in regex.split(apart, named)]
+                return [label.strip("“”") for label in regex.split(apart, listing)]
     return []
 
 
@@ -177,49 +177,50 @@ def find_positions(reply: str, titles: Sequence[str]) -> list[int] | None:
     >>> [find_positions(reply, ["tar", "rsync"]) for reply in ("das zweite", "los dos", "都不是")]
     [[1], [0, 1], []]
     """
-    said, plain = _plain(reply), [*map(_plain, titles)]
-    same = [position for position, title in enumerate(plain) if title == said]
-    if same:  # "inspect.Signature" and "inspect.signature" are different titles
-        return [next((position for position in same if titles[position] in reply), same[0])]
-    spoken = tuple(word.strip(_MARKS) for word in said.split())
-    beside = phrases("courtesies"), phrases("courtesies") | phrases("around")
-    ways = product(beside, (without_last, without_phrases))  # "No idea, sorry" begins with "no"
-    alone = (" ".join(without(spoken, some)) or said for some, without in ways)
-    candidates = dict.fromkeys([said, *alone])
-    chosen = (_parse(one, plain) for one in candidates)
-    return next((places for places in chosen if places is not None), None)
+    text, plain = _plain(reply), [*map(_plain, titles)]
+    matches = [position for position, title in enumerate(plain) if title == text]
+    if matches:  # "inspect.Signature" and "inspect.signature" are different titles
+        return [next((position for position in matches if titles[position] in reply), matches[0])]
+    spoken = tuple(word.strip(_MARKS) for word in text.split())
+    courtesies = phrases("courtesies"), phrases("courtesies") | phrases("around")
+    ways = product(courtesies, (without_last, without_phrases))  # "No idea, sorry" begins with "no"
+    alone = (" ".join(without(spoken, polite)) or text for polite, without in ways)
+    candidates = dict.fromkeys([text, *alone])
+    choices = (_parse(candidate, plain) for candidate in candidates)
+    return next((places for places in choices if places is not None), None)
 
 
-def _parse(said: str, titles: Sequence[str]) -> list[int] | None:
+def _parse(reply: str, titles: Sequence[str]) -> list[int] | None:
     """Return the positions of the titles that a reply without courtesies chooses, if it does."""
-    every = [*range(len(titles))]
-    if (choice := _choices().get(_without_spaces(said))) is not None:
-        most = max(choice.stop or 0, -(choice.start or 0))
-        return every[choice] if most <= len(titles) else None
-    if excludes := next(filter(said.startswith, _excluding()), ""):
-        but = _parse(said.removeprefix(excludes).strip(_MARKS), titles)
-        return [place for place in every if place not in but] if but else None
-    parts = [part.strip(_MARKS) for part in _and().split(said)]
-    if len(parts) > 1 and said not in titles:
-        chosen = {part: _parse(part, titles) for part in parts if part}
-        if all(chosen.values()):
-            excludes_ = [part for part in chosen if part.startswith(_excluding())]
-            known = {place for part in chosen.keys() - excludes_ for place in chosen[part] or ()}
-            left = [{*(chosen[part] or ())} for part in excludes_]
-            return [at for at in every if at in (known or every) and all(at in one for one in left)]
-    words = {*WORD.findall(said)} - {word for [word] in phrases("around", languages.ENGLISH)}
+    positions = [*range(len(titles))]
+    if (choice := _choices().get(_without_spaces(reply))) is not None:
+        count = max(choice.stop or 0, -(choice.start or 0))
+        return positions[choice] if count <= len(titles) else None
+    if excludes := next(filter(reply.startswith, _excluding()), ""):
+        but = _parse(reply.removeprefix(excludes).strip(_MARKS), titles)
+        return [place for place in positions if place not in but] if but else None
+    parts = [part.strip(_MARKS) for part in _and().split(reply)]
+    if len(parts) > 1 and reply not in titles:
+        choices = {part: _parse(part, titles) for part in parts if part}
+        if all(choices.values()):
+            excludes_ = [part for part in choices if part.startswith(_excluding())]
+            picks = {place for part in choices.keys() - excludes_ for place in choices[part] or ()}
+            sets = [{*(choices[part] or ())} for part in excludes_]
+            picks = picks or {*positions}
+            return [at for at in positions if at in picks and all(at in rows for rows in sets)]
+    words = {*WORD.findall(reply)} - {word for [word] in phrases("around", languages.ENGLISH)}
     plural = [stems(word) or {word} for word in words]
-    named = [
+    matches = [
         position
         for position, title in enumerate(titles)
         if words
         and (
             words <= {*WORD.findall(title)}
-            or all(one <= stems(title) for one in plural)
-            or (HAS_SPACELESS.search(said) and said in title)
+            or all(forms <= stems(title) for forms in plural)
+            or (HAS_SPACELESS.search(reply) and reply in title)
         )
     ]
-    return named if len(named) == 1 else None
+    return matches if len(matches) == 1 else None
 
 
 @cache
@@ -227,26 +228,27 @@ def _choices() -> Mapping[str, slice]:
     """Read the replies that name no title, in every language, with the titles that they choose."""
     choices, behind_another = dict[str, slice](), dict[str, slice]()
     for table in (languages.tables()[code]["replies"] for code in languages.languages()):
-        of = {key: _together(said) for key, said in table.items() if isinstance(said, str)}
+        of = {key: _together(text) for key, text in table.items() if isinstance(text, str)}
         nouns, articles = of.get("before_number", []), ["", *table.get("articles", "").split()]
-        ordinals = [[str(row), *_together(said)] for row, said in enumerate(table["ordinals"], 1)]
-        singles = [(slice(row, row + 1), said) for row, said in enumerate(ordinals)]
+        ordinals = [[str(row), *_together(text)] for row, text in enumerate(table["ordinals"], 1)]
+        singles = [(slice(row, row + 1), forms) for row, forms in enumerate(ordinals)]
         singles.append((slice(-1, None), of.get("last", [])))
-        for chosen, said in [*singles, (slice(None), of["all"]), (slice(0, 0), of["none"])]:
-            beside = nouns if (chosen, said) in singles else []
-            for phrase in said:
-                choices.setdefault(phrase, chosen)
-                longer = [one + phrase for one in (*articles[1:], *beside)]
-                for article, one in product(articles, [*longer, *(phrase + one for one in beside)]):
-                    behind_another.setdefault(article + one, chosen)
+        for choice, forms in [*singles, (slice(None), of["all"]), (slice(0, 0), of["none"])]:
+            fillers = nouns if (choice, forms) in singles else []
+            for phrase in forms:
+                choices.setdefault(phrase, choice)
+                longer = [word + phrase for word in (*articles[1:], *fillers)]
+                longer += [phrase + word for word in fillers]
+                for article, word in product(articles, longer):
+                    behind_another.setdefault(article + word, choice)
         # "the first two"
         pairs = [(2, phrase) for phrase in of.get("pair", [])]
-        counts = [(row, one) for row, said in enumerate(ordinals[1:], 2) for one in said]
+        counts = [(row, word) for row, forms in enumerate(ordinals[1:], 2) for word in forms]
         for (count, phrase), article in product([*pairs, *counts], articles):
-            for key, chosen in (("first", slice(0, count)), ("last", slice(-count, None))):
-                for some in of.get(key, []):
-                    whole = some.replace("{}", phrase) if "{}" in some else some + phrase
-                    behind_another.setdefault(article + whole, chosen)
+            for key, choice in (("first", slice(0, count)), ("last", slice(-count, None))):
+                for pattern in of.get(key, []):
+                    whole = pattern.replace("{}", phrase) if "{}" in pattern else pattern + phrase
+                    behind_another.setdefault(article + whole, choice)
     return behind_another | choices  # "les deux" are both, not "le deux"
 
 
@@ -265,16 +267,16 @@ def _words(key: str) -> tuple[str, ...]:
 def _and() -> regex.Pattern[str]:
     """Return what joins several choices: a comma, or a word such as "and"."""
     joints, excludes = ("|".join(map(regex.escape, _words(key))) for key in ("and", "except"))
-    joined = "|".join(filter(HAS_SPACELESS.search, _words("and")))
+    spaceless = "|".join(filter(HAS_SPACELESS.search, _words("and")))
     return regex.compile(
-        rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+|(?<=\w)(?:{joined})(?=\w)"
+        rf"\s*,\s*(?:(?:{joints})\s+)?|\s+(?:{joints})\s+|(?<=\w)(?:{spaceless})(?=\w)"
         rf"|(?<=\w)\s+(?=(?:{excludes})\s)"
     )
 
 
 @cache
 def _excluding() -> tuple[str, ...]:
-    return tuple(one if HAS_SPACELESS.search(one) else f"{one} " for one in _words("except"))
+    return tuple(text if HAS_SPACELESS.search(text) else f"{text} " for text in _words("except"))
 
 
 _MARKS = "“”\"'.!?,;()#。！？ "

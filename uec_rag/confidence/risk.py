@@ -97,9 +97,9 @@ class Guarantee(Record):
         if not self.answered or interval_of(right, self.answered)[0] >= _HALF:
             return ""
         is_worse = right < _HALF * self.answered
-        told = "fewer than half of them" if is_worse else "too few to tell whether half of all"
+        note = "fewer than half of them" if is_worse else "too few to tell whether half of all"
         return (
-            f"Of {self.answered} answered questions, {right} are answered rightly: {told}. Check "
+            f"Of {self.answered} answered questions, {right} are answered rightly: {note}. Check "
             "that the labels name the passages that answer, label more questions, or limit the "
             "share of wrong answers themselves (max_risk); if the labels are right, pass an "
             "advisor, or fit the ensemble on pairs of your own."
@@ -208,19 +208,19 @@ def risk_threshold(
     >>> 0.4 < found.threshold < 0.6, found.wrong
     (True, 0)
     """
-    needed = queries_needed(risk, delta)
+    minimum = queries_needed(risk, delta)
     values, right = _vectors("confidence", confidence, correct)
     order = np.argsort(-values)
     values, wrong = values[order], np.cumsum(~right[order])
     # The number of queries strictly above each distinct confidence; below the lowest, all of them.
     above = np.append(np.flatnonzero(np.diff(values) < 0) + 1, len(values))
     limits = np.append(values, np.nextafter(values[-1], -np.inf))[above]
-    last = _lowest_passed(wrong[above - 1], above, risk, delta)
-    if last is None:
-        return Guarantee(math.inf, risk, delta, len(values), 0, 0, needed)
-    answered = int(above[last])
-    threshold, bad = float(limits[last]), int(wrong[answered - 1])
-    return Guarantee(threshold, risk, delta, len(values), answered, bad, needed)
+    index = _lowest_passed(wrong[above - 1], above, risk, delta)
+    if index is None:
+        return Guarantee(math.inf, risk, delta, len(values), 0, 0, minimum)
+    answered = int(above[index])
+    threshold, bad = float(limits[index]), int(wrong[answered - 1])
+    return Guarantee(threshold, risk, delta, len(values), answered, bad, minimum)
 
 
 def _lowest_passed(
@@ -237,23 +237,23 @@ def _lowest_passed(
     from scipy.special import bdtr
 
     grid = _grid(answered)
-    counts, bad, most = answered[grid], wrong[grid], 1
-    passed = bdtr(bad, counts, risk) <= delta
-    first, quarter = np.searchsorted(counts, [queries_needed(risk, delta, 1), counts[-1] / 4])
-    if first > quarter:
-        first, most = max(quarter, np.searchsorted(counts, queries_needed(risk, delta))), 0
-    if first > 0:  # ties may skip numbers of answers that a higher risk begins with
-        passed[first:][:1] &= bad[first:][:1] <= most
-    failed = np.append(np.flatnonzero(~passed[first:]), len(passed[first:]))
-    return int(grid[first + failed[0] - 1]) if failed[0] else None
+    counts, bad, errors = answered[grid], wrong[grid], 1
+    holds = bdtr(bad, counts, risk) <= delta
+    start, quarter = np.searchsorted(counts, [queries_needed(risk, delta, 1), counts[-1] / 4])
+    if start > quarter:
+        start, errors = max(quarter, np.searchsorted(counts, queries_needed(risk, delta))), 0
+    if start > 0:  # ties may skip numbers of answers that a higher risk begins with
+        holds[start:][:1] &= bad[start:][:1] <= errors
+    failed = np.append(np.flatnonzero(~holds[start:]), len(holds[start:]))
+    return int(grid[start + failed[0] - 1]) if failed[0] else None
 
 
 def _grid(answered: NDArray[np.integer]) -> NDArray[np.intp]:
     """Choose the thresholds to test, whatever the risk: each answers a tenth more than the last."""
-    places, least, count = list[int](), 1, int(answered[-1])
-    while (position := int(np.searchsorted(answered, least))) < len(answered):
+    places, target, count = list[int](), 1, int(answered[-1])
+    while (position := int(np.searchsorted(answered, target))) < len(answered):
         places.append(position)
-        least = max(int(answered[position]) + 1, min(math.ceil(_STEP * answered[position]), count))
+        target = max(int(answered[position]) + 1, min(math.ceil(_STEP * answered[position]), count))
     return np.array(places, dtype=np.intp)
 
 
@@ -307,19 +307,19 @@ def conformal_threshold(score: ArrayLike, harmful: ArrayLike, share: float = 0.1
     check_share(share, "share", "a number in (0, 1)")
     values, harm = _vectors("score", score, harmful)
     # The tolerance absorbs rounding errors: 7 % of 100 is 7.
-    allowed = math.floor(share * (len(values) + 1) - 1 + 1e-9)
-    needed = math.ceil(1 / share - 1e-9) - 1
+    budget = math.floor(share * (len(values) + 1) - 1 + 1e-9)
+    minimum = math.ceil(1 / share - 1e-9) - 1
     finite = values > -np.inf
     bad = np.sort(values[harm & finite])[::-1]
-    if allowed < 0 or not finite.any():
+    if budget < 0 or not finite.any():
         threshold = math.inf
-    elif len(bad) > allowed:
-        threshold = float(bad[allowed])
+    elif len(bad) > budget:
+        threshold = float(bad[budget])
     else:
         threshold = float(np.nextafter(values[finite].min(), -np.inf))
     above = values > threshold
     return Guarantee(
-        threshold, share, None, len(values), int(above.sum()), int((above & harm).sum()), needed
+        threshold, share, None, len(values), int(above.sum()), int((above & harm).sum()), minimum
     )
 
 
@@ -353,7 +353,7 @@ def _vectors(
 _BINS = 10
 
 
-def interval_of(found: int, count: int) -> tuple[float, float]:
+def interval_of(right: int, count: int) -> tuple[float, float]:
     """Return the 95 % interval of a share (Wilson).
 
     Examples
@@ -361,7 +361,7 @@ def interval_of(found: int, count: int) -> tuple[float, float]:
     >>> [round(end, 3) for end in interval_of(8, 10)]
     [0.49, 0.943]
     """
-    share, z = found / count, NormalDist().inv_cdf(0.975)
+    share, z = right / count, NormalDist().inv_cdf(0.975)
     middle, weight = share + z * z / (2 * count), 1 + z * z / count
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     return max((middle - half) / weight, 0.0), min((middle + half) / weight, 1.0)
@@ -382,8 +382,8 @@ def risk_curve(
     """
     values, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=bool)
     order = np.argsort(-values, kind="stable")
-    last = np.append(np.diff(values[order]) < 0, [True] * bool(len(values))).nonzero()[0]
-    return last + 1, np.cumsum(~right[order])[last] / (last + 1)
+    ends = np.append(np.diff(values[order]) < 0, [True] * bool(len(values))).nonzero()[0]
+    return ends + 1, np.cumsum(~right[order])[ends] / (ends + 1)
 
 
 def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, float]]:
@@ -414,9 +414,9 @@ def reliability(confidence: ArrayLike, correct: ArrayLike) -> list[dict[str, flo
     bin_of = np.searchsorted(ends, values)
     for number in np.unique(bin_of):
         rows = bin_of == number
-        count, found = int(rows.sum()), int(right[rows].sum())
-        low, high = interval_of(found, count)
-        shares = {"right": found / count, "low": low, "high": high}
+        count, hits = int(rows.sum()), int(right[rows].sum())
+        low, high = interval_of(hits, count)
+        shares = {"right": hits / count, "low": low, "high": high}
         bins.append({"count": count, "confidence": float(values[rows].mean()), **shares})
     return bins
 

@@ -66,7 +66,7 @@ def decide(ranking: Ranking, query: Query, k: int, size: int, *, is_read: bool =
         tuple(meanings),
         clarify_from=method.clarify_from,
         closest=tuple(closest),
-        lacking=ranking.words.unmentioned if is_counted else (),
+        lacking=ranking.words.absentees if is_counted else (),
         in_corpus=float(probabilities.in_corpus[0]),
         unfamiliar=ranking.block.unfamiliar[ranking.row][0],
         language=language,
@@ -153,7 +153,7 @@ def hits_at(ranking: Ranking, places: NDArray[np.intp], relevance: FloatArray) -
     arrays = (*rows, block.disagreement[row], relevance)
     columns = zip(places.tolist(), *(array[places].tolist() for array in arrays), strict=True)
     words, without = ranking.words, function_words(ranking.phrasing.language)
-    amounts_at = dict(zip(ranking.distinct.tolist(), words.matched, strict=False))
+    amounts_at = dict(zip(ranking.distinct.tolist(), words.tables, strict=False))
     shares, hits = shares_of(ranking, places), list[Hit]()
     for column, (at, score, mu, variance, disagreement, relevant) in enumerate(columns):
         terms = None
@@ -191,7 +191,7 @@ def evidence_of(ranking: Ranking) -> Evidence:
     against = model.slope * float(features.against[0])
     return Evidence(
         tuple(numbers),
-        tuple(model.added(numbers)),
+        tuple(model.contributions(numbers)),
         against,
         float(features.meant[0]),
         ranking.words.missing,

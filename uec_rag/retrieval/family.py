@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
-from itertools import chain, repeat, zip_longest
+from itertools import chain, product, repeat, zip_longest
 from typing import Literal, NamedTuple
 
 import regex
@@ -38,18 +38,18 @@ class Family(NamedTuple):
     ----------
     members : tuple of int
         Their places among the hits, in the order in which they are handed over.
-    lacking : tuple of str
+    missing : tuple of str
         The words of the question that none of them has.
     operates : bool
         Whether the question excludes or compares, or has a name beside part of another.
     is_vague : bool
         Whether it does neither, nor names another thing in the place of those of the members.
     resembles : bool
-        Whether the first alone has a word that a lacking one may be a form of.
+        Whether the first alone has a word that a missing one may be a form of.
     """
 
     members: tuple[int, ...]
-    lacking: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     operates: bool = False
     is_vague: bool = True
     resembles: bool = False
@@ -75,7 +75,7 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     >>> prices = ("bed", 42), ("sofa", 6), ("pen", 1)
     >>> texts = [f"The {name} costs {price} euros." for name, price in prices]
     >>> family_of("What does the lamp cost?", texts)
-    Family(members=(0, 1, 2), lacking=('lamp',), operates=False, is_vague=False, resembles=False)
+    Family(members=(0, 1, 2), missing=('lamp',), operates=False, is_vague=False, resembles=False)
     >>> family_of("What costs more than 6 euros?", texts).operates
     True
     >>> family_of("What does the sofa cost?", texts), family_of("What costs 6 euros?", texts)
@@ -87,11 +87,11 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     short = [text if len(text) <= LONGEST_STATEMENT else "" for text in texts]
     lines = [*map(tokens_of, short, repeat(language))]
     bags = [frozenset([word.stem for word in line]) for line in lines]
-    fewest = _FEWEST_OF_STATEMENTS if are_statements(texts) else _FEWEST
-    most = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
-    alike = [len(bags[0] & bag) >= EVEN * of for bag, of in zip(bags, most, strict=True)]
+    minimum = _FEWEST_OF_STATEMENTS if are_statements(texts) else _FEWEST
+    sizes = [max(len(bags[0]), len(bag), _FEWEST) for bag in bags]
+    alike = [len(bags[0] & bag) >= EVEN * of for bag, of in zip(bags, sizes, strict=True)]
     members = tuple([at for at, is_alike in enumerate(alike) if is_alike])
-    if len(members) < fewest:
+    if len(members) < minimum:
         return None
     # In "if it does not fit", nothing excludes.
     asks = matcher("conditions", language, "operators").split(question, 1)[0]
@@ -99,40 +99,40 @@ def family_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> F
     whole = question  # of "which plant", the family may be some
     question = _operator("wh", language).sub(lambda of: " " * len(of[0]), question)
     counts = Counter([stem for at in members for stem in bags[at]])
-    every = [word for at in members for word in lines[at]]
+    tokens = [word for at in members for word in lines[at]]
     words = tokens_of(question, language)
     spans = [match.span() for match in operators]
-    few = range(1, max(1, len(members) // 4) + 1)
-    is_named, is_other, names_other, lacking = False, False, False, list[Token]()
+    rare = range(1, max(1, len(members) // 4) + 1)
+    is_named, is_other, names_other, missing = False, False, False, list[Token]()
     for word in words:
         if word.number:
-            if _is_bound(word, operators, every):
+            if _is_bound(word, operators, tokens):
                 continue
-            is_there = any(_is_same(word, other) for other in every if other.number)
+            is_there = any(_is_same(word, token) for token in tokens if token.number)
             is_named |= is_there
         elif word.says and not any(begin <= word.start < end for begin, end in spans):
             is_there = counts[word.stem] > 0
-            replaces = counts[word.before] in (0, *few) and _takes_a_place(word, words, every)
-            is_named |= counts[word.stem] in few
+            replaces = counts[word.before] in (0, *rare) and _takes_a_place(word, words, tokens)
+            is_named |= counts[word.stem] in rare
             is_other |= replaces
-            names_other |= replaces and counts[word.stem] in few
+            names_other |= replaces and counts[word.stem] in rare
         else:
             continue
         if not is_there:
-            lacking.append(word)
-            beside = [other for other in every if word.follows == other.follows != ""]
-            is_other |= bool(word.number) or len([o for o in beside if counts[o.stem] in few]) > 1
+            missing.append(word)
+            rivals = [token for token in tokens if word.follows == token.follows != ""]
+            is_other |= bool(word.number) or sum(counts[rival.stem] in rare for rival in rivals) > 1
     kinds = {word.stem for word in tokens_of(whole, language)} if operators else set[str]()
     stating = [at for at in members if operators and _states(lines[at], words, spans, kinds)]
     operated = [at for at in members if operators and _has_operated(texts[at], words, operators)]
-    is_named |= [0] in (stating[:1] if len(stating) in few else [], operated)
+    is_named |= [0] in (stating[:1] if len(stating) in rare else [], operated)
     is_apart = not (operators or _are_together(words, [bags[at] for at in members], counts))
-    if not (names_other or is_apart) and (is_named or not (lacking or operators)):
+    if not (names_other or is_apart) and (is_named or not (missing or operators)):
         return None
-    forms = [any(_may_be_form(word, lines[at]) for word in lacking) for at in members]
+    forms = [any(_may_be_form(word, lines[at]) for word in missing) for at in members]
     return Family(
         _in_order(words, {at: lines[at] for at in members}) if operators else members,
-        tuple([word.text for word in lacking]),
+        tuple([word.text for word in missing]),
         operates=bool(operators) or names_other,
         is_vague=not (operators or is_other or is_apart),
         resembles=forms[0] and not any(forms[1:]),
@@ -179,12 +179,12 @@ def namesakes_of(texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ..
     >>> namesakes_of(["Bath has 8,000 homes.", "Bath has 90 homes."])
     ()
     """
-    chosen = dict[int, tuple[Token, ...]]()
+    things = dict[int, tuple[Token, ...]]()
     for at, text in enumerate(texts):
         line = tokens_of(text, language) if len(text) <= LONGEST_STATEMENT else ()
-        if all(_are_of_two(line, other, joints(language)) for other in chosen.values()):
-            chosen[at] = line
-    return tuple(chosen) if len(chosen) > 1 else ()
+        if all(_are_of_two(line, thing, joints(language)) for thing in things.values()):
+            things[at] = line
+    return tuple(things) if len(things) > 1 else ()
 
 
 def cases_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> tuple[int, ...]:
@@ -211,55 +211,56 @@ def cases_of(question: str, texts: Sequence[str], language: str = ENGLISH) -> tu
     """
     if _operator("phrases", language).search(question):  # "which does not"
         return ()
-    asked = {token.stem for token in tokens_of(question, language) if token.says}
-    small, said = small_words(language), {*question.casefold().split()}
-    chosen = dict[int, tuple[dict[str, set[str]], set[str], set[str]]]()
+    keys = {token.stem for token in tokens_of(question, language) if token.says}
+    small, words = small_words(language), {*question.casefold().split()}
+    cases = dict[int, tuple[dict[str, set[str]], set[str], set[str]]]()
     for at, text in enumerate(texts):
         line = tokens_of(text, language) if len(text) <= LONGEST_STATEMENT else ()
         before = dict[str, set[str]]()
         for token in line:
-            if token.stem in asked - {NUMBER} and token.before not in {"", NUMBER, *asked}:
+            if token.stem in keys - {NUMBER} and token.before not in {"", NUMBER, *keys}:
                 before.setdefault(token.stem, set()).add(token.before)
         stems = {token.stem for token in line if token.says}
-        case = (before, stems, {token.text.casefold() for token in line} & small - said)
-        if all(_is_other_case(case, other) for other in chosen.values()):
-            chosen[at] = case
-    return tuple(chosen) if len(chosen) > 1 and 0 in chosen else ()
+        case = (before, stems, {token.text.casefold() for token in line} & small - words)
+        if all(_is_other_case(case, rival) for rival in cases.values()):
+            cases[at] = case
+    return tuple(cases) if len(cases) > 1 and 0 in cases else ()
 
 
 def _is_other_case(
-    one: tuple[dict[str, set[str]], set[str], set[str]],
-    other: tuple[dict[str, set[str]], set[str], set[str]],
+    case: tuple[dict[str, set[str]], set[str], set[str]],
+    rival: tuple[dict[str, set[str]], set[str], set[str]],
 ) -> bool:
     """Return whether two texts are about two cases, by what is before words, stems, small words."""
-    (before, stems, small), (others, their_stems, theirs) = one, other
-    for word in before.keys() & others.keys():
-        if before[word].isdisjoint(their_stems) and others[word].isdisjoint(stems):
+    (before, stems, small), (rival_before, rival_stems, rival_small) = case, rival
+    for word in before.keys() & rival_before.keys():
+        if before[word].isdisjoint(rival_stems) and rival_before[word].isdisjoint(stems):
             return True
-    same = len(stems & their_stems) >= EVEN * max(len(stems), len(their_stems))
-    return same and bool(small - theirs) and bool(theirs - small)
+    is_alike = len(stems & rival_stems) >= EVEN * max(len(stems), len(rival_stems))
+    return is_alike and bool(small - rival_small) and bool(rival_small - small)
 
 
-def _are_of_two(one: Sequence[Token], other: Sequence[Token], joints: Collection[str]) -> bool:
+def _are_of_two(fact: Sequence[Token], rival: Sequence[Token], joints: Collection[str]) -> bool:
     """Return whether two statements differ in what they are about and in what they say of it."""
-    keys = [word.number or word.stem for word in one], [word.number or word.stem for word in other]
-    same, names, others, is_joined = 0, 0, 0, False
+    keys = [word.number or word.stem for word in fact], [word.number or word.stem for word in rival]
+    agreement, names, differences, is_joined = 0, 0, 0, False
     for kind, begin, end, start, stop in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
-        left, right = (
+        places, rivals = (
             [at for at in range(*span) if line[at].says]
-            for line, span in ((one, (begin, end)), (other, (start, stop)))
+            for line, span in ((fact, (begin, end)), (rival, (start, stop)))
         )
         if kind == "equal":
-            same += len(left)
-            is_joined &= all(word.text.casefold() in joints for word in one[begin:end])
-        elif left and right:
-            is_value = any(one[at].number for at in left) and any(other[at].number for at in right)
+            agreement += len(places)
+            is_joined &= all(word.text.casefold() in joints for word in fact[begin:end])
+        elif places and rivals:
+            sides = (fact, places), (rival, rivals)
+            is_value = all(any(line[at].number for at in side) for line, side in sides)
             if is_value or not is_joined:  # "a book on snow" is one thing
-                names_it = _adds(one, left[0], joints) and _adds(other, right[0], joints)
-                names, others = names + (names_it and not is_value), others + 1
+                names_it = _adds(fact, places[0], joints) and _adds(rival, rivals[0], joints)
+                names, differences = names + (names_it and not is_value), differences + 1
             is_joined = not is_value
-    most = max(sum(word.says for word in line) for line in (one, other))
-    return names > 0 and others > 1 and same >= EVEN * most
+    size = max(sum(word.says for word in line) for line in (fact, rival))
+    return names > 0 and differences > 1 and agreement >= EVEN * size
 
 
 def _adds(line: Sequence[Token], at: int, joints: Collection[str]) -> bool:
@@ -270,7 +271,7 @@ def _adds(line: Sequence[Token], at: int, joints: Collection[str]) -> bool:
 
 def _states(
     line: Sequence[Token],
-    said: Sequence[Token],
+    words: Sequence[Token],
     spans: Sequence[tuple[int, int]],
     kinds: Collection[str],
 ) -> bool:
@@ -281,17 +282,17 @@ def _states(
 
     `spans`: those of the operators in the question; `kinds`: the stems that may be behind one.
     """
-    asked = {one.stem for one in said if one.says}
-    operators = [[one for one in said if one.says and a <= one.start < b] for a, b in spans]
-    if any(one.number for one in said) or not all(operators):
+    stems = {word.stem for word in words if word.says}
+    operators = [[word for word in words if word.says and a <= word.start < b] for a, b in spans]
+    if any(word.number for word in words) or not all(operators):
         return False
-    stated = {(one.stem, one.behind) for one in line}
-    return asked <= {stem for stem, _ in stated} and all(
+    stated = {(word.stem, word.behind) for word in line}
+    return stems <= {stem for stem, _ in stated} and all(
         any(
-            (one.stem, behind) in stated
-            for behind in ("", *([one.behind] if one.behind else kinds))
+            (word.stem, behind) in stated
+            for behind in ("", *([word.behind] if word.behind else kinds))
         )
-        for one in chain.from_iterable(operators)
+        for word in chain.from_iterable(operators)
     )
 
 
@@ -307,82 +308,82 @@ def _has_operated(text: str, words: Sequence[Token], operators: Sequence[regex.M
     return True
 
 
-def _in_order(said: Sequence[Token], lines: Mapping[int, Sequence[Token]]) -> tuple[int, ...]:
+def _in_order(words: Sequence[Token], lines: Mapping[int, Sequence[Token]]) -> tuple[int, ...]:
     """Return the members as they are handed over, so that few of them are enough to compare.
 
     First are those with the nearest numbers to one in the question, below and above it in turn; if
     it has none, the extremes. Which of them fits is not decided.
     """
-    asked = [one for one in said if one.number]
-    words = {stem for one in asked for stem in (one.before, one.behind)}
-    words |= {one.stem for one in said if one.says}
-    values = {at: _values(line, words - {"", NUMBER}) for at, line in lines.items()}
+    numbers = [token for token in words if token.number]
+    stems = {stem for token in numbers for stem in (token.before, token.behind)}
+    stems |= {token.stem for token in words if token.says}
+    values = {at: _values(line, stems - {"", NUMBER}) for at, line in lines.items()}
     if not all(values.values()):
         return (*lines,)
     middle = sum(map(sum, values.values())) / sum(map(len, values.values()))
-    target = _value(asked[0].number) if asked else middle
+    target = _value(numbers[0].number) if numbers else middle
     sides: tuple[list[tuple[float, int]], list[tuple[float, int]]] = [], []
-    for at, own in values.items():
-        nearest = min(own, key=lambda value: abs(value - target))
+    for at, numerals in values.items():
+        nearest = min(numerals, key=lambda value: abs(value - target))
         sides[nearest > target].append((abs(nearest - target), at))
-    turns = zip_longest(*(sorted(side, reverse=not asked) for side in sides))
-    return tuple(one[1] for turn in turns for one in turn if one is not None)
+    turns = zip_longest(*(sorted(side, reverse=not numbers) for side in sides))
+    return tuple(place[1] for turn in turns for place in turn if place is not None)
 
 
 def _values(line: Sequence[Token], words: Collection[str]) -> list[float]:
     """Return the numbers of a line beside one of some words, or else all that it has."""
-    numbers = [one for one in line if one.number]
-    beside = [one for one in numbers if not {one.before, one.behind}.isdisjoint(words)]
-    return [_value(one.number) for one in beside or numbers]
+    numbers = [token for token in line if token.number]
+    measures = [token for token in numbers if not {token.before, token.behind}.isdisjoint(words)]
+    return [_value(token.number) for token in measures or numbers]
 
 
 def _value(number: str) -> float:
     """Return the value of a number, a time or the beginning of a version."""
-    whole, _, rest = number.replace(":", ".").replace(",", ".").partition(".")
-    return float(f"{whole}.{rest.partition('.')[0]}0")
+    whole, _, tail = number.replace(":", ".").replace(",", ".").partition(".")
+    return float(f"{whole}.{tail.partition('.')[0]}0")
 
 
-def _is_bound(one: Token, phrases: Sequence[regex.Match[str]], every: Sequence[Token]) -> bool:
+def _is_bound(word: Token, phrases: Sequence[regex.Match[str]], line: Sequence[Token]) -> bool:
     """Return whether a number is behind "more than", which no member has before it."""
-    if not any(phrase.end() <= one.start for phrase in phrases):
+    if not any(phrase.end() <= word.start for phrase in phrases):
         return False
-    return (one.number, one.follows) not in [(other.number, other.follows) for other in every]
+    return (word.number, word.follows) not in [(token.number, token.follows) for token in line]
 
 
-def _is_same(one: Token, other: Token) -> bool:
+def _is_same(token: Token, rival: Token) -> bool:
     """Return whether numbers are the same beside the same word: 12 kilos are not 12 euros."""
-    if not f"{other.number}.".startswith(f"{one.number}."):  # version 2 is 2.0, too
+    if not f"{rival.number}.".startswith(f"{token.number}."):  # version 2 is 2.0, too
         return False
-    asked, stated = ({word.before, word.behind} - {""} for word in (one, other))
-    beside = any(a.startswith(b) or b.startswith(a) for a in asked for b in stated)  # "g", "grams"
-    sides = (one.before, other.before), (one.behind, other.behind)  # "the second zone"
-    return beside or not any(own and theirs for own, theirs in sides)
+    units = ({word.before, word.behind} - {""} for word in (token, rival))
+    is_beside = any(a.startswith(b) or b.startswith(a) for a, b in product(*units))  # "g", "grams"
+    sides = (token.before, rival.before), (token.behind, rival.behind)  # "the second zone"
+    return is_beside or not any(label and rival_label for label, rival_label in sides)
 
 
-def _takes_a_place(one: Token, said: Sequence[Token], every: Sequence[Token]) -> bool:
+def _takes_a_place(word: Token, words: Sequence[Token], line: Sequence[Token]) -> bool:
     """Return whether the word before a name is not what members have before it: "Clara Moss"."""
-    places = {other.before for other in every if other.stem == one.stem} - {""}
-    asked = {other.stem for other in said}
-    return bool(places) and places.isdisjoint(asked) and one.before not in ("", NUMBER)
+    places = {token.before for token in line if token.stem == word.stem} - {""}
+    stems = {token.stem for token in words}
+    return bool(places) and places.isdisjoint(stems) and word.before not in ("", NUMBER)
 
 
-def _may_be_form(one: Token, line: Sequence[Token]) -> bool:
+def _may_be_form(token: Token, line: Sequence[Token]) -> bool:
     """Return whether a word may be another form of one in a line, by its letters.
 
     These are the initials of several ("HR"), the beginning of one, or all of its consonants:
     "gray" and "grey", but not "methanol" and "ethanol".
     """
-    word, others = one.text.casefold(), [other.text.casefold() for other in line if other.says]
-    initials = "".join([other[0] for other in others])
-    if one.number or not word.isalpha():
+    word, rivals = token.text.casefold(), [rival.text.casefold() for rival in line if rival.says]
+    initials = "".join([rival[0] for rival in rivals])
+    if token.number or not word.isalpha():
         return False
-    if one.text.isupper() and len(word) > 1:
-        return word in initials or any(_abbreviates(word, other) for other in others)
+    if token.text.isupper() and len(word) > 1:
+        return word in initials or any(_abbreviates(word, rival) for rival in rivals)
     return any(
-        consonants(word) == consonants(other)
-        or _abbreviates(word, other)
-        or _abbreviates(other, word)  # "southern"
-        for other in others
+        consonants(word) == consonants(rival)
+        or _abbreviates(word, rival)
+        or _abbreviates(rival, word)  # "southern"
+        for rival in rivals
     )
 
 
@@ -417,11 +418,9 @@ def letters_once(text: str) -> str:
 @cache
 def _operator(key: Literal["phrases", "wh"], language: str) -> regex.Pattern[str]:
     """Return the expression of what excludes or compares, or asks with the noun behind it."""
-    either = any_of(listed(key, language, "operators")) or "(?!)"
+    terms = any_of(listed(key, language, "operators")) or "(?!)"
     if key == "wh":
-        return regex.compile(rf"(?:{either})(?:\s+\p{{Latin}}*+(?![\p{{N}}'’]))?", regex.IGNORECASE)
-    either = either.replace(r"\s+\#", _BEFORE_NUMBER).replace("…", _SOME_WORDS)
+        return regex.compile(rf"(?:{terms})(?:\s+\p{{Latin}}*+(?![\p{{N}}'’]))?", regex.IGNORECASE)
+    terms = terms.replace(r"\s+\#", _BEFORE_NUMBER).replace("…", _SOME_WORDS)
     # The number is defined once: forty times take 60 ms to compile.
-    return regex.compile(
-        rf"(?(DEFINE)(?P<number>{writing.NUMERALS}))(?:{either})", regex.IGNORECASE
-    )
+    return regex.compile(rf"(?(DEFINE)(?P<number>{writing.NUMERALS}))(?:{terms})", regex.IGNORECASE)

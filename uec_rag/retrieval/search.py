@@ -559,7 +559,7 @@ def _doubts(block: Block, features: Features) -> FloatArray:
     for row, (words, score, (_, distinct)) in enumerate(
         zip(block.words, scores, block.copies, strict=True)
     ):
-        if lacks := words.unstated():
+        if lacks := words.gaps():
             doubts[row] = doubt_of_statement(score, lacks, gap_of(block.top.mu[row][distinct]))
     return doubts
 
@@ -654,7 +654,7 @@ def member_evidence(block: Block, similarities: FloatArray) -> FloatArray:
     if not by_words.any():
         return fitted.member_logits(parts, similarities)
     for row, words in enumerate(block.words):
-        if amounts := words.matched[0]:
+        if amounts := words.tables[0]:
             content = [amounts[word] for word in telling_words(amounts, FUNCTION_WORDS)]
             similarities[row, by_words] *= np.float32(sum(content) / sum(amounts.values()))
     logits = fitted.member_logits(parts, similarities)
@@ -706,7 +706,7 @@ def outline_of(ranking: Ranking) -> Outline:
         texts,
         [*map(attrgetter("about"), hits)],
         logits,
-        words.matched[:READ],
+        words.tables[:READ],
         words.idf,
         words.size,
         function_words(phrasing.language),

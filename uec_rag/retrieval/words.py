@@ -66,10 +66,10 @@ class Words:
 
     Attributes
     ----------
-    asked : Phrasing
+    phrasing : Phrasing
     hits : sequence of m Passage
         Different passages, best first.
-    matched : sequence of m mappings of str to float
+    tables : sequence of m mappings of str to float
         The words that each hit has, with the similarity that each adds.
     idf : mapping of str to float
         The inverse document frequency of each word, those that no passage has included.
@@ -81,62 +81,62 @@ class Words:
         The hits like the first one, if the question does not say which of these it means.
     """
 
-    asked: Phrasing
+    phrasing: Phrasing
     hits: Sequence[Passage]
-    matched: Sequence[Mapping[str, float]]
+    tables: Sequence[Mapping[str, float]]
     idf: Mapping[str, float]
     size: int
     are_counted: bool = True
     family: Family | None = None
 
     @classmethod
-    def match(cls, asked: Phrasing, hits: Sequence[Passage], size: int) -> Words:
+    def match(cls, phrasing: Phrasing, hits: Sequence[Passage], size: int) -> Words:
         """Find the words of a question in hits, which are taken for all passages that have any."""
-        labels = lexical.words_by_key(lexical.split_words(asked.lines))
-        near = [{*lexical.keys_of(hit.with_source).tolist()} for hit in hits[:READ]]
-        keys = [labels.keys() & of_hit for of_hit in near]
-        matched = [{labels[key]: 0.0 for key in of_hit} for of_hit in keys]
-        counts = {word: sum(word in of_hit for of_hit in matched) for word in labels.values()}
-        rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(near)))
-        known = dict(zip(counts, rarity.tolist(), strict=True))
-        return cls(asked, hits, matched, known, size, are_counted=False)
+        labels = lexical.words_by_key(lexical.split_words(phrasing.lines))
+        bags = [{*lexical.keys_of(hit.with_source).tolist()} for hit in hits[:READ]]
+        keys = [labels.keys() & bag for bag in bags]
+        tables = [{labels[key]: 0.0 for key in bag} for bag in keys]
+        counts = {word: sum(word in bag for bag in tables) for word in labels.values()}
+        rarity = idf(np.array([*counts.values()], dtype=np.int64), max(size, len(bags)))
+        rarities = dict(zip(counts, rarity.tolist(), strict=True))
+        return cls(phrasing, hits, tables, rarities, size, are_counted=False)
 
     @cached_property
     def content(self) -> dict[str, float]:
         """The content words of the question with their idf; without those of its turns."""
-        without, asked = function_words(self.asked.language), self.asked
-        said = telling_words(self.idf, without | contracted(asked.lines))
-        return {w: self.idf[w] for w in said if not asked.turns or w in asked.text}
+        neutral, phrasing = function_words(self.phrasing.language), self.phrasing
+        words = telling_words(self.idf, neutral | contractions(phrasing.lines))
+        return {w: self.idf[w] for w in words if not phrasing.turns or w in phrasing.text}
 
     @cached_property
     def names(self) -> set[str]:
         """The content words that are names, numbers and identifiers."""
-        return names_in(self.asked.text, self.content, english=self.asked.language == ENGLISH)
+        return names_in(self.phrasing.text, self.content, english=self.phrasing.language == ENGLISH)
 
     @cached_property
-    def known(self) -> list[tuple[set[str], set[str]]]:
+    def bags(self) -> list[tuple[set[str], set[str]]]:
         """The words that each of the first hits has, and those that only a compound implies.
 
         "WiFi" also stands for "Wi" and "Fi", and these for it; a day for others of its date.
         """
-        found, compounds = [], lexical.compounds(self.asked.text) if self.content else []
-        for matched in self.matched[:JUDGED]:
-            known, implied = {*matched}, set[str]()
+        bags, compounds = [], lexical.compounds(self.phrasing.text) if self.content else []
+        for table in self.tables[:JUDGED]:
+            bag, implied = {*table}, set[str]()
             for word, parts in compounds:
-                if word in known or known.issuperset(parts):
-                    known.update([word, *parts])
+                if word in bag or bag.issuperset(parts):
+                    bag.update([word, *parts])
                     implied.update(parts)
-            found.append((known, implied))
-        return found
+            bags.append((bag, implied))
+        return bags
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The content words that no first hit has; only names, if there are any."""
         if not self.are_counted:
             return ()
-        wanted = self.names or self.content.keys()
-        known = {word for matched in self.matched[:JUDGED] for word in matched}
-        return tuple(word for word in self.content if word in wanted and word not in known)
+        terms = self.names or self.content.keys()
+        words = {word for table in self.tables[:JUDGED] for word in table}
+        return tuple(word for word in self.content if word in terms and word not in words)
 
     def evidence(self) -> tuple[float, float]:
         """Compute the `WORDS`: the parts of a question's words that its first hits have; 1 is all.
@@ -148,17 +148,17 @@ class Words:
         They are NaN, not known, if no encoder counts words, if the question is in another script
         than the first hit and not in Latin letters, or if it has no content word.
         """
-        script, rarity = letters_in(self.asked.text), self.content
+        script, rarity = letters_in(self.phrasing.text), self.content
         is_foreign = script not in (LATIN, letters_in(self.hits[0].with_source))
         if not self.are_counted or not rarity or is_foreign:
             return np.nan, np.nan
-        named = self.names if len(rarity) > 1 else rarity.keys()
+        names = self.names if len(rarity) > 1 else rarity.keys()
         coverage, has_names = 0.0, False
-        for hit, (known, implied) in zip(self.hits, self.known, strict=False):
-            having = [rarity[word] for word in rarity if word in known]
+        for hit, (bag, implied) in zip(self.hits, self.bags, strict=False):
+            having = [rarity[word] for word in rarity if word in bag]
             coverage = max(coverage, sum(having))
-            if not has_names and named <= known:
-                has_names = lexical.has_words(hit.with_source, named - implied)
+            if not has_names and names <= bag:
+                has_names = lexical.has_words(hit.with_source, names - implied)
         return coverage / sum(rarity.values()), float(has_names)
 
     def lacks(self) -> list[float]:
@@ -169,28 +169,28 @@ class Words:
         of the name which tells the most; 0 if no name is missing. Of a later hit with all names, it
         is the part of the first one's by which it has less of the other words.
         """
-        rarity, none = self.content, [0.0] * len(self.hits[:JUDGED])
-        if not self.are_counted or not (wanted := rarity.keys() - self.matched[0]):
-            return none
+        rarity, blank = self.content, [0.0] * len(self.hits[:JUDGED])
+        if not self.are_counted or not (terms := rarity.keys() - self.tables[0]):
+            return blank
         folders, costs = self._folder_names(), dict[str, float]()
-        for word in wanted:
+        for word in terms:
             is_folder = word.casefold() in folders
             if is_folder or word in self.names:
                 count = (self.size + 1) * np.exp(-rarity[word]) - 0.5
-                lacking = 1 - min(max(count / self.size, 0.0), 1.0)
-                costs[word] = log_likelihood_ratio("outside" if is_folder else "unnamed", lacking)
+                share = 1 - min(max(count / self.size, 0.0), 1.0)
+                costs[word] = log_likelihood_ratio("outside" if is_folder else "unnamed", share)
         if not costs:
-            return none
-        found, of_first = list[float](), 0.0
-        for hit, (known, _) in zip(self.hits, self.known, strict=False):
-            said = sum(rarity[word] for word in rarity.keys() & known - costs.keys())
-            of_first = of_first or max(said, 1e-9)
-            lacks = {w for w in costs.keys() - known if not lexical.has_words(hit.with_source, [w])}
-            less = found[0] * max(1 - said / of_first, 0.0) if found else 0.0
-            found.append(min((costs[word] for word in lacks), default=less))
-        return found
+            return blank
+        ratios, highest = list[float](), 0.0
+        for hit, (bag, _) in zip(self.hits, self.bags, strict=False):
+            content = sum(rarity[word] for word in rarity.keys() & bag - costs.keys())
+            highest = highest or max(content, 1e-9)
+            lacks = {w for w in costs.keys() - bag if not lexical.has_words(hit.with_source, [w])}
+            remainder = ratios[0] * max(1 - content / highest, 0.0) if ratios else 0.0
+            ratios.append(min((costs[word] for word in lacks), default=remainder))
+        return ratios
 
-    def unstated(self) -> tuple[bool, bool, bool] | None:
+    def gaps(self) -> tuple[bool, bool, bool] | None:
         """Return what the first of some statements lacks of the question; None of other texts.
 
         It is whether it lacks a word, whether it lacks a name or number, and whether another of the
@@ -198,13 +198,12 @@ class Words:
         """
         if not (self.are_counted and self.content and are_statements([h.text for h in self.hits])):
             return None
-        content, known = self.content.keys(), self.known[0][0]
-        lacking, stated = content - known, content & known
+        content, bag = self.content.keys(), self.bags[0][0]
+        missing, shared = content - bag, content & bag
         replaces = any(
-            lacking & matched.keys() and stated - matched.keys()
-            for matched in self.matched[1:JUDGED]
+            missing & table.keys() and shared - table.keys() for table in self.tables[1:JUDGED]
         )
-        return bool(lacking), not lacking.isdisjoint(self.names), replaces
+        return bool(missing), not missing.isdisjoint(self.names), replaces
 
     def _folder_names(self) -> set[str]:
         """Return the words by which the question names a folder, where the paths first differ.
@@ -213,11 +212,11 @@ class Words:
         """
         sources = {hit.about.source for hit in self.hits[:READ]}
         _, folders = first_difference(path_parts(source)[:-1] for source in sources)
-        said, names = ({*map(str.casefold, words)} for words in (self.content, self.names))
-        found = set[str]()
+        content, names = ({*map(str.casefold, words)} for words in (self.content, self.names))
+        terms = set[str]()
         for words in map(_folder_words, {*folders}):
-            found |= words if words <= said else words & names
-        return found
+            terms |= words if words <= content else words & names
+        return terms
 
     @property
     def namesakes(self) -> list[int]:
@@ -230,26 +229,26 @@ class Words:
         """
         if self.family is not None or not self.content:
             return []
-        wanted, language = self.names or self.content.keys(), self.asked.language
+        terms, language = self.names or self.content.keys(), self.phrasing.language
         # "May" and "Will" tell hits apart, too.
         telling = self.content.keys() | names_in(
-            self.asked.text, self.idf, english=language == ENGLISH
+            self.phrasing.text, self.idf, english=language == ENGLISH
         )
-        said = [known & telling for known, _ in self.known]
-        if not wanted <= said[0]:
+        bags = [bag & telling for bag, _ in self.bags]
+        if not terms <= bags[0]:
             return []
-        places = [at for at, words in enumerate(said) if words == said[0]]
+        places = [at for at, words in enumerate(bags) if words == bags[0]]
         texts = [self.hits[at].text for at in places]
         titles = [self.hits[at].about.title.casefold() for at in places]
-        named = [any(word.casefold() in title for word in wanted) for title in titles]
+        hints = [any(word.casefold() in title for word in terms) for title in titles]
         is_one_title = len({*titles}) == 1
-        if not is_one_title and not all(named):  # they tell what else the hits are about
+        if not is_one_title and not all(hints):  # they tell what else the hits are about
             return []
         alike: tuple[int, ...] = ()
-        if is_one_title and not named[0]:
+        if is_one_title and not hints[0]:
             alike = namesakes_of(texts, language)
-        if not alike and self.content.keys() <= said[0]:
-            alike = cases_of(self.asked.text, texts, language)
+        if not alike and self.content.keys() <= bags[0]:
+            alike = cases_of(self.phrasing.text, texts, language)
         return [places[at] for at in alike]
 
     @property
@@ -258,52 +257,52 @@ class Words:
 
         A step does not say which one follows: that is a hit behind it.
         """
-        language, asked = self.asked.language, self.asked.text
-        if not matcher("follows", language, "cases").search(asked):
+        language, question = self.phrasing.language, self.phrasing.text
+        if not matcher("follows", language, "cases").search(question):
             return False
         return not matcher("order", language, "cases").search(self.hits[0].text)
 
     @property
     def states_nothing(self) -> bool:
         """True if the first hit has its words where it states nothing, and no other states them."""
-        language = self.asked.language
-        said = self.content.keys() & self.matched[0].keys()
-        if not states_nothing(self.asked.text, self.hits[0].text, language):
+        language = self.phrasing.language
+        terms = self.content.keys() & self.tables[0].keys()
+        if not states_nothing(self.phrasing.text, self.hits[0].text, language):
             return False
-        behind = zip(self.hits[1:JUDGED], self.matched[1:JUDGED], strict=False)
-        rivals = [hit.text for hit, matched in behind if said <= matched.keys()]
-        return all(states_nothing(self.asked.text, text, language) for text in rivals)
+        behind = zip(self.hits[1:JUDGED], self.tables[1:JUDGED], strict=False)
+        rivals = [hit.text for hit, table in behind if terms <= table.keys()]
+        return all(states_nothing(self.phrasing.text, text, language) for text in rivals)
 
     @cached_property
-    def _new(self) -> list[str]:
+    def _strangers(self) -> list[str]:
         """The content words that no passage has."""
         if not self.are_counted:
             return []
-        none = idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6
-        return [word for word, rarity in self.content.items() if rarity >= none]
+        limit = idf(np.zeros(1, dtype=np.int64), self.size)[0] - 1e-6
+        return [word for word, rarity in self.content.items() if rarity >= limit]
 
     @cached_property
-    def unmentioned(self) -> tuple[str, ...]:
+    def absentees(self) -> tuple[str, ...]:
         """The names of the question, or what none of a family has, that no passage at all has.
 
         They are spelled as in the question, see `as_written`, and stand in the part of it that
         asks, see `asking_part`: who has an iPhone may change any password. A number with the unit
         of one in the first hit is none: that a pass costs 25 euros is what somebody heard.
         """
-        asked = self.asked  # a language without a table is taken for English, and "Vad" for a name
-        if asked.language == ENGLISH and writing_of(asked.text) == NOT_ENGLISH:
+        phrasing = self.phrasing  # a language without a table counts as English, "Vad" as a name
+        if phrasing.language == ENGLISH and writing_of(phrasing.text) == NOT_ENGLISH:
             return ()
-        some = self.names if self.family is None else {*self.family.lacking}
-        lacking = {
+        names = self.names if self.family is None else {*self.family.missing}
+        absent = {
             word
-            for word in self._new
-            if word in some
-            and word.casefold() not in asides(asked.language)
+            for word in self._strangers
+            if word in names
+            and word.casefold() not in asides(phrasing.language)
             and not any(lexical.has_words(hit.with_source, [word]) for hit in self.hits[:READ])
         }
-        if lacking:
-            lacking -= _stated(asked.text, self.hits[0].text, asked.language)
-        return as_written(asking_part(asked.text, asked.language), lacking) if lacking else ()
+        if absent:
+            absent -= _equivalents(phrasing.text, self.hits[0].text, phrasing.language)
+        return as_written(asking_part(phrasing.text, phrasing.language), absent) if absent else ()
 
     def misnames(self, rarity: Rarity | None) -> bool:
         """Return whether the first hit has a name like one of the question's, and none has that.
@@ -313,61 +312,61 @@ class Words:
 
         `rarity`: see `UEC.rarity`.
         """
-        if not self.are_counted or self.asked.language != ENGLISH:
+        if not self.are_counted or self.phrasing.language != ENGLISH:
             return False
-        asked = {word for word in WORD.findall(self.asked.text) if word.isalpha()}
-        new = [word.casefold() for word in self._new if word in asked]
-        if rare := [] if rarity is None else [name for name in new if rarity(name) >= _NAMES_FROM]:
-            first = {word.casefold() for word in WORD.findall(self.hits[0].with_source)}
-            if any(_is_like(name, other) for name in rare for other in first):
+        words = {word for word in WORD.findall(self.phrasing.text) if word.isalpha()}
+        strangers = [word.casefold() for word in self._strangers if word in words]
+        if rare := [w for w in strangers if rarity(w) >= _NAMES_FROM] if rarity else []:
+            neighbours = {word.casefold() for word in WORD.findall(self.hits[0].with_source)}
+            if any(_is_like(name, neighbour) for name in rare for neighbour in neighbours):
                 return True
-        judged = self.matched[:JUDGED]
-        named = [w for w in self.names & asked if any(w in matched for matched in judged)]
-        written = [letters_once(hit.with_source) for hit in self.hits[:JUDGED]] if named else []
+        tables = self.tables[:JUDGED]
+        names = [w for w in self.names & words if any(w in table for table in tables)]
+        texts = [letters_once(hit.with_source) for hit in self.hits[:JUDGED]] if names else []
         return any(
-            not any(lexical.has_words(text, [letters_once(word)]) for text in written)
-            for word in named
+            not any(lexical.has_words(text, [letters_once(word)]) for text in texts)
+            for word in names
         )
 
     @property
     def of_first(self) -> float:
         """The share of its content words that the first hit has; 1 if it has no content words."""
-        own = self.content.keys() & self.known[0][0] if self.content else ()
-        return len(own) / len(self.content) if self.content else 1.0
+        words = self.content.keys() & self.bags[0][0] if self.content else ()
+        return len(words) / len(self.content) if self.content else 1.0
 
     def share_of(self, half: Words) -> list[float]:
         """Return the share of the content of half of the question that each first hit has."""
-        without = function_words(self.asked.language)
-        said = telling_words(half.idf, without)
-        total = max(sum(self.idf.get(word, 0.0) for word in said), 1e-9)
-        judged = self.matched[:JUDGED]
-        return [sum(self.idf.get(w, 0.0) for w in said if w in has) / total for has in judged]
+        neutral = function_words(self.phrasing.language)
+        terms = telling_words(half.idf, neutral)
+        total = max(sum(self.idf.get(word, 0.0) for word in terms), 1e-9)
+        tables = self.tables[:JUDGED]
+        return [sum(self.idf.get(w, 0.0) for w in terms if w in table) / total for table in tables]
 
 
 @lru_cache(4096)
-def _is_like(name: str, other: str) -> bool:
+def _is_like(name: str, rival: str) -> bool:
     """Return whether most of the letters of two names are the same, in a row.
 
     One that ends with the other is a kind of it, and with the same consonants it is a spelling.
     """
-    if len(other) < _ALIKE or name.endswith(other) or consonants(name) == consonants(other):
+    if len(rival) < _ALIKE or name.endswith(rival) or consonants(name) == consonants(rival):
         return False
-    same = SequenceMatcher(None, name, other, autojunk=False).find_longest_match().size
-    return same >= max(_ALIKE, min(len(name), len(other)) / 2)
+    overlap = SequenceMatcher(None, name, rival, autojunk=False).find_longest_match().size
+    return overlap >= max(_ALIKE, min(len(name), len(rival)) / 2)
 
 
-def contracted(text: str) -> set[str]:
+def contractions(text: str) -> set[str]:
     """Return the parts of contractions in a text, in lower case, that are not there as words.
 
     Examples
     --------
-    >>> sorted(contracted("Doesn't Anna's vitamin D help?")), contracted("Vitamin D's use of D")
+    >>> sorted(contractions("Doesn't Anna's vitamin D help?")), contractions("Vitamin D's use of D")
     (['doesn', 's', 't'], {'s'})
     """
     if "'" not in text and "’" not in text:
         return set()
     folded = text.casefold()
-    parts = {part for one in _CONTRACTED.findall(folded) for part in WORD.findall(one)}
+    parts = {part for pair in _CONTRACTED.findall(folded) for part in WORD.findall(pair)}
     return parts.difference(WORD.findall(_CONTRACTED.sub(" ", folded)))
 
 
@@ -383,12 +382,12 @@ def as_written(question: str, words: Collection[str]) -> tuple[str, ...]:
     >>> as_written("Is Anna's Wi-Fi (E05) on?", {"Anna", "WiFi", "E05", "05"})
     ('Anna', 'Wi-Fi', 'E05')
     """
-    rest, spans = question, list[tuple[int, str]]()
+    clean, spans = question, list[tuple[int, str]]()
     for date in find_dates(question):
         if not {*lexical.split_words(date[0])}.isdisjoint(words):
             spans.append((date.start(), date[0]))
-        rest = rest[: date.start()] + " " * len(date[0]) + rest[date.end() :]
-    for chunk in _CHUNK.finditer(rest):
+        clean = clean[: date.start()] + " " * len(date[0]) + clean[date.end() :]
+    for chunk in _CHUNK.finditer(clean):
         if HAS_SPACELESS.search(chunk[0]):
             places = ((chunk[0].find(word), word) for word in words)
             spans += [(chunk.start() + at, word) for at, word in places if at >= 0]
@@ -414,7 +413,7 @@ def asking_part(question: str, language: str = ENGLISH) -> str:
     return " ".join(map(str.strip, asking)) if asking else question
 
 
-def _stated(question: str, text: str, language: str) -> set[str]:
+def _equivalents(question: str, text: str, language: str) -> set[str]:
     """Return the words of a question that a text has otherwise.
 
     They are numbers in words, numbers before a word that is behind another number, and words of
@@ -459,13 +458,13 @@ def names_in(question: str, words: Collection[str], *, english: bool = True) -> 
     set()
     """
     dotted = {part for name in _DOTTED.findall(question) for part in name.split(".")}
-    chosen = {word for word in words if word in dotted or _MARKED.search(word)}
+    names = {word for word in words if word in dotted or _MARKED.search(word)}
     if not english:
-        return chosen
+        return names
     content = [w for w in telling_words(words, FUNCTION_WORDS) if w[:1].isalpha()]
     capital = set[str]()
     for before, word in pairwise(question.split()):
         if before[-1] not in _ENDS or before in _TITLES:
             capital |= {part for part in WORD.findall(word.lstrip(_MARKS)) if part[0].isupper()}
     is_title = question.split(None, 1)[0] in content and all(w[0].isupper() for w in content)
-    return chosen if is_title else chosen | {w for w in capital.intersection(words) if len(w) > 1}
+    return names if is_title else names | {w for w in capital.intersection(words) if len(w) > 1}
