@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile, groupby, pairwise, zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from uec_rag.base.text import find_words
 from uec_rag.documents.plain_text import has_words, plain, split_text
-from uec_rag.stores.passage import Passage
+
+if TYPE_CHECKING:
+    from uec_rag.stores.passage import Passage
 
 _MOST_ABOVE = 6  # headings before the last one
 
@@ -235,6 +237,7 @@ def body_of(passage: Passage) -> str:
 
     Examples
     --------
+    >>> from uec_rag.stores import Passage
     >>> known = {"title": "Fees", "document_title": "Loans"}
     >>> body_of(Passage("a.md#1", "Loans\n\nCosts\n\nFees\n\nNone.", known))
     'None.'
