@@ -213,8 +213,8 @@ class Document:
         >>> [bread.headings[path] for path in paths]
         ['Rye: Time', 'Oats: Time', 'Heat']
         """
-        own = (section.path for section in self.sections)
-        paths = {path[:end] for path in own for end in range(len(path) + 1)}
+        tuples = (section.path for section in self.sections)
+        paths = {path[:end] for path in tuples for end in range(len(path) + 1)}
         ends = Counter(path[start:] for path in paths for start in range(len(path)))
         return {
             path: ": ".join(
@@ -444,10 +444,10 @@ def _begin_another(rows: Sequence[Sequence[str]], before: Sequence[Sequence[str]
     head, *below = dropwhile(_is_alone, rows)
     if [*filter(None, head)] == [*filter(None, above_head)]:
         return True
-    names, values, earlier, known = map(_digits, ([head], below, above, [above_head]))
+    names, values, earlier, of_last = map(_digits, ([head], below, above, [above_head]))
     if not values or len(names) < 2 or any(map(_is_number, head)):
         return False
-    return (values.keys() <= names.keys() != known.keys()) or any(
+    return (values.keys() <= names.keys() != of_last.keys()) or any(
         not has and (values.get(n) is True or (values.get(n), earlier.get(n)) == (False, True))
         for n, has in names.items()
     )

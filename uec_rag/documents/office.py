@@ -104,8 +104,8 @@ def _table(table: anydoc.Table, left_out: Counter[str]) -> Iterator[Block]:
     ]
     if not table.header_rows:
         yield from tables_of(spread(texts))
-    elif (shown := table_of(spread(texts), header=table.header_rows)) is not None:
-        yield shown
+    elif (whole := table_of(spread(texts), header=table.header_rows)) is not None:
+        yield whole
 
 
 def _spans(cell: anydoc.Cell) -> tuple[int, int]:
